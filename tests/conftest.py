@@ -19,8 +19,8 @@ import pytest
 
 import polhode as ph
 from polhode.compiler import fingerprint
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
+from polhode.frames import Frames
+from polhode.solution.solution import Solution
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     # What is kept between processes is this session's own, and empty at first; workers share it.

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 import polhode as ph
+from polhode.frames import Frames
 from polhode.results.audit.block_statistics import measured, span, swelling, wandering
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
+from polhode.solution.solution import Solution
 
 EPS = np.finfo(float).eps
 S = np.linspace(0, 1, 4001)

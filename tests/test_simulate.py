@@ -15,9 +15,9 @@ import pytest
 
 import polhode as ph
 from polhode.compiler.llvm import jit
+from polhode.results.observer import Watch
 from polhode.simulation import save_schedule
 from polhode.simulation.loops import host
-from polhode.simulation.observer import Watch
 from polhode.storage.store import RunStore
 
 

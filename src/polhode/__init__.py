@@ -9,7 +9,7 @@ from polhode import _start as _start  # isort: skip (before JAX, which takes lon
 import jax
 import lazy_loader
 
-from polhode._unknown_names import answering
+from polhode.name_errors import answering
 
 jax.config.update("jax_enable_x64", True)
 

@@ -22,6 +22,7 @@ from . import result_codes as result_codes
 from . import results as results
 from . import rods as rods
 from . import simulation as simulation
+from . import solution as solution
 from . import spaces as spaces
 from . import storage as storage
 from . import systems as systems
@@ -42,9 +43,8 @@ from .importers import load_model as load_model
 from .model import Model as Model
 from .model import Parameter as Parameter
 from .model import rotation_vector as rotation_vector
-from .problems.base import Problem as Problem
+from .problem import Problem as Problem
 from .result_codes import Result as Result
-from .results.solution import Solution as Solution
 from .simulation.checkpoint.resume import resume as resume
 from .simulation.ensembles.ensemble import Ensemble as Ensemble
 from .simulation.ensembles.ensemble import ensemble as ensemble
@@ -54,8 +54,9 @@ from .simulation.run import SimulationError as SimulationError
 from .simulation.simulate import StepSizeWarning as StepSizeWarning
 from .simulation.simulate import simulate as simulate
 from .simulation.stepping.step_control import StepControl as StepControl
+from .solution.load import load as load
+from .solution.solution import Solution as Solution
 from .storage.errors import StoreError as StoreError
-from .storage.load import load as load
 from .systems.lagrangian import StartWarning as StartWarning
 from .systems.vector_field import VectorField as VectorField
 from .time_functions import PiecewiseLinear as PiecewiseLinear

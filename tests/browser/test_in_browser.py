@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 import polhode as ph
+from polhode.frames import Frames
 from polhode.problems.rebuild import rebuilt
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
-from polhode.viewing import show
+from polhode.solution import show
+from polhode.solution.live_run import Stored
+from polhode.solution.solution import Solution
 from polhode.viewing.page import page
-from polhode.viewing.page.live_run import Stored
 from polhode.viewing.scene.scene import Cloud, Scene
 
 ASSETS = Path(os.environ.get("POLHODE_SCREENSHOTS", "/nonexistent"))

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.solution.live_run import Stored
 from polhode.storage import RunStore, documents
 from polhode.storage.store import Checkpoint
-from polhode.viewing.page.live_run import Stored
 from polhode.viewing.page.payload import payload
 
 REMEMBERED = Checkpoint({"progress-0": np.arange(3.0), "stand": np.array([0, 7])}, {"signatures": {"system": "x"}})

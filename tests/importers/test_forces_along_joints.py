@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.storage import export
+from polhode.solution import export
 
 ARM = """<mujoco><compiler angle="radian"/><default><geom type="box" size="0.05 0.1 0.3" contype="0" conaffinity="0"/>
 </default><worldbody><body name="one"><joint name="first" axis="0 1 0" stiffness="7" springref="0.3" damping="0.4"/>

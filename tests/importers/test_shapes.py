@@ -13,7 +13,7 @@ import pytest
 
 import polhode as ph
 from polhode.importers import ModelFileWarning
-from polhode.storage.export import export
+from polhode.solution.export import export
 from polhode.viewing.scene import robot_appearance as machines
 
 TETRA = np.array([[0.0, 0, 0], [3, 0, 0], [0, 2, 0], [0, 0, 1]])

@@ -9,7 +9,7 @@ import pytest
 
 import polhode as ph
 from polhode import particles as pt
-from polhode.model import default_choice
+from polhode.assembly import default_choice
 
 SECTION = ph.rods.Section(stiffness=(1.0, 1.0, 1.0, 1e3, 1e3, 1e3), mass=1.0, inertia=(0.1, 0.1, 0.2))
 

@@ -14,7 +14,7 @@ from polhode.multibody import consistent_start, redundant_constraints
 from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.redundant_constraints import _solved
 from polhode.multibody.stability_limits import _Columns, _largest
-from polhode.simulation.observer import Observer, Watch
+from polhode.results.observer import Observer, Watch
 
 
 @pytest.mark.parametrize("sizes", [(6,) * 40, (1, 6, 3, 6, 2), (40, 6)])

@@ -12,7 +12,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
-from polhode.problems import Problem
+from polhode import Problem
 
 ODD = {
     "mass": 3.0,

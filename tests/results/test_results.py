@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import polhode as ph
 from polhode.cli import app
+from polhode.frames import Frames
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Twist
-from polhode.results.frames import Frames
 from polhode.results.unwrapping import matrices, quaternions, without_jumps
 
 G, MASS, ARM, INERTIA = 9.81, 2.0, 0.4, 0.15

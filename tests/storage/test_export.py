@@ -8,8 +8,8 @@ import xarray as xr
 
 import polhode as ph
 from polhode.problems.rebuild import rebuilt
-from polhode.results.solution import Solution
-from polhode.storage import export
+from polhode.solution import export
+from polhode.solution.solution import Solution
 
 
 def test_csv_has_every_number_to_the_last_digit(tmp_path, spin_solution):

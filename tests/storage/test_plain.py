@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import polhode as ph
-from polhode.storage.json_values import from_plain, to_plain
+from polhode.json_values import from_plain, to_plain
 
 
 def test_everything_becomes_json_and_numbers_come_back():

@@ -12,8 +12,8 @@ import pytest
 
 import polhode as ph
 from polhode.replacement import replacement
-from polhode.storage import export
-from polhode.storage.export import _FILMS, _WRITERS
+from polhode.solution import export
+from polhode.solution.export import _FILMS, _WRITERS
 
 QUICK, SLOW = (".csv", ".parquet", ".nc", ".html", ".glb", ".pvd"), (".png", ".gif", ".mp4")
 ENDINGS = [*QUICK, *(pytest.param(ending, marks=pytest.mark.exhaustive) for ending in SLOW)]

@@ -16,8 +16,8 @@ import pytest
 import xarray as xr
 
 import polhode as ph
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
+from polhode.frames import Frames
+from polhode.solution.solution import Solution
 from polhode.storage import RunStore, documents, frame_layout
 from polhode.storage import lock as locking
 
@@ -153,7 +153,7 @@ def test_a_resumed_store_keeps_its_labels(hinges, tmp_path):
 AT_EXIT = """
 import atexit, sys
 import numpy as np
-from polhode.results.frames import Frames
+from polhode.frames import Frames
 from polhode.storage import RunStore
 
 def write():

@@ -97,7 +97,7 @@ class Form:
             return False
         return True
 
-    def problem(self) -> ph.problems.Problem:
+    def problem(self) -> ph.Problem:
         """The body with all invariants, and with a quantity that not even the exact motion keeps."""
         system, state, known = self.made
 
@@ -105,7 +105,7 @@ class Form:
             attitude, velocity = self.seen(state, VALUES)
             return attitude[0] @ (moments(VALUES) * velocity if velocity.ndim == 1 else velocity[:, 0])
 
-        return ph.problems.Problem(
+        return ph.Problem(
             name="tumbling-body",
             system=system,
             state0=state,
@@ -166,7 +166,7 @@ def stretching(F: np.ndarray, _: np.ndarray) -> np.ndarray:
 # --- forms ------------------------------------------------------------------------------------------------------------
 
 
-def _named(name: str, values: Any, **options: Any) -> ph.problems.Problem:
+def _named(name: str, values: Any, **options: Any) -> ph.Problem:
     mass, length, speed = values
     if name == "heavy-top-constrained":
         place = {"inertia": CENTRAL, "centre": length * jnp.array([0.0, 1.0, 0.0]), "frame": "inertial"}

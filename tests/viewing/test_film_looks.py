@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 import polhode as ph
-from polhode.storage import export
-from polhode.viewing import show
+from polhode.solution import export, show
 from polhode.viewing.film import film
 from polhode.viewing.film.frame_renderer import Pictures, scaled_colours
 from polhode.viewing.scene import arrow_fields

@@ -14,10 +14,10 @@ import pytest
 import trimesh
 from PIL import Image
 
+from polhode.frames import Frames
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
-from polhode.storage.export import export
+from polhode.solution.export import export
+from polhode.solution.solution import Solution
 from polhode.viewing.files import gltf, vtk
 from polhode.viewing.film import film, scanline
 from polhode.viewing.film.frame_renderer import Pictures, rgb, rotation

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.storage.export import export
+from polhode.solution.export import export
 from polhode.viewing.scene import geometry, model_scene
 from polhode.viewing.scene.sampled_motion import sample
 from polhode.viewing.scene.scene import Body, Line, Trail

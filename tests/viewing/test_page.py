@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.results.solution import Solution
+from polhode.solution.solution import Solution
 from polhode.viewing.page.page import page
 from polhode.viewing.scene.sampled_motion import sample
 from polhode.viewing.scene.scene import Body, Line, Scene, Trail

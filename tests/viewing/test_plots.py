@@ -9,8 +9,8 @@ import pytest
 from matplotlib.text import Text
 
 import polhode as ph
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
+from polhode.frames import Frames
+from polhode.solution.solution import Solution
 from polhode.viewing import plots
 from polhode.viewing.charts.chart_series import catalogue, charts
 

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import pytest
 
 import polhode as ph
+from polhode.solution import show
+from polhode.solution.live_run import Stored
 from polhode.storage import lock as locking
 from polhode.storage import metadata
 from polhode.storage.lock import Lock
-from polhode.viewing import show
-from polhode.viewing.page.live_run import Stored
 from polhode.viewing.page.server import Server
 
 

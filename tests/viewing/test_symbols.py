@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.storage.export import export
-from polhode.viewing import show
+from polhode.solution import show
+from polhode.solution.export import export
 from polhode.viewing.film.frame_renderer import Pictures, rotation
 from polhode.viewing.scene.sampled_motion import rotated, sample
 from polhode.viewing.scene.scene import Body

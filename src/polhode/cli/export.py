@@ -14,7 +14,7 @@ from polhode._signals import raise_signals
 from polhode.cli.output import WRONG_USAGE, Quiet, fail, file_errors, say, usage_errors
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.solution.solution import Solution
 
 
 ENDINGS = ".csv, .parquet, .nc, .png, .html, .mp4, .gif, .glb or .pvd"
@@ -36,7 +36,7 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
-    from polhode.storage.load import load
+    from polhode.solution.load import load
     from polhode.storage.metadata import is_run
 
     if not is_run(run):
@@ -48,7 +48,7 @@ def export(
 
 def check_endings(files: Sequence[Path]) -> None:
     """Raises ValueError for endings that name no format, before anything is computed."""
-    from polhode.storage.export import check_ending
+    from polhode.solution.export import check_ending
 
     for file in files:
         check_ending(file)
@@ -61,7 +61,7 @@ def write_files(
     **chosen: Any,
 ) -> None:
     """Write a run to files; what is to be said of them comes on standard error."""
-    from polhode.storage import export
+    from polhode.solution import export
 
     for file in files:
         with warnings.catch_warnings(record=True) as notes, file_errors(), raise_signals():

@@ -143,9 +143,9 @@ def _integrators() -> dict[str, dict[str, Any]]:
 
 
 def _experiments() -> dict[str, dict[str, Any]]:
-    from polhode import reproduction
+    from polhode import experiments
 
-    found = {name: reproduction.get(name) for name in reproduction.names()}
+    found = {name: experiments.get(name) for name in experiments.names()}
     return {name: {"paper": item.paper, "title": item.title} for name, item in found.items()}
 
 

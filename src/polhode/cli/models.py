@@ -13,7 +13,7 @@ from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
 
 if TYPE_CHECKING:
     from polhode.importers.imported import ImportedModel
-    from polhode.problems.base import Problem
+    from polhode.problem import Problem
 
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")
 _OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity", "mesh_paths")

@@ -93,7 +93,7 @@ def fail(message: str, status: int) -> NoReturn:
 
 def emit(value: Any) -> None:
     """One JSON object on standard output; numbers that JSON lacks are "NaN", "Infinity" and "-Infinity"."""
-    from polhode.storage.json_values import to_plain
+    from polhode.json_values import to_plain
 
     print(json.dumps(to_plain(value), allow_nan=False))
 

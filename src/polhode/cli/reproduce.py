@@ -38,19 +38,21 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run numerical experiments of the papers and check their claims; exit status 1 if a check fails."""
-    from polhode import checks, reproduction
+    import polhode as ph
+    from polhode import checks
+    from polhode.experiments import registry
 
     if sum((bool(experiments), everything, paper is not None)) != 1:
         fail("name experiments, or give one of `--all` and `--paper N`.", 2)
     with usage_errors():
         if experiments:
-            names = [reproduction.get(name).name for name in experiments]
+            names = [registry.get(name).name for name in experiments]
         else:
-            names = reproduction.names(None if paper is None else paper.zfill(3))
+            names = registry.names(None if paper is None else paper.zfill(3))
         workers = checks.count("workers", (os.cpu_count() or 1) if workers is None else workers, "processes", most=1024)
     try:
         with raise_signals():
-            report = reproduction.reproduce(names, out, quick=quick, small=small, workers=workers, progress=not quiet)
+            report = ph.reproduce(names, out, quick=quick, small=small, workers=workers, progress=not quiet)
     except OSError as error:
         fail(f"the report could not be written: {error}", FAILED)
     if as_json:

@@ -34,7 +34,7 @@ from polhode.cli.output import (
 from polhode.printable import printable
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.solution.solution import Solution
 
 _LONG_ENOUGH_S = 0.05
 """Every run costs a few milliseconds besides its steps."""
@@ -256,9 +256,9 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     from rich.markup import escape
     from rich.table import Table
 
+    from polhode.json_values import to_plain
     from polhode.result_codes import Result
     from polhode.simulation.progress_display import preparation
-    from polhode.storage.json_values import to_plain
 
     screen, stats = console(), solution.stats
     table = Table(title=f"At t = {stats['t_reached']:.6g}", title_justify="left", title_style="bold", show_header=False)

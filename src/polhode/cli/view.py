@@ -20,9 +20,9 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Look at runs in the browser: motion, charts, audit. Runs that still go on are followed. Ctrl-C ends it."""
+    from polhode.solution import show
+    from polhode.solution.live_run import Stored
     from polhode.storage.metadata import is_run
-    from polhode.viewing import show
-    from polhode.viewing.page.live_run import Stored
 
     for run in runs:
         if not is_run(run):

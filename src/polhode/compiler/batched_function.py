@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache.program_cache import compiled, cached
+from polhode.compiler.cache.program_cache import cached, compiled
 from polhode.compiler.interpreted import interpreted
 from polhode.compiler.loops.row_map import Mapped, keeping, mapped
 from polhode.compiler.placement import on_host

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import Arguments, compiled, cached
+from polhode.compiler.cache.program_cache import Arguments, cached, compiled
 from polhode.compiler.loops.row_scan import codes, compile_sweeps
 from polhode.compiler.numpy.interpreter import Listing, NeedsJax, listed
 from polhode.compiler.placement import on_host, place

@@ -13,7 +13,7 @@ from jax.extend import core
 
 from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import compiled, cached
+from polhode.compiler.cache.program_cache import cached, compiled
 from polhode.compiler.interpreted import interpreted
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import Code

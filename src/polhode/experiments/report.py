@@ -19,8 +19,8 @@ import matplotlib
 import numpy as np
 
 from polhode.experiments.registry import Check, Experiment, Outcome
+from polhode.json_values import to_plain
 from polhode.replacement import replacement
-from polhode.storage.json_values import to_plain
 from polhode.viewing.style import STYLE
 
 if TYPE_CHECKING:

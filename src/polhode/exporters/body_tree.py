@@ -14,7 +14,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractJoint
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 _SAMPLES = 3
 _ALIKE = 1e-8
@@ -81,7 +81,7 @@ class Along(NamedTuple):
 class Tree:
     """Nodes in an order in which parents come first; the first one is the world."""
 
-    def __init__(self, model: Model, links: Sequence[Link]) -> None:
+    def __init__(self, model: ModelParts, links: Sequence[Link]) -> None:
         self.nodes: list[Node] = []
         self.first: dict[str, Node] = {}
         self.names: set[str] = {joint.name for link in links if link.named for joint in link.joints}
@@ -90,7 +90,7 @@ class Tree:
         self._between: dict[frozenset[str], list[Node]] = {}
         self._grow(model)
 
-    def _grow(self, model: Model) -> None:
+    def _grow(self, model: ModelParts) -> None:
         places = [body for body in model.bodies if body.kind in ("rigid", "point")]
         for root in (model.ground, *places):
             if root.name in self.first:

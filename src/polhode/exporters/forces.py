@@ -12,10 +12,10 @@ from polhode.exporters.body_tree import Along
 from polhode.exporters.mjcf_document import Document
 from polhode.forces.controllers import Tracking
 from polhode.forces.coordinate_forces import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.forces.file_elements import BallDamper, FreeDamper
 from polhode.forces.joint_forces import JointStops
 from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
-from polhode.importers.elements import BallDamper, FreeDamper
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.rotor import AttachedRotor, FollowingCoordinate
 from polhode.multibody.mechanism.user_functions import Function

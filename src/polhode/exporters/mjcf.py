@@ -12,11 +12,11 @@ from polhode.exporters import equality_constraints, forces, mjcf_writer, tendons
 from polhode.exporters.body_tree import Joint, Link, Tree
 from polhode.exporters.joint_axes import left_free
 from polhode.exporters.mjcf_document import Document, Unsaid
+from polhode.file_warning import ModelFileWarning
 from polhode.forces.coordinate_forces import AbstractEffort
+from polhode.forces.file_elements import BallDamper, FreeDamper, ImportedJoint
 from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
-from polhode.importers import ModelFileWarning
-from polhode.importers.elements import BallDamper, FreeDamper, ImportedJoint
 from polhode.jax_context import warn
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.combination import Combination
@@ -27,7 +27,7 @@ from polhode.joints.screw import ThreadConstraint
 from polhode.multibody.parts import AbstractJoint, AbstractPart
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 _LISTED = 6
 """Number of names of one kind in a message."""
@@ -50,7 +50,7 @@ _WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
 """How elements are written that are no efforts along coordinates."""
 
 
-def written(model: Model, name: str, given: Sequence[Link] = (), *, strict: bool = False) -> str:
+def written(model: ModelParts, name: str, given: Sequence[Link] = (), *, strict: bool = False) -> str:
     """A model as text; see `Model.to_mjcf`. - `given`: the joints of a file that the model was read from."""
     checks.word("name", name, "of the model")
     checks.flag("strict", strict)
@@ -64,7 +64,7 @@ def written(model: Model, name: str, given: Sequence[Link] = (), *, strict: bool
     return text
 
 
-def _document(model: Model, placed: dict[str, Any], given: Sequence[Link]) -> Document:
+def _document(model: ModelParts, placed: dict[str, Any], given: Sequence[Link]) -> Document:
     of_file = {id(link.part) for link in given}
     links = [_link(name, part, placed[name]) for name, part in model.parts if id(part) not in of_file]
     own = [link for link in links if link is not None]
@@ -81,7 +81,7 @@ def _document(model: Model, placed: dict[str, Any], given: Sequence[Link]) -> Do
     return document
 
 
-def _leave_out(document: Document, model: Model) -> None:
+def _leave_out(document: Document, model: ModelParts) -> None:
     """Says which bodies MJCF hasn't; those of rotors and controllers are said with these."""
     kept = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
     for body in model.bodies:

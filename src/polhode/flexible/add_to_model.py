@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.flexible.flexible_part import FlexiblePart
-from polhode.model.flexible_body import FlexibleBody
 from polhode.multibody import bodies as _bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations.floating_frame import FloatingFrame

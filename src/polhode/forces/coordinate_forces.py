@@ -2,61 +2,14 @@
 
 from __future__ import annotations
 
-import abc
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.mechanism.angles import PlacedAngle
-from polhode.multibody.mechanism.elements import AbstractForceElement
-from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.coordinate_forces import AbstractEffort as AbstractEffort
+from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 from polhode.multibody.mechanism.user_functions import Function
-
-
-class AbstractEffort(AbstractForceElement):
-    r"""A force or torque $f(t, s, \dot s)$ along a relative coordinate s; angles count turns.
-
-    In joint coordinates that s is one of it acts on these directly; otherwise on the two bodies. Where it has a
-    potential `stored` gives it.
-    """
-
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = True
-
-    coordinate: eqx.AbstractVar[AbstractRelativeCoordinate]
-
-    @abc.abstractmethod
-    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
-        """The generalised force f."""
-
-    def stored(self, s: Array) -> Float[Array, ""]:
-        """Potential of the part of the force that has one; zero unless overridden."""
-        del s
-        return jnp.zeros(())
-
-    def deflection(self, s: Array) -> Float[Array, " k"]:
-        """Values that results show by the names `measures`, at a value of the coordinate; none unless overridden."""
-        del s
-        return jnp.zeros(0)
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        rate = self.coordinate.rate(poses, twists) if self.uses_twists else jnp.zeros(())
-        return self.coordinate.wrenches(poses, self.effort(t, self.coordinate.value(poses), rate))
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        del t
-        return self.stored(self.coordinate.value(poses))
-
-    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        del t
-        return self.deflection(self.coordinate.value(poses))
-
-    def angles(self) -> tuple[PlacedAngle, ...]:
-        return self.coordinate.angles()
 
 
 class Spring(AbstractEffort):

@@ -3,63 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import shown
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.joints._frames import start
 from polhode.joints.named_coordinates import AbstractMeasured, Term
-from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
-from polhode.multibody.mechanism.angles import PlacedAngle
-from polhode.multibody.mechanism.elements import AbstractForceElement
-from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.coordinate_forces import Feedback
+from polhode.multibody.mechanism.poses import Poses
 from polhode.multibody.mechanism.user_functions import Function, check_shape, returned
 from polhode.multibody.parts import AbstractForce
-
-
-class Feedback(AbstractForceElement):
-    """Forces u(t, s, ṡ) along relative coordinates s.
-
-    **Arguments:**
-
-    - `coordinates`: each of its own nodes, one after the other. - `sizes`: numbers of these.
-    - `control`: (t, s, ṡ) → forces, all of shape (n,).
-    """
-
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = True
-
-    coordinates: tuple[AbstractRelativeCoordinate, ...]
-    sizes: tuple[int, ...] = eqx.field(static=True)
-    control: Function
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        own = list(zip(self.coordinates, self._split(poses), self._split(twists), strict=True))
-        s = jnp.stack([c.value(where) for c, where, _ in own])
-        rates = jnp.stack([c.rate(where, moving) for c, where, moving in own])
-        efforts = self.efforts(t, s, rates)
-        return tuple(w for (c, where, _), f in zip(own, efforts, strict=True) for w in c.wrenches(where, f))
-
-    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The generalised forces."""
-        return jnp.asarray(self.control(t, s, rates))
-
-    def angles(self) -> tuple[PlacedAngle, ...]:
-        nodes = self._split(range(sum(self.sizes)))
-        return tuple(angle for c, own in zip(self.coordinates, nodes, strict=True) for angle in c.angles(tuple(own)))
-
-    def _split(self, nodes: Sequence[Any]) -> list[Any]:
-        ends = list(itertools.accumulate(self.sizes))
-        return [nodes[end - size : end] for end, size in zip(ends, self.sizes, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

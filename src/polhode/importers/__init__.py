@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polhode import checks
+from polhode.file_warning import ModelFileWarning as ModelFileWarning
 
 if TYPE_CHECKING:
     from polhode.importers.imported import ImportedModel
-
-
-class ModelFileWarning(UserWarning):
-    """A model file says something that can't be meant, or can't say something of a model; the warning tells what."""
 
 
 def load_model(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from polhode.assembly.held_coordinates import Held, held_attitude, held_coordinate, held_pose
 from polhode.importers import compound_joints
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
-from polhode.model.held_coordinates import Held, held_attitude, held_coordinate, held_pose
 
 
 def joined(construction: Construction, velocity_limits: Mapping[str, float]) -> list[FileJoint]:

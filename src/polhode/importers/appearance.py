@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.importers import ModelFileWarning
+from polhode.file_warning import ModelFileWarning
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.jax_context import warn

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import joints
+from polhode.forces.file_elements import HingedBall, ImportedJoint
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
-from polhode.importers.elements import HingedBall, ImportedJoint
 from polhode.importers.tilt_coordinate import Tilt
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed

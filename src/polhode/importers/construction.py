@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.importers import ModelFileWarning
+from polhode.file_warning import ModelFileWarning
 from polhode.importers._mujoco import disabled, mujoco
 from polhode.jax_context import warn
 from polhode.model.model import Model

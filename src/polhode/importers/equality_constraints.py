@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.forces.file_elements import ImportedJoint
 from polhode.importers import spatial_tendons
 from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Construction, Frame
-from polhode.importers.elements import ImportedJoint
 from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
 from polhode.importers.unsupported import NotCarried

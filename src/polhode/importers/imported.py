@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from polhode import checks
+from polhode.assembly.assembly import Redundant
+from polhode.assembly.held_coordinates import Held
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.exporters import mjcf
 from polhode.exporters.body_tree import Joint, Link
@@ -17,13 +19,11 @@ from polhode.importers.joints import FileJoint
 from polhode.importers.outputs import of_model
 from polhode.importers.unsupported import NotCarried
 from polhode.model import as_problem
-from polhode.model.assembly import Redundant
-from polhode.model.held_coordinates import Held
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.system import MultibodySystem
 from polhode.printable import printable
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.systems.base import Observable
 from polhode.viewing.scene.robot_appearance import Machine
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from polhode.forces.file_elements import ImportedForce
 from polhode.forces.joint_forces import Actuator, JointFriction, JointSpring, JointStops
 from polhode.forces.loads import PointForce, Torque
 from polhode.forces.spring_damper import SpringDamper
 from polhode.importers import actuators as drives
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Start
-from polhode.importers.elements import ImportedForce
 from polhode.importers.imported import ImportedModel
 from polhode.importers.joints import FileJoint
 from polhode.joints.rotor import AttachedRotor, RotorInertia

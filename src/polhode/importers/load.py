@@ -33,7 +33,7 @@ from polhode.importers.imported import ImportedModel
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import Wanted
 from polhode.importers.unsupported import NotCarried
-from polhode.results.name_errors import Known
+from polhode.name_errors import Known
 from polhode.viewing.scene.robot_appearance import Machine
 
 

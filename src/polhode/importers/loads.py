@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from polhode.forces.file_elements import BallDamper, FreeDamper, ImportedForce
 from polhode.forces.joint_forces import JointFriction, JointSpring, JointStops
 from polhode.importers._mujoco import disabled
 from polhode.importers.construction import Construction
-from polhode.importers.elements import BallDamper, FreeDamper, ImportedForce
 from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit, warn_of_starts
 from polhode.importers.unsupported import NotCarried

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from polhode.checks import shown
-from polhode.importers import ModelFileWarning, deep_trees
+from polhode.file_warning import ModelFileWarning
+from polhode.importers import deep_trees
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Frame, Inertial
 from polhode.jax_context import warn

@@ -166,7 +166,7 @@ def get(name: str, **options: Any) -> AbstractIntegrator:
 
 def name_of(method: AbstractIntegrator) -> str | None:
     """The name under which `get` returns this method without options; None if there is none."""
-    from polhode.simulation.checkpoint.serialisation import recorded
+    from polhode.integrators.serialisation import recorded
 
     record = recorded(method)
     if record is None:

@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-from polhode._unknown_names import answering
+from polhode.name_errors import answering
 
 # What there is stands in `__init__.pyi`; each is loaded when it is asked for, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

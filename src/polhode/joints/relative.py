@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -15,38 +14,10 @@ from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
 from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate as AbstractRelativeCoordinate
+from polhode.multibody.mechanism.coordinate_forces import Scalar
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
-
-Scalar = Float[Array, ""]
-
-
-class AbstractRelativeCoordinate(eqx.Module):
-    """A scalar function of the poses of bodies, of two unless said, that doesn't change when all move as one."""
-
-    @abc.abstractmethod
-    def difference(self, poses: Poses, target: Any) -> Scalar:
-        """The coordinate minus `target`; for angles in (-π, π] and continuous around the target."""
-
-    def value(self, poses: Poses) -> Scalar:
-        """The coordinate. Angles are real numbers: those within half a turn of their `reference`."""
-        return self.difference(poses, 0.0)
-
-    def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
-        """The angles that it is made of, and which of `nodes` they lie between; none unless overridden.
-
-        `nodes`: numbers of its bodies among the nodes of an element, 0, 1, … by default.
-        """
-        del nodes
-        return ()
-
-    @abc.abstractmethod
-    def rate(self, poses: Poses, twists: Twists) -> Scalar:
-        """Its time derivative."""
-
-    @abc.abstractmethod
-    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, ...]:
-        """Loads on the bodies whose power is `strength` times `rate`."""
 
 
 class Angle(AbstractRelativeCoordinate):

@@ -1,8 +1,11 @@
-"""Multibody models."""
+"""Models: what users build from bodies, joints and forces, and the problem that it makes.
 
-from polhode.model.flexible_body import FlexibleBody as FlexibleBody
+In: calls such as `add_body`. Out: `problem()`, ready for `simulate`. Open first: `model.py`.
+"""
+
+from polhode.assembly.parameters import Parameter as Parameter
+from polhode.flexible.flexible_body import FlexibleBody as FlexibleBody
 from polhode.model.model import Model as Model
-from polhode.model.parameters import Parameter as Parameter
 from polhode.multibody.bodies import Body as Body
 from polhode.multibody.bodies import rotation_vector as rotation_vector
 from polhode.multibody.system import MultibodySystem as MultibodySystem

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from polhode import checks, integrators
+from polhode.assembly import default_choice, name_table
+from polhode.assembly.assembly import Assembled, Redundant
+from polhode.assembly.held_coordinates import Held
 from polhode.checks import shown
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.joints.named_coordinates import AbstractMeasuredPair
-from polhode.model import default_choice, name_table
-from polhode.model.assembly import Assembled, Redundant
-from polhode.model.held_coordinates import Held
 from polhode.multibody.system import MultibodySystem
-from polhode.problems.base import Problem
-from polhode.problems.default_choice import Choice
+from polhode.problem import Choice, Problem
 from polhode.systems.base import Observable, State
 from polhode.viewing.scene import model_scene
 from polhode.viewing.scene.robot_appearance import Machine

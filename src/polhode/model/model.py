@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
-from polhode._unknown_names import missing
+from polhode.assembly.assembly import Assembled, Redundant, assemble
+from polhode.assembly.describe import told
+from polhode.assembly.held_coordinates import Held
+from polhode.assembly.history import History, recorded
+from polhode.assembly.name_registry import Register
+from polhode.assembly.parameters import replaced
+from polhode.assembly.rebuild import Replay, declared
 from polhode.checks import shown
 from polhode.compiler.numpy.eager import uncompiled
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.joints.named_coordinates import AbstractMeasured
-from polhode.model.assembly import Assembled, Redundant, assemble
-from polhode.model.describe import told
-from polhode.model.flexible_body import FlexibleBody
-from polhode.model.held_coordinates import Held
-from polhode.model.history import History, recorded
-from polhode.model.name_registry import Register
-from polhode.model.parameters import replaced
-from polhode.model.rebuild import Replay, declared
 from polhode.multibody import bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
+from polhode.name_errors import missing
 from polhode.printable import printable
 from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import checked as checked_units
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from polhode.flexible.flexible_part import FlexiblePart
     from polhode.joints.named_coordinates import AbstractMeasuredPair
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
-    from polhode.problems.base import Problem
+    from polhode.problem import Problem
     from polhode.rods.add_to_model import Constrained
     from polhode.rods.rod import Rod
     from polhode.rods.section import Section

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from polhode.multibody.bodies import Body
@@ -21,6 +21,54 @@ class AddsCoordinates(Protocol):
 
     def add_integral(self, *, name: str | None) -> Body:
         """A linear coordinate without energy whose rate integrates something."""
+        ...
+
+
+class ModelParts(AddsCoordinates, Protocol):
+    """A model, as what assembles, draws and exports it reads it; see `polhode.Model`.
+
+    - `gravity`: acceleration in the inertial frame. - `units`: of its numbers; None where they are not known.
+    - `ground`, `bodies`: the bodies, without nodes of flexible ones. - `parts`: joints and forces by name.
+    - `register`: the names that are taken. - `file_joints`: joints by the names of the file that the model is of.
+    """
+
+    gravity: Any
+    units: Any
+    ground: Body
+    register: Any
+    parts: list[tuple[str, AbstractPart]]
+    file_joints: dict[str, Any]
+
+    @property
+    def bodies(self) -> list[Body]:
+        """All bodies but the ground."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Values of its parameters by name."""
+        ...
+
+    def body(self, name: str) -> Body:
+        """The body of that name."""
+        ...
+
+    def add(self, part: Any) -> Any:
+        """Add a joint, a force or a part that consists of several."""
+        ...
+
+    def add_body(
+        self,
+        *,
+        mass: Any,
+        inertia: Any,
+        position: Any = ...,
+        rotation: Any = ...,
+        velocity: Any = ...,
+        angular_velocity: Any = ...,
+        name: str | None = None,
+    ) -> Body:
+        """Add a rigid body."""
         ...
 
 

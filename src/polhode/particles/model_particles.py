@@ -21,7 +21,7 @@ from polhode.particles.diagnostics import OVERLAP
 from polhode.particles.walls import AbstractWall
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 _PAIRS = 20_000
 """Contacts that a model takes: one element for each pair."""
@@ -45,7 +45,7 @@ class ParticleGroup:
 
 
 def build(
-    model: Model,
+    model: ModelParts,
     name: str,
     positions: Any,
     *,
@@ -98,7 +98,9 @@ def build(
     return ParticleGroup(name, bodies, bonds)
 
 
-def _particle(model: Model, name: str, inertia: tuple[Any, Any], diameter: Any, moving: tuple[Any, Any, Any]) -> Body:
+def _particle(
+    model: ModelParts, name: str, inertia: tuple[Any, Any], diameter: Any, moving: tuple[Any, Any, Any]
+) -> Body:
     """A new body of the model: mass and moment of inertia, and position, velocity and angular velocity."""
     (mass, moment), (x, u, omega) = inertia, moving
     R: Any = np.eye(3)

@@ -1,11 +1,7 @@
 """Named initial-value problems of the literature, each complete with outputs, invariants and reference values."""
 
-from . import base as base
 from . import named as named
 from . import registry as registry
-from .base import Problem as Problem
-from .base import Reference as Reference
-from .default_choice import Choice as Choice
 from .named.andrews import andrews as andrews
 from .named.bend_45 import bend_45 as bend_45
 from .named.bennett import bennett as bennett

@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.default_choice import method_for
+from polhode.assembly.default_choice import method_for
+from polhode.assembly.name_table import named
 from polhode.model.model import Model
-from polhode.model.name_table import named
 from polhode.multibody.bodies import Body
 from polhode.multibody.conversions.livens import LivensMultibody
 from polhode.multibody.conversions.separable import SeparableMultibody
 from polhode.multibody.system import MultibodySystem
-from polhode.problems.base import Observable, Problem, Reference
+from polhode.problem import Observable, Problem, Reference
 from polhode.systems.base import State
 from polhode.viewing.scene import joint_symbols, scene
 

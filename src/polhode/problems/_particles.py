@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.particles import Particles
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.spaces import quaternions
 from polhode.viewing.scene.scene import Body, Cloud, Scene
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.multibody.bodies import Body
+from polhode.problem import Observable
 from polhode.problems._model_problem import Assembled
-from polhode.problems.base import Observable
 from polhode.rods.rod import Rod
 from polhode.systems.base import State
 from polhode.viewing.scene import scene

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 
 
 def remade(meta: Mapping[str, Any]) -> bool:

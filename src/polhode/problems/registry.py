@@ -13,8 +13,8 @@ from polhode import checks
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
 from polhode.jax_context import check_environment
+from polhode.problem import Problem, timed
 from polhode.problems import named
-from polhode.problems.base import Problem, timed
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
 

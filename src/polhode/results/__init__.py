@@ -1,6 +1,7 @@
-"""What a run returns: frames, outputs and invariants, values by the names of the model, and the audit.
+"""Results by the names of a model: bodies, joints, forces, contacts, columns of tables; and the audit of a run.
 
-In: saved states and the system they are of. Out: arrays by name. Open first: `solution.py`, then `by_name.py`.
+In: saved states and the system they are of. Out: arrays by name. Open first: `by_name.py`, then
+`derived_quantities.py` for what is computed instead of saved. `audit/` holds measurements against promises.
 """
 
 import lazy_loader

@@ -9,8 +9,8 @@ import jax
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
+from polhode.name_errors import UnknownName, unknown
 from polhode.results.by_name import ByName
-from polhode.results.name_errors import UnknownName, unknown
 from polhode.results.protocols import Read
 from polhode.results.unwrapping import library, matrices, quaternions, without_jumps
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from polhode.checks import shown
+from polhode.name_errors import UnknownName, unknown
 from polhode.printable import printable
-from polhode.results.name_errors import UnknownName, unknown
 
 T = TypeVar("T")
 

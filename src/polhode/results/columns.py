@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
-from polhode.results.name_errors import unknown
+from polhode.name_errors import unknown
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 Read = Callable[[], Any]
 
@@ -37,7 +37,7 @@ _TOLD_TOO = ("joint_velocities", "joint_loads", "force_loads")
 """Outputs that columns of bodies, joints and forces say."""
 
 
-def chosen(run: Solution, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
+def chosen(run: Run, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
     """Columns of a run by name, each of shape (n,), `time` first.
 
     **Arguments:**
@@ -57,7 +57,7 @@ def chosen(run: Solution, columns: str | Sequence[str] | None = None) -> dict[st
     return {name: np.asarray(known[name]()) for name in wanted}
 
 
-def _found(run: Solution, known: Mapping[str, Read], given: Any) -> list[str]:
+def _found(run: Run, known: Mapping[str, Read], given: Any) -> list[str]:
     inside = _fitting(known, given)
     if not inside:
         # Reading what was not saved says so, and what to do.
@@ -69,7 +69,7 @@ def _found(run: Solution, known: Mapping[str, Read], given: Any) -> list[str]:
     return inside
 
 
-def _read_quantity(run: Solution, given: Any) -> None:
+def _read_quantity(run: Run, given: Any) -> None:
     """Reads "motor.torque" as in Python, where a load has more names than its column."""
     name, _, quantity = given.rpartition(".") if isinstance(given, str) else ("", "", "")
     for group in (run.forces, run.joints):
@@ -84,7 +84,7 @@ def _fitting(known: Mapping[str, Read], given: Any) -> list[str]:
     return inside or (fnmatch.filter(known, given) if isinstance(given, str) else [])
 
 
-def _columns(run: Solution) -> dict[str, Read]:
+def _columns(run: Run) -> dict[str, Read]:
     """All columns by name, read when they are asked for."""
     if np.ndim(run.t) != 1:
         raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
@@ -96,12 +96,12 @@ def _columns(run: Solution) -> dict[str, Read]:
     return found
 
 
-def _named(run: Solution, readable: bool) -> dict[str, Read]:
+def _named(run: Run, readable: bool) -> dict[str, Read]:
     """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
     return dict((*_of_forces(run, readable), *_of_bodies(run, readable), *_of_joints(run, readable)))
 
 
-def _of_bodies(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+def _of_bodies(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
     for name in run.bodies:
         for prefix, (quantity, parts) in _BODIES.items():
             if readable or _is_saved(run, _SAVED_AS[quantity]):
@@ -109,17 +109,17 @@ def _of_bodies(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
                     yield f"{name}.{prefix}{part}", functools.partial(_part, run, "bodies", name, quantity, i)
 
 
-def _is_saved(run: Solution, quantity: str) -> bool:
+def _is_saved(run: Run, quantity: str) -> bool:
     needed = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
     return any(name in run.saved.outputs for name in needed.get(quantity, (quantity,)))
 
 
-def _can_read(run: Solution) -> bool:
+def _can_read(run: Run) -> bool:
     """Whether states tell what was not saved."""
     return run.reader is not None and run.reader.missing is None
 
 
-def _of_joints(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+def _of_joints(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
     loads = readable or "joint_loads" in run.saved.outputs
     for name, joint in run.joints.items():
         several = len(joint.names) > 1
@@ -139,7 +139,7 @@ def _of_joints(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
         yield f"{name}.power", functools.partial(lambda n: run.joints[n].power, name)
 
 
-def _of_forces(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+def _of_forces(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
     if not (readable or "force_loads" in run.saved.outputs):
         return
     for name, force in run.forces.items():
@@ -154,11 +154,11 @@ def _of_forces(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
         yield f"{name}.power", functools.partial(lambda n: run.forces[n].power, name)
 
 
-def _part(run: Solution, group: str, name: str, quantity: str, i: int) -> Any:
+def _part(run: Run, group: str, name: str, quantity: str, i: int) -> Any:
     return getattr(getattr(run, group)[name], quantity)[..., i]
 
 
-def _of_frames(run: Solution, named: bool) -> Iterator[tuple[str, Read]]:
+def _of_frames(run: Run, named: bool) -> Iterator[tuple[str, Read]]:
     """Columns of everything that was saved; outputs and invariants without their section, but where names are taken."""
     leaves = run.columns()
     told = (*_TOLD, *_TOLD_TOO) if named else ()

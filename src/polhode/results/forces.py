@@ -8,9 +8,9 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
+from polhode.name_errors import UnknownName, unknown
 from polhode.results.bodies_and_joints import told, value
 from polhode.results.by_name import ByName
-from polhode.results.name_errors import UnknownName, unknown
 from polhode.results.protocols import Read
 
 

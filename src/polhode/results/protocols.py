@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from jaxtyping import Array
 
+from polhode.events.table import Events
 from polhode.results.by_name import ByName
 
 
@@ -41,3 +42,45 @@ class Read(Protocol):
     def reader(self) -> Values | None: ...
     @property
     def bodies(self) -> ByName[Any]: ...
+
+
+class Run(Read, Protocol):
+    """A whole run, as the audit and pictures read it: `polhode.Solution`, in memory or in a store."""
+
+    @property
+    def reader(self) -> Any: ...
+    def __getitem__(self, k: int) -> Run:
+        """One frame as a run."""
+        ...
+
+    @property
+    def stats(self) -> dict[str, Any]: ...
+    @property
+    def frames(self) -> Any: ...
+    @property
+    def state(self) -> Any: ...
+    @property
+    def invariants(self) -> Mapping[str, Any]: ...
+    @property
+    def residuals(self) -> Mapping[str, Any]: ...
+    @property
+    def multipliers(self) -> Array | None: ...
+    @property
+    def events(self) -> Events: ...
+    @property
+    def joints(self) -> ByName[Any]: ...
+    @property
+    def forces(self) -> ByName[Any]: ...
+    @property
+    def contacts(self) -> ByName[Any]: ...
+    def columns(self) -> Mapping[str, Any]:
+        """Every array of the frames by its flat name, to be read slice by slice."""
+        ...
+
+    def blocks(self) -> Iterator[Any]:
+        """All frames in blocks that fit into memory, one after the other."""
+        ...
+
+    def audit(self) -> Any:
+        """The promises of the method beside what was measured."""
+        ...

@@ -22,7 +22,7 @@ from polhode.rods.shape import Frames, Points, frames_along, given_frames, point
 from polhode.rods.strain import MEASURES, AbstractStrain
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 Constrained = Literal["none", "kirchhoff", "inextensible", "both"] | Sequence[str]
 CONSTRAINED: dict[str, tuple[int, ...]] = {"none": (), "kirchhoff": (3, 4), "inextensible": (5,), "both": (3, 4, 5)}
@@ -32,7 +32,7 @@ STRAIGHT = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 def build(
-    model: Model,
+    model: ModelParts,
     *,
     name: str,
     points: Any,
@@ -91,7 +91,7 @@ def build(
 
 
 def _nodes(
-    model: Model, name: str, ends: Sequence[str], at: Pose, inertia: tuple[Any, Any], moving: tuple[Any, Any]
+    model: ModelParts, name: str, ends: Sequence[str], at: Pose, inertia: tuple[Any, Any], moving: tuple[Any, Any]
 ) -> list[Body]:
     """Nodes that move as new bodies of the model, clamped ends as its ground."""
     count = len(at.x)

@@ -11,15 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.frames import Frames
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
 from polhode.simulation.loops.signals import Interrupts
 from polhode.simulation.plan import Plan
 from polhode.simulation.run import Run, SimulationError, computed
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping.segments import Leg
 from polhode.simulation.store_sink import StoreSink, opened
+from polhode.solution.solution import Solution
 from polhode.storage.store import RunStore
 
 

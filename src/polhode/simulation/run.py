@@ -12,19 +12,19 @@ from polhode.compiler.numpy.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import warn
 from polhode.result_codes import Result
-from polhode.results.solution import Solution
+from polhode.results.derived_quantities import reader_of
+from polhode.results.observer import Observer
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.continuation import Kept
-from polhode.simulation.derived_quantities import reader_of
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import host
 from polhode.simulation.loops.signals import Interrupts, interruption
-from polhode.simulation.observer import Observer
 from polhode.simulation.plan import Plan
 from polhode.simulation.progress_display import showing
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task
+from polhode.solution.solution import Solution
 from polhode.systems.base import AbstractSystem
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from polhode.compiler.compile_report import Compiled
+from polhode.frames import Frames
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
 from polhode.simulation.checkpoint.event_state import Aftermath
 from polhode.simulation.stepping.stepper import Progress
 

@@ -12,9 +12,9 @@ from polhode.compiler.placement import by_default
 from polhode.events.event import Event, function_of, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation, warn
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.result_codes import Result
-from polhode.results.solution import Solution
+from polhode.results.observer import Observer
 from polhode.simulation import plan as planning
 from polhode.simulation import store_sink
 from polhode.simulation.checkpoint.continuation import Memory
@@ -23,12 +23,12 @@ from polhode.simulation.error_estimate import estimated
 from polhode.simulation.events.event_functions import Watched
 from polhode.simulation.loops import traced, traced_events
 from polhode.simulation.loops.signals import interrupts
-from polhode.simulation.observer import Observer
 from polhode.simulation.plan import Plan
 from polhode.simulation.run import Run, carry_out, statistics, too_large
 from polhode.simulation.save_schedule import Saving, expected, instants
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.task import Task
+from polhode.solution.solution import Solution
 from polhode.storage.metadata import is_run
 from polhode.systems.base import AbstractSystem, State
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from polhode.checks import shown
+from polhode.frames import Frames
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint import continuation
 from polhode.storage.errors import FULL, StoreError
-from polhode.storage.load import StoredFrames, stored
 from polhode.storage.store import Checkpoint, RunStore
+from polhode.storage.stored_frames import StoredFrames, stored
 
 _RETRY_S = 1.0
 

@@ -20,12 +20,11 @@ from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import Unsuited, Written, suits, written
+from polhode.integrators.serialisation import recorded
 from polhode.jax_context import inside_transformation
-from polhode.problems.base import Problem
-from polhode.problems.default_choice import ASKED
-from polhode.simulation.checkpoint.serialisation import recorded
+from polhode.problem import ASKED, Problem
+from polhode.results.observer import Observer
 from polhode.simulation.events.contacts import holds, together, with_openings
-from polhode.simulation.observer import Observer
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, Converted, State

@@ -1,10 +1,8 @@
-"""Runs on disk, and in the formats of other programs.
+"""Stores of runs on disk: zarr arrays with digests, which other processes read while a run goes on.
 
-In: frames while a run goes on, or a solution. Out: zarr stores with digests, which other processes read meanwhile.
-Open first: `store.py` (what is written when), then `load.py`. `export.py` has tables, figures and the rest.
+In: frames, metadata and checkpoints. Out: the same bytes, or a `StoreError` that names the damage. Open first:
+`store.py` (what is written when), then `stored_frames.py`.
 """
 
 from polhode.storage.errors import StoreError as StoreError
-from polhode.storage.export import export as export
-from polhode.storage.load import load as load
 from polhode.storage.store import RunStore as RunStore

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from polhode.json_values import to_plain
 from polhode.result_codes import Result
 from polhode.storage.documents import RUN
-from polhode.storage.json_values import to_plain
 
 
 def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:

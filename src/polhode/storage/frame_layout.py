@@ -11,7 +11,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from polhode.checks import shown
-from polhode.results.frames import Frames
+from polhode.frames import Frames
 
 Structure = dict[str, Any]
 """A pytree's shape as plain values: {"leaf": name}, {"tuple" | "list": […]}, {"dict" | "fields": {…}}, {"none": None}.

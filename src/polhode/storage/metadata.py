@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polhode.json_values import from_plain
 from polhode.result_codes import Result
 from polhode.storage import constant_arrays, frame_layout
-from polhode.storage.dataset import coordinates
 from polhode.storage.description import check_description
 from polhode.storage.documents import FILE, RUN, Kept, contents, is_store, store_at
 from polhode.storage.errors import DamageError, StoreError
-from polhode.storage.json_values import from_plain
+from polhode.storage.labels import coordinates
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, folder_name
 
 

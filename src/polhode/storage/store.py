@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.results.frames import Frames
-from polhode.storage import constant_arrays, dataset, documents, frame_layout
+from polhode.frames import Frames
+from polhode.storage import constant_arrays, documents, frame_layout
 from polhode.storage import metadata as root
 from polhode.storage.attributes import attributes
 from polhode.storage.background_writer import Job
 from polhode.storage.documents import HIDDEN, RUN, Kept
 from polhode.storage.errors import DamageError, StoreError, explaining
 from polhode.storage.files import replace
+from polhode.storage.labels import coordinates
 from polhode.storage.lock import Lock
 from polhode.storage.paths import TOKEN, beginning, check_room, check_there, locked, resolved
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
@@ -309,7 +310,7 @@ class RunStore:
             self._tails[name] = np.zeros((0, *files.shape), files.dtype)
             self._checksums[name] = b""
         there = {axis for axes in labels.values() for axis in axes}
-        for name, (axis, words) in dataset.coordinates(self.meta.get("names", {}), there).items():
+        for name, (axis, words) in coordinates(self.meta.get("names", {}), there).items():
             made = constant_arrays.write(folder / folder_name(name), (axis,), np.array(words, str), self._run[:TOKEN])
             self._words[folder_name(name)], self._labels[folder_name(name)] = made
 

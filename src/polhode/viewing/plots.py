@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from polhode.results.solution import Solution
+from polhode.results.protocols import Run
 from polhode.viewing import text_summary
 from polhode.viewing.charts.chart_series import Chart, charts
 from polhode.viewing.charts.downsampling import shortened, thinned
@@ -26,7 +26,7 @@ _ROW = 12.5
 """Height of such a row in points."""
 
 
-def run(solution: Solution) -> Figure:
+def run(solution: Run) -> Figure:
     """Outputs, drifts of invariants, residuals and, for adaptive runs, step sizes over time."""
     panels = charts(solution)
     if not panels:

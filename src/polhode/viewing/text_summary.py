@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from polhode.json_values import to_plain
 from polhode.result_codes import TIMES
-from polhode.storage.json_values import to_plain
 from polhode.viewing import unit_labels
 
 if TYPE_CHECKING:
     from polhode.results.audit.table import Audit, Row
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _LONGEST = 90
 _NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
@@ -24,7 +24,7 @@ _MEANT = {
 }
 
 
-def sentences(audit: Audit, solution: Solution) -> list[dict[str, str]]:
+def sentences(audit: Audit, solution: Run) -> list[dict[str, str]]:
     """One sentence a quantity, with the verdict it belongs to."""
     known, meta = solution.residuals, solution.meta
     return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in known, meta)} for row in audit]
@@ -77,7 +77,7 @@ def _steps(meta: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} = {meta[key]:.6g}"
 
 
-def facts(solution: Solution) -> list[tuple[str, str]]:
+def facts(solution: Run) -> list[tuple[str, str]]:
     """Counts, times in seconds and parameters of a run."""
     meta, stats = solution.meta, solution.stats
     wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached")

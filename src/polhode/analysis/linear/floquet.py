@@ -20,7 +20,7 @@ from polhode.compiler.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment
 from polhode.multibody.light_bodies import is_disturbed
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.simulation.simulate import simulate
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.systems.base import AbstractSystem, State

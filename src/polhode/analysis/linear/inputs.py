@@ -14,8 +14,8 @@ from polhode.analysis.linear.linearisation_point import Asked, coordinates, numb
 from polhode.analysis.statics._deviations import velocity_of
 from polhode.compiler.interpreted import interpreted
 from polhode.linalg.host import to_sparse
-from polhode.problems.base import Problem
-from polhode.results.name_errors import unknown
+from polhode.name_errors import unknown
+from polhode.problem import Problem
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import AbstractMechanical
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.jax_context import inside_transformation
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 

@@ -18,7 +18,7 @@ from polhode.analysis.statics._steady_motion import deviations
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
 from polhode.jax_context import check_environment
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.systems.base import AbstractSystem, State
 
 

@@ -12,8 +12,8 @@ from jaxtyping import Array
 
 from polhode.analysis.linear.inputs import Input
 from polhode.analysis.linear.linearisation_point import Asked, coordinates, numbered, rates_of
-from polhode.problems.base import Problem
-from polhode.results.name_errors import unknown
+from polhode.name_errors import unknown
+from polhode.problem import Problem
 from polhode.systems.base import State
 
 Read = Callable[[Problem, Array, State], Array]

@@ -10,15 +10,15 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from polhode.assembly.name_table import Named
 from polhode.compiler.batched_function import Stacked
-from polhode.model.name_table import Named
+from polhode.frames import Frames
 from polhode.multibody.system import MultibodySystem
+from polhode.name_errors import UnknownName
 from polhode.results.bodies_and_joints import BodyResults, JointResults, bodies, joints
 from polhode.results.by_name import ByName
+from polhode.results.derived_quantities import group_of, observer_of
 from polhode.results.forces import ForceResults, forces
-from polhode.results.frames import Frames
-from polhode.results.name_errors import UnknownName
-from polhode.simulation.derived_quantities import group_of, observer_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -23,12 +23,12 @@ from polhode.analysis.statics.result import Equilibrium, EquilibriumError
 from polhode.checks import shown
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
+from polhode.frames import Frames
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.system import MultibodySystem
-from polhode.problems.base import Observable, Problem
-from polhode.results.frames import Frames
-from polhode.simulation.observer import Observer, Watch
+from polhode.problem import Observable, Problem
+from polhode.results.observer import Observer, Watch
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers

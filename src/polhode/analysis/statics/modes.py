@@ -23,7 +23,7 @@ from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_sparse
 from polhode.multibody.mechanism.poses import Twist
 from polhode.multibody.system import MultibodySystem
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical

@@ -15,10 +15,10 @@ from polhode.analysis.studies import references
 from polhode.analysis.studies.comparison_result import Case, Comparison, Refused
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import suits
-from polhode.problems.base import Problem
-from polhode.results.solution import Solution
+from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
+from polhode.solution.solution import Solution
 
 
 def compare(

@@ -13,7 +13,7 @@ from polhode import integrators, summary
 from polhode.analysis.studies import predictability as growing
 from polhode.analysis.studies import references
 from polhode.integrators.base import AbstractIntegrator
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.simulation.simulate import simulate
 
 

@@ -17,7 +17,7 @@ from polhode.analysis.studies.measured_data import Series, series_of
 from polhode.compiler.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
 

@@ -14,7 +14,7 @@ from polhode.analysis.linear.linearise import directions
 from polhode.compiler.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.simulation.simulate import simulate
 
 _FRAMES, _PARTS = 256, 8

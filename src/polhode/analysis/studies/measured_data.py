@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problems.base import Problem
-from polhode.results.name_errors import unknown
-from polhode.results.solution import Solution
+from polhode.name_errors import unknown
+from polhode.problem import Problem
+from polhode.solution.solution import Solution
 
 TIMES = ("time", "t")
 

@@ -11,9 +11,9 @@ import numpy as np
 from polhode.analysis.studies import references
 from polhode.analysis.studies.lyapunov import EXPONENTIAL, Lyapunov, aside, lyapunov
 from polhode.jax_context import warn
-from polhode.problems.base import Problem
-from polhode.results.solution import Solution
+from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
+from polhode.solution.solution import Solution
 from polhode.systems.base import State
 
 _BEYOND, _LOST = 1e-2, 0.3

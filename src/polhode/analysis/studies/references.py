@@ -14,10 +14,10 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import suits, ways
 from polhode.integrators.explicit.half_explicit import HalfExplicit
 from polhode.integrators.explicit.rkmk import RKMK
-from polhode.problems.base import Problem
-from polhode.results.solution import Solution
+from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
+from polhode.solution.solution import Solution
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.vector_field import VectorField
 

@@ -11,7 +11,7 @@ from polhode import integrators as registry
 from polhode.analysis.studies import predictability as growing
 from polhode.analysis.studies import references
 from polhode.analysis.studies.compare import timed
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.simulation.simulate import simulate
 
 

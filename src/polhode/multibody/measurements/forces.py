@@ -24,7 +24,7 @@ from polhode.spaces.base import Point, Vector
 from polhode.systems.base import Observable
 
 if TYPE_CHECKING:
-    from polhode.joints.relative import AbstractRelativeCoordinate
+    from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 
 
 class ForceAlong(eqx.Module):

@@ -24,7 +24,10 @@ from polhode.spaces.base import Point, Vector, cross
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
-    from polhode.joints.relative import AbstractRelativeCoordinate
+    from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
+
+LOADS, EFFORTS = "joint_loads", "joint_efforts"
+"""The output of loads of joints, and what of it is known without the forces of contacts."""
 
 _SAVED = 100
 """Coordinates up to which they are saved with every frame: to look at them takes long to compile for many."""
@@ -109,7 +112,7 @@ class Readings(eqx.Module):
             found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
         if loads and self.joints:
             loads_of: Any = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
-            found["joint_loads"] = loads_of
+            found[LOADS] = loads_of
         return found
 
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:

@@ -14,10 +14,10 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems._closed_loops import Poses, bar, meet, placed
 from polhode.problems._model_problem import Assembled, assembled, drawn, polyline, same_numbers
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene

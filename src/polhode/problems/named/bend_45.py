@@ -12,9 +12,9 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.forces import PointForce
 from polhode.model.model import Model
+from polhode.problem import Problem, Reference
 from polhode.problems._model_problem import assembled, same_numbers
 from polhode.problems._rods import observed
-from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register
 from polhode.rods.section import Section
 

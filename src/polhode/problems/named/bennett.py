@@ -12,10 +12,10 @@ from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
+from polhode.problem import Observable, Problem
 from polhode.problems._closed_loops import Poses, about, placed
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, rod_inertia
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
 

@@ -14,9 +14,9 @@ from polhode.compiler.interpreted import interpreted
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
+from polhode.problem import Observable, Problem
 from polhode.problems._closed_loops import about
 from polhode.problems._model_problem import Assembled, assembled, rod_inertia
-from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene

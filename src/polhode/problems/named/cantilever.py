@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from polhode import checks
 from polhode.forces import PointForce
 from polhode.model.model import Model
+from polhode.problem import Problem, Reference
 from polhode.problems._model_problem import assembled
 from polhode.problems._rods import observed
-from polhode.problems.base import Problem, Reference
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Particles, Plane, Strength, builders
+from polhode.problem import Problem
 from polhode.problems._particles import assembled
-from polhode.problems.base import Problem
 from polhode.problems.registry import register
 
 _DOC = """A cubic block of bonded spheres is dropped, turned about an edge and a corner, and hits the floor z = 0.

@@ -13,8 +13,8 @@ from polhode import checks
 from polhode.flexible.flexible_part import FlexiblePart, from_modes
 from polhode.joints import PrescribedRotation, Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
+from polhode.problem import Observable, Problem
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline
-from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.model.model import Model
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems._model_problem import Assembled, assembled, same_numbers
 from polhode.problems._rods import Tent, linear_momentum, rod_outputs, rod_scene
-from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene

@@ -15,8 +15,8 @@ from polhode.forces import PointForce, Torque
 from polhode.joints import Spherical
 from polhode.model.model import Model
 from polhode.multibody.conversions.livens import JOINTS
+from polhode.problem import Observable, Problem
 from polhode.problems._model_problem import Assembled, assembled, drawn
-from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.spaces.quaternions import from_matrix
 from polhode.systems.base import State

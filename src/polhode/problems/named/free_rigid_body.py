@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problems.base import Problem, Reference
+from polhode.problem import Problem, Reference
 from polhode.problems.registry import register
 from polhode.problems.rigid_rotation import free_rigid_body_solution
 from polhode.spaces import S3, SO3, CoadjointOrbit, Product, Rn

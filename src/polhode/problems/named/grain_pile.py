@@ -8,8 +8,8 @@ import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Box, Particles, builders
+from polhode.problem import Problem
 from polhode.problems._particles import assembled
-from polhode.problems.base import Problem
 from polhode.problems.registry import register
 
 _DOC = """Grains of four bonded spheres each fall into a box and come to rest in a pile.

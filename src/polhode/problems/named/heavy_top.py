@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problems.base import Observable, Problem, Reference
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems.heavy_top_coordinates import FORMULATIONS_IN_COORDINATES
 from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
 from polhode.problems.heavy_top_forms import Formulation, TopParameters

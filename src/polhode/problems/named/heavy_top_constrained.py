@@ -18,8 +18,8 @@ from polhode.joints.spherical import Spherical
 from polhode.model.model import Model
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
-from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
 from polhode.systems.base import State

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problems.base import Problem, Reference
+from polhode.problem import Problem, Reference
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Through

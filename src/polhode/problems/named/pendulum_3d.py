@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.problems.registry import register
 from polhode.spaces import quaternions
 from polhode.systems.base import State

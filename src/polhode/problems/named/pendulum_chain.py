@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problems.base import Problem, Reference
+from polhode.problem import Problem, Reference
 from polhode.problems.chain_dynamics import ChainDynamics, Scalars, Vectors
 from polhode.problems.registry import register
 from polhode.spaces import TS2, Power

@@ -13,10 +13,10 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
+from polhode.problem import Observable, Problem
 from polhode.problems._closed_loops import Poses, bar, meet, placed
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, rod_inertia
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
 

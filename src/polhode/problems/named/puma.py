@@ -16,9 +16,9 @@ from polhode.forces import PD
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems._closed_loops import about
 from polhode.problems._model_problem import Assembled, assembled, polyline, same_numbers
-from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene

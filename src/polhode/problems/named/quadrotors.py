@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.problems.base import Observable, Problem, Reference
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems.quadrotor_control import Gains, LoadTracking, PolynomialPath
 from polhode.problems.quadrotor_model import (
     SPACE,

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from polhode import checks
 from polhode.forces import Torque
 from polhode.model.model import Model
+from polhode.problem import Problem, Reference
 from polhode.problems._model_problem import assembled, same_numbers
 from polhode.problems._rods import observed
-from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register
 from polhode.rods.section import Section
 

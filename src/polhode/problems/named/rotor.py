@@ -11,8 +11,8 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.forces import Bushing, Torque
 from polhode.model.model import Model
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
-from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
 

@@ -12,10 +12,10 @@ from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
+from polhode.problem import Observable, Problem, Reference
 from polhode.problems._closed_loops import Poses, about, placed
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
 from polhode.viewing.scene import scene

@@ -10,8 +10,8 @@ import numpy as np
 from polhode import checks
 from polhode.checks import shown
 from polhode.particles import BondMaterial, Particles, Plane, builders
+from polhode.problem import Problem
 from polhode.problems._particles import assembled
-from polhode.problems.base import Problem
 from polhode.problems.registry import register
 
 _DOC = """A closed chain of bonded spheres in the plane of e₁ and e₂ flies against the wall x = 0 and bounces off.

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import Spherical
 from polhode.model.model import Model
+from polhode.problem import Observable, Problem
 from polhode.problems._model_problem import Assembled, assembled, drawn, point_of
 from polhode.problems._rods import rod_outputs, rod_scene
-from polhode.problems.base import Observable, Problem
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
 from polhode.systems.base import State

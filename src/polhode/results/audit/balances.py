@@ -14,12 +14,12 @@ from polhode.multibody.measurements.balances import Balance, balance
 from polhode.multibody.system import MultibodySystem
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.quadrature import integral
-from polhode.simulation.derived_quantities import Chain, Left
-from polhode.simulation.observer import Watch
+from polhode.results.derived_quantities import Chain, Left
+from polhode.results.observer import Watch
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _ROWS = 256
 """Frames that are looked at together where there is no machine code."""
@@ -64,7 +64,7 @@ class Unbalanced(NamedTuple):
         return np.maximum(drift - self.doubt, 0.0) if np.isfinite(drift).all() else drift
 
 
-def balances(solution: Solution, columns: Mapping[str, Any]) -> Mapping[str, Unbalanced]:
+def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, Unbalanced]:
     """Of a run of a multibody system: momenta of bodies that nothing holds, and energy, where loads have done work."""
     reader = solution.reader
     if reader is None or reader.missing is not None or _has_changed(solution):
@@ -73,7 +73,7 @@ def balances(solution: Solution, columns: Mapping[str, Any]) -> Mapping[str, Unb
     return {} if found is None else _Run(solution, columns, *found).balances()
 
 
-def _has_changed(solution: Solution) -> bool:
+def _has_changed(solution: Run) -> bool:
     """Whether events have changed the system, so that nobody knows what it was when."""
     events = solution.stats.get("events", {})
     return bool(len(events.get("number", ()))) and "jumps" not in events
@@ -91,7 +91,7 @@ class _Energy(eqx.Module):
 class _Run:
     """A run whose balances are looked for."""
 
-    def __init__(self, solution: Solution, columns: Mapping[str, Any], system: MultibodySystem, left: Chain) -> None:
+    def __init__(self, solution: Run, columns: Mapping[str, Any], system: MultibodySystem, left: Chain) -> None:
         self._solution, self._columns, self._system, self._left = solution, columns, system, left
         self._t = np.asarray(columns["time"][0 : len(columns["time"])], dtype=float)
 

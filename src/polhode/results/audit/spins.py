@@ -11,7 +11,7 @@ from polhode.results.audit.block_statistics import chunks
 from polhode.results.audit.table import Row
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _FAST = 0.05
 """Radians in a step from which on a turning body may be why a run is inaccurate."""
@@ -19,7 +19,7 @@ _FAST = 0.05
 _TURNED = ("linear_momentum", "angular_momentum", "energy")
 
 
-def spinning(solution: Solution, columns: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
+def spinning(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
     """A remark on the body that turns fastest, with remedies, where momenta or the energy of a run are inaccurate."""
     speeds = columns.get("outputs.angular_velocities")
     if speeds is None or not any(row.accuracy != "accurate" and row.quantity in _TURNED for row in rows):
@@ -40,7 +40,7 @@ def spinning(solution: Solution, columns: Mapping[str, Any], rows: Sequence[Row]
     yield f"{called} turns by up to {angle:.2g} rad in a step: take {smaller}{joint} or a method of higher order"
 
 
-def _is_absolute(solution: Solution) -> bool:
+def _is_absolute(solution: Run) -> bool:
     """Whether bodies with joints have coordinates each of its own."""
     if solution.reader is None or solution.reader.missing is not None:
         return False

@@ -17,7 +17,7 @@ from polhode.results.audit.spins import spinning
 from polhode.results.audit.table import Accuracy, Audit, Row, Verdict
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _NEWTON_TOLERANCE = 1e-8
 """For runs made by hand, which don't say how they were solved."""
@@ -34,7 +34,7 @@ _LEAST_SIZE = 0.1
 _MOMENTA = ("linear_momentum", "angular_momentum")
 
 
-def audit(solution: Solution) -> Audit:
+def audit(solution: Run) -> Audit:
     """Compares every residual and invariant of a run with `meta["promises"]`.
 
     Raises ValueError for several runs in one solution, as `jax.vmap` returns them.
@@ -53,7 +53,7 @@ def audit(solution: Solution) -> Audit:
 class _Auditor:
     """One audit on its way."""
 
-    def __init__(self, solution: Solution) -> None:
+    def __init__(self, solution: Run) -> None:
         self.meta, self.columns = solution.meta, solution.columns()
         self.time = self.columns["time"]
         self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))

@@ -7,9 +7,9 @@ from typing import Any
 
 from polhode import __version__
 from polhode.checks import shown
-from polhode.simulation.checkpoint.serialisation import recorded
+from polhode.integrators.serialisation import recorded
+from polhode.json_values import from_plain, to_plain
 from polhode.simulation.task import Task
-from polhode.storage.json_values import from_plain, to_plain
 
 
 def differences(meta: Mapping[str, Any], task: Task) -> str:

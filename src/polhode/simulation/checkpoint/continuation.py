@@ -14,14 +14,13 @@ import numpy as np
 from polhode import integrators
 from polhode.compiler.fingerprint.persistent_keys import signature
 from polhode.compiler.numpy.eager import uncompiled
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import written
-from polhode.problems.base import Problem
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
+from polhode.integrators.serialisation import recorded, restored
+from polhode.problem import Problem
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, names_of, state_behind, told
-from polhode.simulation.checkpoint.serialisation import recorded, restored
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.plan import Steps
 from polhode.simulation.stepping.constant import ConstantSteps
@@ -30,6 +29,7 @@ from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task
+from polhode.solution.solution import Solution
 from polhode.storage.documents import digest
 from polhode.systems.base import AbstractSystem, Converted, State
 

@@ -17,16 +17,15 @@ from polhode.compiler.placement import by_default
 from polhode.events.event import Event, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import written
+from polhode.integrators.serialisation import recorded, restored
 from polhode.jax_context import check_environment
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 from polhode.problems.rebuild import rebuilt
 from polhode.result_codes import Result
-from polhode.results.solution import Solution
 from polhode.simulation import plan as planning
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint import continuation
 from polhode.simulation.checkpoint.compatibility import differences
-from polhode.simulation.checkpoint.serialisation import recorded, restored
 from polhode.simulation.loops.signals import Interrupts, interrupts
 from polhode.simulation.plan import Plan, Steps
 from polhode.simulation.run import Run, carry_out
@@ -35,9 +34,10 @@ from polhode.simulation.stepping.segments import described
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.store_sink import StoreSink, check_when_full
 from polhode.simulation.task import Task
+from polhode.solution.load import load
+from polhode.solution.solution import Solution
 from polhode.storage import metadata
 from polhode.storage.errors import explaining
-from polhode.storage.load import load
 from polhode.storage.store import RunStore
 from polhode.systems.base import AbstractSystem
 

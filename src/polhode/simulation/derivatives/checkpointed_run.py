@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from polhode.compiler.loops.step_loop import Marching
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import uncollected
-from polhode.results.frames import Frames
+from polhode.results.observer import Observer, Watch
 from polhode.simulation.loops import host, native
-from polhode.simulation.observer import Observer, Watch
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping.segments import Leg
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress

@@ -13,10 +13,10 @@ from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.loops.jvp_loop import Following
 from polhode.compiler.loops.row_map import RowMap
 from polhode.integrators.base import AbstractIntegrator
+from polhode.results.observer import Observer
 from polhode.simulation.derivatives import differentiable_maps
 from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree, floats
 from polhode.simulation.derivatives.vjp_kernels import MAPPING, once
-from polhode.simulation.observer import Observer
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.systems.base import AbstractSystem
 

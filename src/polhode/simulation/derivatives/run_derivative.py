@@ -21,15 +21,15 @@ from polhode.compiler.fingerprint.closures import settled
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import place
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import are_known, in_forward_mode, in_reverse_mode, outside, without_derivative
-from polhode.results.frames import Frames
+from polhode.results.observer import Observer, Seen
 from polhode.simulation.derivatives.adjoint_sweep import Backward
 from polhode.simulation.derivatives.checkpointed_run import MarkedRun
 from polhode.simulation.derivatives.differentiable_maps import LeafNumbers, floats
 from polhode.simulation.derivatives.linear_call import called
 from polhode.simulation.derivatives.tangent_sweep import Forward
-from polhode.simulation.observer import Observer, Seen
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping.segments import Leg
 from polhode.simulation.stepping.stepper import Progress

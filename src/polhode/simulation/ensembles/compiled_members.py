@@ -18,11 +18,11 @@ from polhode.compiler.interpreted import interpreted
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.row_map import Mapped, RowMap, keeping, mapped
 from polhode.compiler.loops.simd_step_loop import Lanes
-from polhode.problems.base import Problem
+from polhode.problem import Problem
+from polhode.results.observer import Observer, Seen
 from polhode.simulation import plan as planning
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.loops import host, native
-from polhode.simulation.observer import Observer, Seen
 from polhode.simulation.plan import Steps
 from polhode.simulation.save_schedule import Saving, expected
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress

@@ -19,7 +19,8 @@ from polhode import summary as short
 from polhode.compiler.placement import by_jax, computing
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation
-from polhode.problems.base import Problem
+from polhode.json_values import to_plain
+from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.simulation import plan
 from polhode.simulation.ensembles.batch import Batch
@@ -37,7 +38,6 @@ from polhode.simulation.ensembles.store_claim import claimed, placed
 from polhode.simulation.loops.signals import interruption, interrupts
 from polhode.simulation.save_schedule import instants
 from polhode.simulation.task import Task as Preparation
-from polhode.storage.json_values import to_plain
 
 if TYPE_CHECKING:
     import xarray

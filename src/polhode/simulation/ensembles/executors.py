@@ -12,14 +12,14 @@ import numpy as np
 
 from polhode.compiler.loops.simd_step_loop import Room
 from polhode.compiler.placement import by_default
+from polhode.frames import Frames
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
-from polhode.results.solution import Solution
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import Made, Program, Wanted
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.simulate import simulate, stoppable
 from polhode.simulation.stepping.stepper import Progress
+from polhode.solution.solution import Solution
 from polhode.storage import frame_layout
 
 _BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64

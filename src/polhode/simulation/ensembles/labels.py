@@ -13,7 +13,7 @@ from polhode.simulation.stepping.segments import Leg
 from polhode.simulation.task import Task
 from polhode.storage import frame_layout
 from polhode.storage.constant_arrays import Constants
-from polhode.storage.dataset import coordinates, unit
+from polhode.storage.labels import coordinates, unit
 
 
 class Labels(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.problems.base import Problem
+from polhode.problem import Problem
 
 
 class Members(NamedTuple):

@@ -21,14 +21,12 @@ from polhode.events.event import Event, Function
 from polhode.events.impacts import Impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import Unsuited, suits, written
+from polhode.multibody.measurements.joints import EFFORTS, LOADS
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
 
 SHORTEST_FLIGHT = 1e5
 """Tolerances of an event: a contact rests where the flight behind a bounce would be shorter than that many of them."""
-
-LOADS, EFFORTS = "joint_loads", "joint_efforts"
-"""The output of loads of joints, and what of it is known without the forces of contacts."""
 
 _FAR = 1e30
 """The value of functions of contacts that are not watched at present."""

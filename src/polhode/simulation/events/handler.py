@@ -17,11 +17,11 @@ from polhode.contact.system import UnilateralSystem
 from polhode.events.event import Event, Function, function_of
 from polhode.events.impacts import Impact
 from polhode.integrators.compatibility import written
+from polhode.results.observer import Observer, Watch
 from polhode.simulation.events.contacts import Contacts
 from polhode.simulation.events.detection import WatchingSteps
 from polhode.simulation.events.event_functions import Watch as EventWatch
 from polhode.simulation.events.event_functions import Watched
-from polhode.simulation.observer import Observer, Watch
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.simulation.task import Task
 from polhode.spaces.checks import check_point

@@ -14,15 +14,15 @@ from jaxtyping import Array
 from polhode.compiler.compile_report import Compiled
 from polhode.compiler.interpreted import interpreted
 from polhode.compiler.numpy.eager import uncompiled
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
+from polhode.results.observer import Observer, Watch
 from polhode.simulation.events.detection import WatchingSteps
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import native
 from polhode.simulation.loops.signals import Interrupts
 from polhode.simulation.loops.xla import Buffer, run_block
-from polhode.simulation.observer import Observer, Watch
 from polhode.simulation.progress_display import Show
 from polhode.simulation.run_types import Checkpoint, Outcome, Sink, Start
 from polhode.simulation.save_schedule import Saving, capacity

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
     from polhode.simulation.ensembles.ensemble import Ensemble
+    from polhode.solution.solution import Solution
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 

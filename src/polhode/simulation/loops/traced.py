@@ -14,10 +14,10 @@ from jaxtyping import Array
 
 from polhode.compiler.cache.program_cache import compiled
 from polhode.compiler.xla.entry_points import carried_on_scalars
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
-from polhode.results.frames import Frames
+from polhode.results.observer import Observer
 from polhode.simulation.derivatives import run_derivative
-from polhode.simulation.observer import Observer
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractLegSteps, Leg

@@ -13,13 +13,13 @@ from jaxtyping import Array
 
 from polhode.compiler.cache.program_cache import compiled
 from polhode.events.event import Event, Function
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
-from polhode.results.frames import Frames
+from polhode.results.observer import Observer
 from polhode.simulation.events.detection import WatchingSteps
 from polhode.simulation.events.event_functions import Watched
 from polhode.simulation.events.simultaneous import Together, root_at_zero
-from polhode.simulation.observer import Observer
 from polhode.simulation.save_schedule import Saving
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import Leg

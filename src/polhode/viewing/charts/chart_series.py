@@ -13,7 +13,7 @@ from polhode.viewing import unit_labels
 from polhode.viewing.charts import force_series, joint_series
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _MOST_CURVES = 6
 """Nine entries of a rotation matrix on one axis tell nobody anything."""
@@ -44,12 +44,12 @@ class Chart:
     first: bool = True
 
 
-def charts(solution: Solution) -> list[Chart]:
+def charts(solution: Run) -> list[Chart]:
     """The charts of a run at a glance: outputs of few components, then drifts, residuals, steps, multipliers."""
     return [chart for chart in catalogue(solution) if chart.first]
 
 
-def catalogue(solution: Solution) -> list[Chart]:
+def catalogue(solution: Run) -> list[Chart]:
     """All quantities of a run that a chart can show, those of a glance first."""
     t = np.asarray(solution.t, dtype=float)
     _, leaves = frame_layout.flatten(solution.frames)

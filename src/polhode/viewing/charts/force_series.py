@@ -11,10 +11,10 @@ from polhode.viewing.charts.joint_series import MOST, Quantity, known
 
 if TYPE_CHECKING:
     from polhode.results.forces import ForceResults
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 
-def quantities(solution: Solution) -> Iterator[Quantity]:
+def quantities(solution: Run) -> Iterator[Quantity]:
     """Loads, efforts, power and lengths of all forces that have a name, as far as the run has them."""
     for name, force in solution.forces.items():
         for label, values, kind in _loads(force):
@@ -28,7 +28,7 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
             yield Quantity(name, label, np.asarray(values), "angle" if label in force.angles else "length")
 
 
-def arrows(solution: Solution, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def arrows(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Points and forces at some frames, (k, forces, 3) each; None where not known, or too many.
 
     Those on one body or two, not what is inside of rods; each on its line of action, nearest to the centre of mass.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 MOST = 64
 """Joints, or forces, that can be told apart as arrows."""
@@ -29,7 +29,7 @@ class Quantity(NamedTuple):
     first: bool = False
 
 
-def quantities(solution: Solution) -> Iterator[Quantity]:
+def quantities(solution: Run) -> Iterator[Quantity]:
     """Coordinates, rates and efforts of all joints, and what they transmit, as far as the run has them."""
     told = solution.meta.get("names", {}).get("joints", {})
     for name, joint in solution.joints.items():
@@ -49,7 +49,7 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
                 yield Quantity(name, what, np.asarray(values), kind)
 
 
-def forces(solution: Solution, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def forces(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Points and forces of all joints at some frames, (k, joints, 3) each; None where not known, or too many."""
     feet, vectors = [], []
     for joint in solution.joints.values() if len(solution.joints) <= MOST else ():

@@ -16,7 +16,7 @@ from polhode.viewing.scene.sampled_motion import Motion, sample
 from polhode.viewing.scene.scene import Body, Cloud, Line, Scene
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _FRAMES = 600
 _MOST_SPHERES = 2000
@@ -24,7 +24,7 @@ _FLOAT, _UNSIGNED = 5126, 5125
 _VERTICES, _INDICES = 34962, 34963
 
 
-def write(solution: Solution, scene: Scene, path: Path) -> None:
+def write(solution: Run, scene: Scene, path: Path) -> None:
     """Writes bodies, tubes and spheres with their motion; time in seconds is the run's unit of time.
 
     Raises ValueError for more spheres than a file of nodes is good for.
@@ -47,7 +47,7 @@ def write(solution: Solution, scene: Scene, path: Path) -> None:
     path.write_bytes(builder.binary(str(solution.meta.get("problem") or "system"), scene))
 
 
-def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Solution) -> None:
+def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Run) -> None:
     for body, x, q in zip(scene.of(Body), motion.positions, motion.quaternions, strict=True):
         children = [
             builder.node({"name": body.name, "mesh": builder.mesh(surface, colour)})
@@ -57,7 +57,7 @@ def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Solution)
         builder.moving(body.name, None, x=x, q=q, children=children, turned=turned)
 
 
-def _angular_velocity(solution: Solution, name: str, rows: np.ndarray) -> np.ndarray | None:
+def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray | None:
     """Of a body in its own frame at some frames of a run; None where the run doesn't have it."""
     if name not in solution.bodies or "angular_velocities" not in solution.outputs:
         return None

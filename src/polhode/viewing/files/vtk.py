@@ -19,7 +19,7 @@ from polhode.viewing.scene.sampled_motion import Motion, sample
 from polhode.viewing.scene.scene import Arrows, Body, Cloud, Line, Scene
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _FRAMES = 600
 _INDEX = (
@@ -43,7 +43,7 @@ class Cells(NamedTuple):
     of_points: Mapping[str, np.ndarray]
 
 
-def write(solution: Solution, scene: Scene, path: Path) -> None:
+def write(solution: Run, scene: Scene, path: Path) -> None:
     """Writes bodies as triangles, rods as segments with strains and forces, spheres and arrows as points with data."""
     # ParaView is for data; symbols would be cells without any.
     scene = scene.without_symbols()

@@ -21,7 +21,7 @@ from polhode.viewing.scene.sampled_motion import sample
 from polhode.viewing.scene.scene import Line, Scene
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _SIZE = (960, 640)
 _SMALL = (600, 400)
@@ -40,7 +40,7 @@ class Look(NamedTuple):
 PLAIN = Look()
 
 
-def mp4(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
+def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
     """Writes a film with 30 pictures a second; `told` gets how many are drawn.
 
     Raises ValueError without imageio-ffmpeg, OSError where ffmpeg fails.
@@ -74,7 +74,7 @@ def mp4(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: 
             raise OSError(f"ffmpeg could not write the film: {why or f'it ended with {status}'}.")
 
 
-def gif(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
+def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
     """Writes an endless film with 20 pictures a second; `told` gets how many are drawn."""
     from PIL import Image
 
@@ -92,7 +92,7 @@ def seconds(span: float) -> float:
 
 
 def _pictures(
-    solution: Solution, scene: Scene, size: tuple[int, int], rate: int, look: Look, told: Counted | None
+    solution: Run, scene: Scene, size: tuple[int, int], rate: int, look: Look, told: Counted | None
 ) -> Iterator[np.ndarray]:
     t = np.sort(np.asarray(solution.t, dtype=float))
     count = max(2, round(rate * seconds(float(t[-1] - t[0]))))

@@ -13,7 +13,7 @@ from polhode.viewing.page.payload import payload
 from polhode.viewing.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _SCRIPTS = (
     *("maths.js", "meshes.js", "shaders.js", "gl.js", "clouds.js", "solids.js", "view.js"),
@@ -24,12 +24,12 @@ _SCRIPTS = (
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def page(solution: Solution, scene: Scene | None = None) -> str:
+def page(solution: Run, scene: Scene | None = None) -> str:
     """The text of a page of one run, with all its numbers. Without a scene it shows the charts only."""
     return document([(solution, scene)])
 
 
-def document(runs: Sequence[tuple[Solution, Scene | None]], labels: Sequence[str] = ()) -> str:
+def document(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()) -> str:
     """The text of a page of one run or two that needs no network."""
     shown, numbers = payload(runs, labels)
     title = " · ".join(str(run["title"]) for run in shown["runs"])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from polhode.json_values import to_plain
 from polhode.result_codes import Result
-from polhode.storage.json_values import to_plain
 from polhode.viewing import text_summary, unit_labels
 from polhode.viewing.charts.chart_series import Chart, catalogue, row_names
 from polhode.viewing.charts.downsampling import thinned
@@ -20,7 +20,7 @@ from polhode.viewing.scene.scene import Body, Cloud, Line, Scene, Trail
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _MOST_ENTRIES = 8
 """Of a legend."""
@@ -28,7 +28,7 @@ _MOST_NUMBERS = 1_000_000
 """Of all charts of a run together; quantities beyond that are named, but not on the page."""
 
 
-def payload(runs: Sequence[tuple[Solution, Scene | None]], labels: Sequence[str] = ()) -> tuple[dict[str, Any], bytes]:
+def payload(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()) -> tuple[dict[str, Any], bytes]:
     """Everything that a page shows of some runs, and its numbers. Without a scene it has charts only.
 
     **Arguments:**
@@ -43,7 +43,7 @@ def payload(runs: Sequence[tuple[Solution, Scene | None]], labels: Sequence[str]
     return to_plain({"colours": COLOURS, "runs": shown}), packed.bytes()
 
 
-def _run(solution: Solution, scene: Scene | None, label: str, packed: Packed) -> dict[str, Any]:
+def _run(solution: Run, scene: Scene | None, label: str, packed: Packed) -> dict[str, Any]:
     finite = _finite(solution)
     if len(finite.t) == 0:
         raise ValueError("The run has no finite frame, so there is nothing to show.")
@@ -72,7 +72,7 @@ def _run(solution: Solution, scene: Scene | None, label: str, packed: Packed) ->
     }
 
 
-def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int], dict[str, Any]]:
+def _motion(scene: Scene, solution: Run, packed: Packed) -> tuple[list[int], dict[str, Any]]:
     motion = sample(scene, solution)
     centre, radius, floor = motion.bounds(scene)
     bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
@@ -118,7 +118,7 @@ def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int]
     return packed.floats(motion.t), shown
 
 
-def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Solution, packed: Packed) -> Any:
+def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Run, packed: Packed) -> Any:
     coloured = []
     if line.tints is not None and tints is not None:
         for k, (name, kind) in enumerate(zip(line.tints.names, line.tints.kinds, strict=True)):
@@ -173,7 +173,7 @@ def _followed(trail: Trail, bodies: dict[int, str]) -> str:
     return trail.output.replace("_", " ")
 
 
-def _charts(solution: Solution, packed: Packed) -> tuple[list[dict[str, Any]], list[str]]:
+def _charts(solution: Run, packed: Packed) -> tuple[list[dict[str, Any]], list[str]]:
     """Charts as far as there is room for them, and the titles of others."""
     kept, left_out, room = [], [], _MOST_NUMBERS
     for chart in catalogue(solution):
@@ -195,7 +195,7 @@ def _chart(chart: Chart, kept: np.ndarray, packed: Packed) -> dict[str, Any]:
     }
 
 
-def _finite(solution: Solution) -> Solution:
+def _finite(solution: Run) -> Run:
     """The run up to its first frame with a NaN or an infinity in the state."""
     n = len(solution.t)
     good = np.ones(n, dtype=bool)
@@ -203,4 +203,5 @@ def _finite(solution: Solution) -> Solution:
         good &= np.isfinite(np.asarray(leaf, dtype=float).reshape(n, -1)).all(axis=1)
     end = n if good.all() else int(np.argmin(good))
     frames = jax.tree.map(lambda x: x[:end], solution.frames)
-    return type(solution)(frames, solution.stats, solution.meta, reader=solution.reader)
+    shortened: Any = type(solution)
+    return shortened(frames, solution.stats, solution.meta, reader=solution.reader)

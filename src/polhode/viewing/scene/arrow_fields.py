@@ -14,7 +14,7 @@ from polhode.viewing.scene.scene import Arrows, Scene
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _LONGEST = 0.45
 """Length of the longest arrow of a kind, in parts of the radius of the motion."""
@@ -35,7 +35,7 @@ class Vectors(NamedTuple):
         return float(np.max(np.linalg.norm(self.vectors, axis=-1), initial=0.0))
 
 
-def of_run(scene: Scene, motion: Motion, solution: Solution) -> Iterator[Vectors]:
+def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
     """All that a run has."""
     for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
         yield Vectors(each.name, each.kind, each.colour, feet, vectors)

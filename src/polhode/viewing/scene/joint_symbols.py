@@ -16,7 +16,7 @@ from polhode.rods.edge import EdgeConstraint
 from polhode.viewing.scene import geometry
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 MOST = 200
 """Joints up to which they are marked."""
@@ -43,7 +43,7 @@ class _Joint(NamedTuple):
 
 
 def described(
-    model: Model, rows: Mapping[str, int], solids: Iterable[Mapping[str, Any]], up: Sequence[float]
+    model: ModelParts, rows: Mapping[str, int], solids: Iterable[Mapping[str, Any]], up: Sequence[float]
 ) -> list[dict[str, Any]]:
     """Shapes that mark joints and where they, and springs, hold to the ground; none for more joints than a view shows.
 
@@ -67,7 +67,7 @@ def described(
     return found + [_anchor(point, thick) for point in anchors]
 
 
-def _joints(model: Model) -> Iterator[_Joint]:
+def _joints(model: ModelParts) -> Iterator[_Joint]:
     """Those that hold two bodies at a point of each, but for rods and for what moves a body by a function of time."""
     for name, part in model.parts:
         if not (_is_pair(part) and isinstance(part, AbstractJoint)):
@@ -166,7 +166,7 @@ def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
     return bool(rise < -level or (rise < level and level > 0 and not upright))
 
 
-def _anchors(model: Model) -> Iterator[np.ndarray]:
+def _anchors(model: ModelParts) -> Iterator[np.ndarray]:
     """Points of the ground that forces between two points take hold of."""
     for _, part in model.parts:
         if not isinstance(part, AbstractForce) or [body.kind == "ground" for body in part.bodies].count(True) != 1:
@@ -214,7 +214,7 @@ def _has_place(body: Body, rows: Mapping[str, int]) -> bool:
     return body.kind == "ground" or body.name in rows
 
 
-def _size(model: Model, points: Iterable[np.ndarray], boxes: Mapping[str, Any]) -> float:
+def _size(model: ModelParts, points: Iterable[np.ndarray], boxes: Mapping[str, Any]) -> float:
     """Of the box around all bodies, and the points where joints and springs take hold, at the start."""
     places = list(points)
     reach = [0.0]
@@ -236,7 +236,7 @@ def _spacing(joints: Sequence[_Joint]) -> float:
     return float(np.median(apart.min(axis=1)))
 
 
-def _upwards(model: Model, up: Sequence[float]) -> np.ndarray:
+def _upwards(model: ModelParts, up: Sequence[float]) -> np.ndarray:
     """Against gravity, or along a given direction without."""
     gravity = np.asarray(model.gravity, dtype=float)
     along = -gravity if np.any(gravity) else np.asarray(up, dtype=float)

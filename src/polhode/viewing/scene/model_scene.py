@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.joints.distance import ConstantDistance
-from polhode.model.flexible_body import FlexibleBody
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
@@ -25,7 +25,7 @@ from polhode.viewing.scene import arrows, joint_symbols, robot_appearance, rod_t
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 Part = TypeVar("Part", bound=AbstractPart)
 
@@ -41,7 +41,7 @@ _POINT = 0.03
 """Diameter of a mass point, in parts of the size of the model."""
 
 
-def described(model: Model, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
+def described(model: ModelParts, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
     """A scene in plain values, which are stored with runs so that they can be drawn without the model.
 
     **Arguments:**
@@ -149,7 +149,7 @@ def pose_of(outputs: Mapping[str, Array], row: int) -> Pose:
     return Pose(outputs["positions"][row], quaternions.to_matrix(outputs["quaternions"][row]))
 
 
-def _up(model: Model) -> list[float]:
+def _up(model: ModelParts) -> list[float]:
     """The coordinate axis nearest to the opposite of gravity, z without gravity."""
     lift = -np.asarray(model.gravity)
     axis = int(np.argmax(np.abs(lift))) if np.any(lift) else 2
@@ -180,7 +180,7 @@ def _cloud(spheres: Sequence[Body], rows: Mapping[str, int]) -> list[dict[str, A
     return [{"name": "particles", "rows": [rows[body.name] for body in spheres], "diameters": sizes, "colour": colour}]
 
 
-def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+def _skeleton(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """One line a body: its joint points and between them, each time, its centre of mass."""
     points: dict[int, list[list[float]]] = {}
     for part in _parts(model, AbstractJoint):
@@ -194,7 +194,7 @@ def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]
             yield {"name": "joints", "rows": [row] * len(line), "points": line, "colour": _JOINTS}
 
 
-def _between(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+def _between(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """Lines from body to body: rods of constant length, and springs."""
     found = [(part, part.placed()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))]
     springs = [part for part, element in found if isinstance(element, LineSpring | LineSpringDamper)]
@@ -209,7 +209,7 @@ def _line(part: AbstractPart, rows: Mapping[str, int], name: str, colour: str) -
     return {"name": name, "rows": ends, "points": _points(part), "colour": colour}
 
 
-def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+def _rods(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """One line a rod, from node to node."""
     rods: dict[str, list[Edge]] = {}
     for edge in _parts(model, Edge):
@@ -225,14 +225,14 @@ def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
         }
 
 
-def _flexible(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+def _flexible(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """One line a flexible body, from its centre of mass to each node."""
     for body in (body for body in model.bodies if isinstance(body, FlexibleBody)):
         ends = [rows[name] for node in body.nodes for name in (body.name, node.name)]
         yield {"name": body.name, "rows": ends, "points": [[0.0, 0.0, 0.0]] * len(ends), "colour": _RODS}
 
 
-def _parts(model: Model, kind: type[Part]) -> list[Part]:
+def _parts(model: ModelParts, kind: type[Part]) -> list[Part]:
     return [part for _, part in model.parts if isinstance(part, kind)]
 
 
@@ -241,7 +241,7 @@ def _points(part: AbstractPart) -> list[list[float]]:
     return [np.asarray(point).tolist() for point in part.placed().points()]
 
 
-def _farthest(model: Model, shown: Sequence[Body]) -> list[Body]:
+def _farthest(model: ModelParts, shown: Sequence[Body]) -> list[Body]:
     """The bodies that most joints lie between them and the ground, or the first body of what floats."""
     joining = (*_parts(model, AbstractJoint), *_parts(model, Edge))
     pairs = [[body.name for body in part.bodies] for part in joining if not isinstance(part, EdgeConstraint)]

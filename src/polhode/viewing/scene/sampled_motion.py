@@ -15,7 +15,7 @@ from polhode.systems.base import State
 from polhode.viewing.scene.scene import Arrows, Body, Cloud, Line, Scene, Trail
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.results.protocols import Run
 
 _MOST_FRAMES = 1500
 _FEWEST_FRAMES = 40
@@ -78,7 +78,7 @@ class Motion:
         return centre, radius, min(floors) if scene.floor is None else scene.floor
 
 
-def sample(scene: Scene, solution: Solution, most: int | None = None) -> Motion:
+def sample(scene: Scene, solution: Run, most: int | None = None) -> Motion:
     """The poses at no more frames than a viewer needs, or than `most`, evenly spread over time."""
     bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
     clouds, arrows = scene.of(Cloud), scene.of(Arrows)
@@ -139,7 +139,7 @@ class _Parts(eqx.Module):
         )
 
 
-def _trail(trail: Trail, solution: Solution) -> np.ndarray:
+def _trail(trail: Trail, solution: Run) -> np.ndarray:
     values = np.asarray(solution.outputs[trail.output])
     return values if trail.index is None else values[:, trail.index]
 

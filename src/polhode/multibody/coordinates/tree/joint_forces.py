@@ -19,8 +19,7 @@ from polhode.multibody.mechanism.batching import Ragged, kinds
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
-    from polhode.forces.coordinate_forces import AbstractEffort
-    from polhode.forces.joint_control import Feedback
+    from polhode.multibody.mechanism.coordinate_forces import AbstractEffort, Feedback
 
 
 class CoordinateIndex(NamedTuple):

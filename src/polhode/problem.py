@@ -5,17 +5,33 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from jax.core import Tracer
 
 from polhode import checks, summary
-from polhode._unknown_names import missing
-from polhode.problems.default_choice import ASKED, Choice
+from polhode.name_errors import missing
 from polhode.systems.base import AbstractSystem, Observable, State
 
 if TYPE_CHECKING:
-    from polhode.model.name_table import Named
+    from polhode.assembly.name_table import Named
+
+
+class Choice(NamedTuple):
+    """The reasons for coordinates and method of a problem; "" for what the user has asked for.
+
+    - `coordinates`: the formulation, and why. - `method`: the integrator, and why.
+    """
+
+    coordinates: str = ""
+    method: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join(reason for reason in self if reason)
+
+
+ASKED = Choice()
+"""Nothing was chosen."""
 
 
 class Reference(TypedDict):

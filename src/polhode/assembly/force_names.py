@@ -19,12 +19,12 @@ from polhode.multibody.parts import AbstractForce, AbstractPart
 from polhode.multibody.system import MultibodySystem
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 Placing = Callable[[AbstractPart], AbstractConstraintElement | AbstractForceElement]
 
 
-def named_forces(model: Model, system: MultibodySystem, placed: Placing) -> tuple[ForceReadings, dict[str, Any]]:
+def named_forces(model: ModelParts, system: MultibodySystem, placed: Placing) -> tuple[ForceReadings, dict[str, Any]]:
     """The forces that a user has named, and plain values about them. `placed` returns the element of a part.
 
     Those on nodes of flexible bodies are left out, since results have no rows for these.
@@ -101,7 +101,7 @@ def _takes(part: Any, element: Any) -> bool:
 
 
 def forces_along(
-    model: Model, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: Placing
+    model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: Placing
 ) -> tuple[ReadForce, ...]:
     """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
     found = []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from polhode.results.solution import Solution
+from polhode.solution.load import load
+from polhode.solution.show import scene_of
+from polhode.solution.solution import Solution
 from polhode.storage import lock, metadata
-from polhode.storage.load import load
 from polhode.viewing.scene.scene import Scene
-from polhode.viewing.show import scene_of
 
 
 class Stored:

@@ -10,15 +10,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from polhode.assembly.history import Call
+from polhode.assembly.parameters import AbstractExpression, Parameter, replaced
 from polhode.checks import shown
 from polhode.joints.named_coordinates import AbstractMeasured
-from polhode.model.history import Call
-from polhode.model.parameters import AbstractExpression, Parameter, replaced
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractComposite, AbstractPart
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 
 _TAKEN = ("x", "R", "u", "omega")
@@ -64,7 +64,7 @@ def _fields(part: Any) -> dict[str, Any]:
 class Replay:
     """A model that is made like another one, with other values of its parameters."""
 
-    def __init__(self, old: Model, new: Model, values: Mapping[str, Any]) -> None:
+    def __init__(self, old: ModelParts, new: ModelParts, values: Mapping[str, Any]) -> None:
         self._old, self._new, self._values = old, new, values
         self._known: dict[int, Any] = {id(old.ground): new.ground}
 

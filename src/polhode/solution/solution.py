@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks, summary
-from polhode._unknown_names import missing
 from polhode.events.table import Events
+from polhode.frames import Frames
+from polhode.name_errors import missing
 from polhode.printable import printable
 from polhode.results.bodies_and_joints import BodyResults, JointResults, Outputs, bodies, joints
 from polhode.results.by_name import ByName
 from polhode.results.contacts import ContactResults, contacts
 from polhode.results.forces import ForceResults, forces
-from polhode.results.frames import Frames
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import xarray
 
     from polhode.results.audit import Audit
-    from polhode.simulation.derived_quantities import Reader
-    from polhode.storage.load import StoredFrames
+    from polhode.results.derived_quantities import Reader
+    from polhode.storage.stored_frames import StoredFrames
 
 
 _INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
@@ -210,7 +210,7 @@ class Solution(eqx.Module):
 
         That of a model has coordinates `body`, `joint` and `component` besides, and units where they are known.
         """
-        from polhode.storage.dataset import to_xarray
+        from polhode.solution.dataset import to_xarray
 
         return to_xarray(self)
 
@@ -229,7 +229,7 @@ class Solution(eqx.Module):
 
         **Returns** what a notebook shows; of a server that isn't waited for, that, with its `url` and `close()`.
         """
-        from polhode.viewing import show as showing
+        from polhode.solution import show as showing
 
         return showing.show((self, *others), labels, block, browser)
 
@@ -251,6 +251,6 @@ class Solution(eqx.Module):
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a zarr store at `path`; `polhode.load` reads it back."""
-        from polhode.storage.save import save
+        from polhode.solution.save import save
 
         save(self, path, overwrite=overwrite)

@@ -14,7 +14,7 @@ from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.parts import AbstractJoint
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 _TRIED = (0.3, 1.1)
 """Lengths of the motions along which the constraint of a user's joint is tried out."""
@@ -29,7 +29,7 @@ class Attachment(NamedTuple):
     motion: AbstractJointMotion | None
 
 
-def spanning(model: Model) -> list[Attachment]:
+def spanning(model: ModelParts) -> list[Attachment]:
     """Bodies in the order of a tree."""
     candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
     order: list[Attachment] = []
@@ -105,7 +105,7 @@ def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body)
             )
 
 
-def has_loops(model: Model) -> bool:
+def has_loops(model: ModelParts) -> bool:
     """Whether some joint connects what other joints have connected already."""
     parent: dict[str, str] = {}
 

@@ -23,7 +23,7 @@ from polhode.systems.lagrangian import StartWarning
 
 if TYPE_CHECKING:
     from polhode.joints.relative import AbstractRelativeCoordinate
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
     from polhode.multibody.system import MultibodySystem
 
 
@@ -109,7 +109,7 @@ def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, veloc
     return Held(name, bodies, element, position=position, velocity=velocity)
 
 
-def held(model: Model, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
+def held(model: ModelParts, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
     """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
         raise ValueError(f"`hold` must be a list of names of joints and bodies, got {shown(wanted)}.")

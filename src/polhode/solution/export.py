@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from polhode.progress import Counted, counted
 from polhode.replacement import replacement
-from polhode.results.solution import Solution
+from polhode.solution.dataset import to_xarray
+from polhode.solution.solution import Solution
 from polhode.storage.attributes import attributes
-from polhode.storage.dataset import to_xarray
 
 if TYPE_CHECKING:
     from polhode.viewing.scene.scene import Scene
@@ -126,7 +126,7 @@ def _png(solution: Solution, path: Path, wanted: _Wanted) -> None:
 
 def _html(solution: Solution, path: Path, wanted: _Wanted) -> None:
     del wanted
-    from polhode.viewing import show
+    from polhode.solution import show
     from polhode.viewing.page import page
 
     path.write_text(page.page(solution, show.scene_of(solution)), encoding="utf-8")
@@ -134,7 +134,7 @@ def _html(solution: Solution, path: Path, wanted: _Wanted) -> None:
 
 def _moving(solution: Solution, joints: bool) -> Scene:
     """The scene of a run, with symbols for joints or without. Raises ValueError where there is none."""
-    from polhode.viewing import show
+    from polhode.solution import show
 
     scene = show.scene_of(solution)
     if scene is None or not scene.parts:

@@ -10,18 +10,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from polhode import checks, integrators
-from polhode.integrators.compatibility import written
-from polhode.model.name_table import Named
+from polhode.assembly.name_table import Named
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.forces import ForceReadings, ForceValues
-from polhode.multibody.measurements.joints import JointValues, Readings
+from polhode.multibody.measurements.joints import EFFORTS, JointValues, Readings
 from polhode.multibody.system import MultibodySystem
-from polhode.problems.base import Problem
-from polhode.problems.rebuild import rebuilt, remade
-from polhode.simulation.checkpoint.serialisation import restored
-from polhode.simulation.events.contacts import EFFORTS
-from polhode.simulation.observer import Watch
+from polhode.problem import Problem
+from polhode.results.observer import Watch
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.conversion import AbstractWritten
 
@@ -200,39 +195,3 @@ def reader_of(problem: Problem | None, source: AbstractSystem, converted: Conver
         return None
     parts = Parts(named, source, converted)
     return Reader(lambda: parts)
-
-
-def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Reader | None:
-    """The reader of a run out of a store, of a problem that is given, or that can be made anew from what it says.
-
-    Raises ValueError for a problem with other bodies or joints.
-    """
-    if "names" not in meta:
-        return None
-    if problem is not None:
-        _check_same(problem, meta["names"])
-    elif not remade(meta):
-        return None
-    return Reader(lambda: _stored_parts(meta, stats, problem or rebuilt(meta)))
-
-
-def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
-    if not isinstance(problem, Problem):
-        raise checks.not_a_problem(problem, "a Problem")
-    told = problem.named.told if problem.named else {"bodies": [], "joints": {}}
-    if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
-        raise ValueError(
-            f"`problem` is not the one of this run, which has the bodies {', '.join(names['bodies'])} and the joints "
-            f"{', '.join(names['joints']) or 'none'}; it has {', '.join(told['bodies']) or 'none'} and "
-            f"{', '.join(told['joints']) or 'none'}."
-        )
-
-
-def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Parts:
-    if problem is None or problem.named is None:
-        raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
-    if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
-        raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
-    method = restored(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
-    found = written(problem.system, method, meta["t0"], problem.state0, checked=False)
-    return Parts(problem.named, problem.system, found.converted)

@@ -6,14 +6,14 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from polhode.model.spanning_tree import Attachment
+from polhode.assembly.spanning_tree import Attachment
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.parts import AbstractJoint
 
 if TYPE_CHECKING:
     from polhode.joints.named_coordinates import AbstractMeasuredPair
     from polhode.joints.rotor import AttachedRotor
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 
 class CarriedRotor(NamedTuple):
@@ -24,7 +24,7 @@ class CarriedRotor(NamedTuple):
     component: int
 
 
-def carried_rotors(model: Model, order: Sequence[Attachment]) -> dict[str, CarriedRotor]:
+def carried_rotors(model: ModelParts, order: Sequence[Attachment]) -> dict[str, CarriedRotor]:
     """Rotors that add to the diagonal of the mass matrix, by name; nothing else may act on their coordinates."""
     from polhode.joints.rotor import AttachedRotor
 

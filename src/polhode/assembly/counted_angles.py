@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.assembly.coordinate_layout import AbstractLayout
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.coupling import CoupledJoints
 from polhode.joints.named_coordinates import AbstractMeasuredPair, Term
 from polhode.joints.relative import Reversed
 from polhode.linalg.blocks import Indices
-from polhode.model.coordinate_layout import AbstractLayout
 from polhode.multibody.counted_angles import AngleName, TurnCounter
 from polhode.multibody.mechanism.angles import CountableAngle
 from polhode.multibody.mechanism.groups import Slot, stack
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 
 class _Angle(NamedTuple):
@@ -35,7 +35,7 @@ class TurnRegister:
     Which are counted doesn't depend on numbers, so that a model has the same states inside JAX's transformations.
     """
 
-    def __init__(self, model: Model, layout: AbstractLayout, t0: Any) -> None:
+    def __init__(self, model: ModelParts, layout: AbstractLayout, t0: Any) -> None:
         self._model, self._layout, self._t0 = model, layout, t0
         self._angles: list[_Angle] = []
         self._numbers: dict[Hashable, int] = {}
@@ -99,7 +99,7 @@ class TurnRegister:
         return int(self._layout.slot([body]).nodes.numbers[0])
 
 
-def _pairs(model: Model) -> list[tuple[str, AbstractMeasuredPair]]:
+def _pairs(model: ModelParts) -> list[tuple[str, AbstractMeasuredPair]]:
     """Joints of a model by name, and those that its file has besides."""
     own = [(name, part) for name, part in model.parts if isinstance(part, AbstractMeasuredPair)]
     return [*own, *model.file_joints.items()]

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.batched_function import Stacked
-from polhode.problems.base import Observable
-from polhode.results.frames import Frames
+from polhode.frames import Frames
+from polhode.problem import Observable
 from polhode.systems.base import AbstractSystem, State
 
 

@@ -1,9 +1,9 @@
-"""Names that aren't there, and what is near them."""
+"""Errors for unknown names, with close matches or what to use instead."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from polhode.checks import shown
@@ -50,3 +50,35 @@ def unknown(what: str, name: Any, known: Iterable[str]) -> UnknownName:
 
 def _are(names: list[str]) -> str:
     return "is" if len(names) == 1 else "are"
+
+
+def missing(owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]) -> AttributeError:
+    """The error for a name that something lacks.
+
+    **Arguments:**
+
+    - `owner`: how messages call it. - `known`: names that it has.
+    - `instead`: name → a sentence on what to use, for names that many try first.
+    """
+    if name.startswith("_"):
+        return AttributeError(f"{owner} has no attribute {name!r}.")
+    if name in instead:
+        return AttributeError(f"{owner} has no attribute {name!r}. {instead[name]}")
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return AttributeError(f"{owner} has no attribute {name!r}.{f' Did you mean `{near[0]}`?' if near else ''}")
+
+
+def answering(
+    package: str, find: Callable[[str], Any], known: Iterable[str], instead: Mapping[str, str]
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that loads its names with `find`, with such answers."""
+
+    def found(name: str) -> Any:
+        try:
+            return find(name)
+        except AttributeError as error:
+            if name in known:
+                raise
+            raise missing(f"`{package}`", name, known, instead) from error
+
+    return found

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from polhode import checks
+from polhode.assembly.name_registry import Register
 from polhode.compiler.numpy.eager import uncompiled
-from polhode.model.name_registry import Register
 
 
 class Call(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polhode.model.flexible_body import FlexibleBody
-from polhode.model.spanning_tree import has_loops
+from polhode.assembly.spanning_tree import has_loops
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.parts import AbstractForce, AbstractJoint
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 _LISTED = 20
 """Names in a list."""
@@ -20,7 +20,7 @@ _SIZES = {"rigid": 6, "point": 3, "coordinate": 1, "integral": 0}
 """Coordinates that move of a body of a kind."""
 
 
-def told(model: Model) -> list[tuple[str, str]]:
+def told(model: ModelParts) -> list[tuple[str, str]]:
     """Bodies, joints, forces, parameters, degrees of freedom and units."""
     kinds = ((AbstractJoint, "joints"), (AbstractForce, "forces"))
     parts = [(what, [name for name, p in model.parts if isinstance(p, kind)]) for kind, what in kinds]
@@ -30,7 +30,7 @@ def told(model: Model) -> list[tuple[str, str]]:
     return [*rows, ("degrees of freedom", _freedom(model)), *units]
 
 
-def _freedom(model: Model) -> str:
+def _freedom(model: ModelParts) -> str:
     """Degrees of freedom. Where joints close loops, some of their constraints may follow from others."""
     moving = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
     elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]

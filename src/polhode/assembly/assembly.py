@@ -14,17 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
+from polhode.assembly.absolute_assembly import AbsoluteLayout
+from polhode.assembly.coordinate_layout import AbstractLayout, Placed
+from polhode.assembly.counted_angles import TurnRegister
+from polhode.assembly.held_coordinates import Held, held, repaired_holding
+from polhode.assembly.spanning_tree import has_loops
+from polhode.assembly.tree_assembly import MINIMAL, TreeLayout
 from polhode.checks import shown
 from polhode.compiler.placement import by_default
+from polhode.flexible.flexible_body import TAKEN, FlexibleBody
 from polhode.jax_context import check_environment
 from polhode.linalg.blocks import Indices
-from polhode.model.absolute_assembly import AbsoluteLayout
-from polhode.model.coordinate_layout import AbstractLayout, Placed
-from polhode.model.counted_angles import TurnRegister
-from polhode.model.flexible_body import TAKEN, FlexibleBody
-from polhode.model.held_coordinates import Held, held, repaired_holding
-from polhode.model.spanning_tree import has_loops
-from polhode.model.tree_assembly import MINIMAL, TreeLayout
 from polhode.multibody import consistent_start, formulations, redundant_constraints
 from polhode.multibody.bodies import Body
 from polhode.multibody.conversions import livens, separable
@@ -42,7 +42,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 
 Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
@@ -51,7 +51,7 @@ Assembled = MultibodySystem | livens.LivensMultibody | SeparableMultibody
 
 @by_default
 def assemble(
-    model: Model,
+    model: ModelParts,
     formulation: str,
     *,
     repair: bool,
@@ -85,7 +85,7 @@ def assemble(
     return livens.build(base, state, joints)
 
 
-def _refuse_flexible(model: Model, formulation: str) -> None:
+def _refuse_flexible(model: ModelParts, formulation: str) -> None:
     """Raises ValueError if bodies deform, which these coordinates don't know."""
     flexible = [body for body in model.bodies if body.kind == "flexible"]
     if flexible and formulation in (MINIMAL, livens.LIVENS, SEPARABLE):
@@ -102,7 +102,7 @@ class Start(NamedTuple):
 
 
 def _in_coordinates(
-    model: Model,
+    model: ModelParts,
     formulation: str,
     given: Start,
     convert: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
@@ -156,7 +156,7 @@ def _in_coordinates(
     return precise(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
-def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: str) -> None:
+def _check_all_joints(model: ModelParts, placed: Sequence[Placed], t0: float, more: str) -> None:
     """Raises UnfitStart with all that does not fit, where joint coordinates stop at the first; `more` comes before."""
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
     system = _build(model, layout, placed, {}, t0)
@@ -180,7 +180,11 @@ def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, sta
 
 
 def _build(
-    model: Model, layout: AbstractLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]], t0: Any
+    model: ModelParts,
+    layout: AbstractLayout,
+    elements: Sequence[Placed],
+    dropped: Mapping[str, tuple[int, ...]],
+    t0: Any,
 ) -> MultibodySystem:
     register = TurnRegister(model, layout, t0)
     joints, labels = _joints(layout, elements, dropped, register)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.model.flexible_body import FlexibleBody
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.multibody.bodies import Body
 
 AnyBody = TypeVar("AnyBody", bound=Body)

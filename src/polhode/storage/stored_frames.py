@@ -1,8 +1,7 @@
-"""Runs read back: checked as a whole, then read as far as they are looked at."""
+"""Frames of a store, read from disk as they are used."""
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,87 +10,20 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from polhode.checks import shown
-from polhode.result_codes import Result
-from polhode.results.frames import Frames
-from polhode.results.name_errors import unknown
-from polhode.results.solution import Solution
+from polhode.frames import Frames
+from polhode.name_errors import unknown
 from polhode.storage import frame_layout, metadata
 from polhode.storage.documents import FILE, RUN
 from polhode.storage.errors import DamageError, StoreError, explaining
 from polhode.storage.zarr_arrays import ArrayFiles
 
 if TYPE_CHECKING:
-    from polhode.problems.base import Problem
     from polhode.storage.store import RunStore
 
 _KEPT_BYTES = 64 * 1024 * 1024
 """Bytes of a store that are kept in memory once they were read."""
 
 _BLOCK_BYTES = 16 * 1024 * 1024
-
-
-def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = None) -> Solution:
-    """The solution in the store at `path`, also of a run that is still going or was cut off.
-
-    The stats of such a run say `interrupted` and the time reached. All checksums are compared; frames are read from
-    disk only as they are looked at.
-
-    **Arguments:**
-
-    - `path`: of a store.
-    - `salvage`: read the frames before the first damage instead of refusing a damaged store; `stats["damage"]` says
-      what is damaged.
-
-    **Raises** `StoreError`, saying what is damaged and where, if the store does not have the bytes that were written;
-    if it has no frames, is of another format, or is no run.
-    """
-    # Drivers write stores.
-    from polhode.simulation.derived_quantities import reader_of_stored
-
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
-    place = Path(path)
-    with explaining(place):
-        if salvage:
-            found, arrays, said = _salvaged(place)
-            count, more = metadata.whole(arrays.values(), found.frames)
-            said += [*more, *found.odd_metadata(arrays.values())]
-        else:
-            found, arrays = metadata.opened(place)
-            found.check(arrays.values())
-            count, said = found.frames, []
-        if count == 0:
-            why = f"; {said[0]}" if said else ": it has only just begun, or was cut off at its start"
-            raise StoreError(f"The run `{place}` has no frames that can be read{why}.")
-    frames = StoredFrames(found, arrays, count)
-    stats = found.stats
-    if stats.get("result") is None or said:
-        stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
-    if said:
-        stats["damage"] = "; ".join(said)
-    return Solution(frames, stats, found.meta, reader=reader_of_stored(found.meta, stats, problem))
-
-
-def _salvaged(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:
-    """A store as far as it can be had, by the copy of its root and without checksums if need be, and what is damaged.
-
-    Raises StoreError if neither root can be read.
-    """
-    try:
-        return *metadata.opened(place), []
-    except StoreError as error:
-        said = [str(error)]
-    try:
-        found = metadata.read(place)
-    except StoreError:
-        if not (place / RUN.copy).is_file():
-            raise
-        found = metadata.read(place, RUN.copy)
-    try:
-        return found, found.files(), said
-    except StoreError as error:
-        return found, found.unbound(), list(dict.fromkeys((*said, str(error))))
 
 
 def stored(store: RunStore, refused: Frames | None) -> StoredFrames | Frames | None:

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
+from polhode.assembly.coordinate_layout import AbstractLayout
 from polhode.compiler.interpreted import interpreted
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.linalg.blocks import Indices
-from polhode.model.coordinate_layout import AbstractLayout
-from polhode.model.flexible_body import FlexibleBody
 from polhode.multibody import formulations
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian

@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
+from polhode.assembly import tree_start as starting
+from polhode.assembly.coordinate_layout import AbstractLayout, Placed
+from polhode.assembly.dependent_coordinates import Ties
+from polhode.assembly.joint_rotors import carried_rotors, component_of
+from polhode.assembly.spanning_tree import spanning
+from polhode.assembly.tree_start import PlacedLink
 from polhode.compiler.interpreted import interpreted
 from polhode.linalg.blocks import Indices
-from polhode.model import tree_start as starting
-from polhode.model.coordinate_layout import AbstractLayout, Placed
-from polhode.model.dependent_coordinates import Ties
-from polhode.model.joint_rotors import carried_rotors, component_of
-from polhode.model.spanning_tree import spanning
-from polhode.model.tree_start import PlacedLink
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from polhode.forces.joint_control import JointControl
     from polhode.forces.joint_forces import AbstractJointForce
     from polhode.joints.named_coordinates import Term
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 MINIMAL = "minimal"
 """The name of joint coordinates for `Model.assemble`."""
@@ -61,7 +61,7 @@ class TreeLayout(AbstractLayout):
 
     written_as = (ToHamiltonian, ToJointLagrangian, ToTurningBody)
 
-    def __init__(self, model: Model, repair: bool) -> None:
+    def __init__(self, model: ModelParts, repair: bool) -> None:
         for body in model.bodies:
             if body.formulation is not None:
                 raise ValueError(

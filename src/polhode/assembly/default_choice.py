@@ -11,14 +11,14 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
+from polhode.assembly.absolute_assembly import WithoutInertia
+from polhode.assembly.assembly import Assembled
+from polhode.assembly.spanning_tree import spanning
+from polhode.assembly.tree_assembly import MINIMAL
 from polhode.compiler.interpreted import interpreted
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import Unsuited, written
 from polhode.linalg.blocks import to_dense
-from polhode.model.absolute_assembly import WithoutInertia
-from polhode.model.assembly import Assembled
-from polhode.model.spanning_tree import spanning
-from polhode.model.tree_assembly import MINIMAL
 from polhode.multibody.conversions.livens import LIVENS, LivensMultibody
 from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.system import MultibodySystem
@@ -28,7 +28,7 @@ from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.vector_field import VectorField
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 ABSOLUTE = "SO3xR3"
 """Absolute coordinates of rigid bodies: their steps are the cheapest."""
@@ -65,7 +65,7 @@ class _Candidate(NamedTuple):
 
 
 def assembled(
-    model: Model,
+    model: ModelParts,
     assemble: Callable[[str], tuple[Assembled, State]],
     integrator: str | None,
     t0: float,
@@ -165,7 +165,7 @@ def _linearised(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple
     return to_dense(system.mass(t, q), (n, n)), slopes
 
 
-def _candidates(model: Model, method: AbstractIntegrator | None) -> list[_Candidate]:
+def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_Candidate]:
     """Coordinates in the order in which they are tried."""
     against = _against_a_tree(model)
     joint = _Candidate(MINIMAL, "", MultibodySystem)
@@ -178,7 +178,7 @@ def _candidates(model: Model, method: AbstractIntegrator | None) -> list[_Candid
     return [one for one in [*usual, *own] if _is_for(method, one.kind)] or usual
 
 
-def _against_a_tree(model: Model) -> str:
+def _against_a_tree(model: ModelParts) -> str:
     """The reason against joint coordinates; "" if there is none."""
     if any(body.formulation is not None for body in model.bodies):
         return "some bodies ask for coordinates of their own"

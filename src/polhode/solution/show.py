@@ -17,7 +17,7 @@ from polhode.viewing.scene import model_scene
 from polhode.viewing.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.solution.solution import Solution
 
 _MOST = 2
 _HEIGHT = 760

@@ -10,7 +10,7 @@ import numpy as np
 from polhode.storage.store import RunStore
 
 if TYPE_CHECKING:
-    from polhode.results.solution import Solution
+    from polhode.solution.solution import Solution
 
 
 def save(solution: Solution, path: str | Path, *, overwrite: bool = False) -> None:

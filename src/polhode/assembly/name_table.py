@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
+from polhode.assembly.force_names import forces_along, named_forces
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
-from polhode.model.force_names import forces_along, named_forces
 from polhode.multibody.measurements.forces import ForceReadings
 from polhode.multibody.measurements.joints import ReadCoordinate, Readings, ReadJoint
 from polhode.multibody.parts import AbstractJoint, AbstractPart
@@ -20,7 +20,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.rods.edge import EdgeConstraint
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 
 _CENTRE: Any = np.zeros(3)
@@ -43,7 +43,7 @@ class Named:
 
 
 def named(
-    model: Model,
+    model: ModelParts,
     system: MultibodySystem,
     joints: Mapping[str, AbstractMeasuredPair] | None = None,
     bodies: Sequence[str] | None = None,

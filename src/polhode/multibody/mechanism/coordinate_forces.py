@@ -1,0 +1,127 @@
+"""Relative coordinates of bodies and forces along them: the interfaces that joints and forces implement."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.user_functions import Function
+
+Scalar = Float[Array, ""]
+
+
+class AbstractRelativeCoordinate(eqx.Module):
+    """A scalar function of the poses of bodies, of two unless said, that doesn't change when all move as one."""
+
+    @abc.abstractmethod
+    def difference(self, poses: Poses, target: Any) -> Scalar:
+        """The coordinate minus `target`; for angles in (-π, π] and continuous around the target."""
+
+    def value(self, poses: Poses) -> Scalar:
+        """The coordinate. Angles are real numbers: those within half a turn of their `reference`."""
+        return self.difference(poses, 0.0)
+
+    def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
+        """The angles that it is made of, and which of `nodes` they lie between; none unless overridden.
+
+        `nodes`: numbers of its bodies among the nodes of an element, 0, 1, … by default.
+        """
+        del nodes
+        return ()
+
+    @abc.abstractmethod
+    def rate(self, poses: Poses, twists: Twists) -> Scalar:
+        """Its time derivative."""
+
+    @abc.abstractmethod
+    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, ...]:
+        """Loads on the bodies whose power is `strength` times `rate`."""
+
+
+class AbstractEffort(AbstractForceElement):
+    r"""A force or torque $f(t, s, \dot s)$ along a relative coordinate s; angles count turns.
+
+    In joint coordinates that s is one of it acts on these directly; otherwise on the two bodies. Where it has a
+    potential `stored` gives it.
+    """
+
+    relative: ClassVar[bool] = True
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    coordinate: eqx.AbstractVar[AbstractRelativeCoordinate]
+
+    @abc.abstractmethod
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        """The generalised force f."""
+
+    def stored(self, s: Array) -> Float[Array, ""]:
+        """Potential of the part of the force that has one; zero unless overridden."""
+        del s
+        return jnp.zeros(())
+
+    def deflection(self, s: Array) -> Float[Array, " k"]:
+        """Values that results show by the names `measures`, at a value of the coordinate; none unless overridden."""
+        del s
+        return jnp.zeros(0)
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        rate = self.coordinate.rate(poses, twists) if self.uses_twists else jnp.zeros(())
+        return self.coordinate.wrenches(poses, self.effort(t, self.coordinate.value(poses), rate))
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        del t
+        return self.stored(self.coordinate.value(poses))
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        del t
+        return self.deflection(self.coordinate.value(poses))
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        return self.coordinate.angles()
+
+
+class Feedback(AbstractForceElement):
+    """Forces u(t, s, ṡ) along relative coordinates s.
+
+    **Arguments:**
+
+    - `coordinates`: each of its own nodes, one after the other. - `sizes`: numbers of these.
+    - `control`: (t, s, ṡ) → forces, all of shape (n,).
+    """
+
+    relative: ClassVar[bool] = True
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    coordinates: tuple[AbstractRelativeCoordinate, ...]
+    sizes: tuple[int, ...] = eqx.field(static=True)
+    control: Function
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        own = list(zip(self.coordinates, self._split(poses), self._split(twists), strict=True))
+        s = jnp.stack([c.value(where) for c, where, _ in own])
+        rates = jnp.stack([c.rate(where, moving) for c, where, moving in own])
+        efforts = self.efforts(t, s, rates)
+        return tuple(w for (c, where, _), f in zip(own, efforts, strict=True) for w in c.wrenches(where, f))
+
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The generalised forces."""
+        return jnp.asarray(self.control(t, s, rates))
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        nodes = self._split(range(sum(self.sizes)))
+        return tuple(angle for c, own in zip(self.coordinates, nodes, strict=True) for angle in c.angles(tuple(own)))
+
+    def _split(self, nodes: Sequence[Any]) -> list[Any]:
+        ends = list(itertools.accumulate(self.sizes))
+        return [nodes[end - size : end] for end, size in zip(ends, self.sizes, strict=True)]
