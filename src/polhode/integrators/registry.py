@@ -166,13 +166,13 @@ def get(name: str, **options: Any) -> AbstractIntegrator:
 
 def name_of(method: AbstractIntegrator) -> str | None:
     """The name under which `get` returns this method without options; None if there is none."""
-    from polhode.integrators.serialisation import recorded
+    from polhode.integrators.serialisation import serialise
 
-    record = recorded(method)
+    record = serialise(method)
     if record is None:
         return None
     alike = (name for name, entry in _INTEGRATORS.items() if isinstance(method, entry.kind) or entry.make is not None)
-    return next((name for name in alike if recorded(get(name)) == record), None)
+    return next((name for name in alike if serialise(get(name)) == record), None)
 
 
 def _entry(name: str) -> _Entry:

@@ -13,7 +13,7 @@ import numpy as np
 _HOME = "polhode."
 
 
-def recorded(value: Any) -> Any:
+def serialise(value: Any) -> Any:
     """Numbers, words, and objects of this library's data classes as plain values; None if there is anything else."""
     try:
         return _plain(value)
@@ -21,7 +21,7 @@ def recorded(value: Any) -> Any:
         return None
 
 
-def restored(record: Any) -> Any:
+def deserialise(record: Any) -> Any:
     """The value that was recorded. Raises ValueError for a record that makes no sense here."""
     try:
         return _value(record)

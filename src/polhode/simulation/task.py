@@ -20,7 +20,7 @@ from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import Unsuited, Written, suits, written
-from polhode.integrators.serialisation import recorded
+from polhode.integrators.serialisation import serialise
 from polhode.jax_context import inside_transformation
 from polhode.problem import ASKED, Problem
 from polhode.results.observer import Observer
@@ -196,7 +196,7 @@ class Task(eqx.Module):
             **({"events": [event.told() for event in self.events]} if self.events else {}),
             **({"contacts": self.contacts} if self.holds_contacts else {}),
             "promises": self.integrator.promised(self.system, self.state0),
-            "method": recorded(self.integrator),
+            "method": serialise(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
             "version": __version__,
             **self.names(),

@@ -37,23 +37,23 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     place = Path(path)
     with explaining(place):
         if salvage:
-            found, arrays, said = _salvaged(place)
-            count, more = metadata.whole(arrays.values(), found.frames)
-            said += [*more, *found.odd_metadata(arrays.values())]
+            root, arrays, said = _salvaged(place)
+            count, more = metadata.whole(arrays.values(), root.frames)
+            said += [*more, *root.odd_metadata(arrays.values())]
         else:
-            found, arrays = metadata.opened(place)
-            found.check(arrays.values())
-            count, said = found.frames, []
+            root, arrays = metadata.opened(place)
+            root.check(arrays.values())
+            count, said = root.frames, []
         if count == 0:
             why = f"; {said[0]}" if said else ": it has only just begun, or was cut off at its start"
             raise StoreError(f"The run `{place}` has no frames that can be read{why}.")
-    frames = StoredFrames(found, arrays, count)
-    stats = found.stats
+    frames = StoredFrames(root, arrays, count)
+    stats = root.stats
     if stats.get("result") is None or said:
         stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
     if said:
         stats["damage"] = "; ".join(said)
-    return Solution(frames, stats, found.meta, reader=reader_of_stored(found.meta, stats, problem))
+    return Solution(frames, stats, root.meta, reader=reader_of_stored(root.meta, stats, problem))
 
 
 def _salvaged(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from polhode import checks, integrators
 from polhode.integrators.compatibility import written
-from polhode.integrators.serialisation import restored
+from polhode.integrators.serialisation import deserialise
 from polhode.problem import Problem
 from polhode.problems.rebuild import rebuilt, remade
 from polhode.results.derived_quantities import Parts, Reader
@@ -44,6 +44,6 @@ def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Pr
         raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
     if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
         raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
-    method = restored(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
+    method = deserialise(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
     found = written(problem.system, method, meta["t0"], problem.state0, checked=False)
     return Parts(problem.named, problem.system, found.converted)

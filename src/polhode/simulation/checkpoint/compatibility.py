@@ -7,14 +7,14 @@ from typing import Any
 
 from polhode import __version__
 from polhode.checks import shown
-from polhode.integrators.serialisation import recorded
+from polhode.integrators.serialisation import serialise
 from polhode.json_values import from_plain, to_plain
 from polhode.simulation.task import Task
 
 
 def differences(meta: Mapping[str, Any], task: Task) -> str:
     """Problem, parameters, options of the method and versions that differ from those that a run tells; "" for none."""
-    now = from_plain(to_plain({**task.known(), "method": recorded(task.integrator), "version": __version__}))
+    now = from_plain(to_plain({**task.known(), "method": serialise(task.integrator), "version": __version__}))
     found = []
     if meta.get("problem") != now["problem"]:
         found.append(_said("the problem", meta.get("problem"), now["problem"]))

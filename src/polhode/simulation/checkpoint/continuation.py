@@ -17,7 +17,7 @@ from polhode.compiler.numpy.eager import uncompiled
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import written
-from polhode.integrators.serialisation import recorded, restored
+from polhode.integrators.serialisation import serialise, deserialise
 from polhode.problem import Problem
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, names_of, state_behind, told
@@ -81,7 +81,7 @@ class Memory:
         if isinstance(kept, Kept):
             method = kept.task.integrator
         elif meta.get("method") is not None:
-            method = restored(meta["method"])
+            method = deserialise(meta["method"])
         return cls(t, state, method, steps, kept)
 
     def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
@@ -138,7 +138,7 @@ class Memory:
                 return None
             if _without_events(facts["signatures"]) != _without_events(signatures(task)):
                 return None
-            leg = legs_from_array(kept["legs"], restored(facts["control"]))[int(kept["stand"][0])]
+            leg = legs_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
             alike = facts["signatures"] == signatures(task)
             progress, same = progress_from_arrays(kept, task, leg, facts["at_times"], watching=alike), True
         else:
@@ -183,7 +183,7 @@ def _between_steps(p: Progress, leg: Leg) -> bool:
 
 def signatures(task: Task) -> dict[str, str]:
     """Names for what a run is made of, the same in every process."""
-    method = recorded(task.integrator)
+    method = serialise(task.integrator)
     return {
         "problem": signature(task.system),
         "method": signature(task.integrator if method is None else method),
@@ -208,9 +208,9 @@ def facts(run: Any) -> dict[str, Any]:
     return {
         "signatures": signatures(task),
         "start": start_of(task),
-        "method": recorded(task.integrator),
+        "method": serialise(task.integrator),
         "method_name": task.integrator_name,
-        "control": recorded(run.plan.legs[0].stepper.control),
+        "control": serialise(run.plan.legs[0].stepper.control),
         "every": saving.every,
         "at_times": saving.at is not None,
         **({"events": {**told(task.events, task.source), "way": task.t1 - task.t0}} if task.events else {}),

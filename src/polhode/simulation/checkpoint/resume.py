@@ -17,7 +17,7 @@ from polhode.compiler.placement import by_default
 from polhode.events.event import Event, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import written
-from polhode.integrators.serialisation import recorded, restored
+from polhode.integrators.serialisation import serialise, deserialise
 from polhode.jax_context import check_environment
 from polhode.problem import Problem
 from polhode.problems.rebuild import rebuilt
@@ -158,7 +158,7 @@ def _resumed(
         facts = remembered["facts"]
         _check_same(path, task, saving, found.meta, remembered)
         _check_asked(path, task, given, found.meta, facts)
-        control = restored(facts["control"])
+        control = deserialise(facts["control"])
         legs = continuation.legs_from_array(remembered["legs"], control)
         leg, done = (int(k) for k in remembered["stand"])
         at = saving.at if saving is not None and saving.at is not None else remembered.get("targets")
@@ -211,9 +211,9 @@ def _method(facts: dict[str, Any]) -> AbstractIntegrator:
             "it: polhode.resume(path, integrator=…)."
         )
     name = facts["method_name"]
-    if name in integrators.names() and recorded(integrators.get(name)) == facts["method"]:
+    if name in integrators.names() and serialise(integrators.get(name)) == facts["method"]:
         return integrators.get(name)
-    return restored(facts["method"])
+    return deserialise(facts["method"])
 
 
 @uncompiled()
@@ -276,7 +276,7 @@ def _check_asked(path: Any, task: Task, given: Wanted, meta: dict[str, Any], fac
         if value is not None and value != asked.get(name):
             was = ", ".join(f"{key} = {asked[key]:g}" for key in ("h", "rtol", "atol") if key in asked)
             raise ValueError(f"The run in `{path}` was made with {was}, not with {name} = {value:g}, and goes on so.")
-    if given.starts and steps.control != StepControl() and recorded(steps.control) != facts["control"]:
+    if given.starts and steps.control != StepControl() and serialise(steps.control) != facts["control"]:
         raise ValueError(f"The run in `{path}` was made with another `control` of its steps, and goes on with that.")
     inside = [t for t in steps.breakpoints if t not in asked.get("breakpoints", ()) and _within(t, meta)]
     if inside:

@@ -42,7 +42,7 @@ _OBSERVED = 64
 """Events that are looked at together."""
 
 
-class Row(NamedTuple):
+class EventRecord(NamedTuple):
     """One event: its time, its number among those of the run, and the leaves of the states before and after.
 
     - `impulse`: of a contact, along its gap; NaN for events of other kinds.
@@ -67,7 +67,7 @@ class EventHandler:
         self.source, self.converted = task.source, task.converted
         self.changed = False
         self.contacts = Contacts(task.events) if task.holds_contacts else None
-        self.rows: list[Row] = []
+        self.rows: list[EventRecord] = []
         self._crowd, self._last = 0, float("nan")
         self._untraceable: list[Any] = []
         self._structure = jax.tree.structure(task.state0)
@@ -136,7 +136,7 @@ class EventHandler:
                 state = self._responded(touched, t, state) if number == touched[0] else state
                 continue
             after = self._acted(event, jnp.asarray(t), state)
-            self.rows.append(Row(t, number, _leaves(state), _leaves(after)))
+            self.rows.append(EventRecord(t, number, _leaves(state), _leaves(after)))
             state, ends = after, ends or event.terminal
             if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
                 state = self._responded((), t, state)
@@ -147,7 +147,7 @@ class EventHandler:
         assert self.contacts is not None
         after, passages = self.contacts.act(fired, jnp.asarray(t), state, self.source)
         for number, impulse in passages:
-            self.rows.append(Row(t, number, _leaves(state), _leaves(after), impulse))
+            self.rows.append(EventRecord(t, number, _leaves(state), _leaves(after), impulse))
             state = after
         self._write(t, state)
         return state
@@ -284,7 +284,7 @@ class EventHandler:
         rows = zip(found["events-t"], found["events-number"], found["events-impulse"], strict=True)
         for k, (at, number, impulse) in enumerate(rows):
             before, after = ([leaf[k] for leaf in part] for part in parts)
-            self.rows.append(Row(float(at), int(number), before, after, float(impulse)))
+            self.rows.append(EventRecord(float(at), int(number), before, after, float(impulse)))
         crowd, self._last = (float(x) for x in found["events-crowd"])
         self._crowd = int(crowd)
 
@@ -298,7 +298,7 @@ def _leaves(state: State) -> list[np.ndarray]:
     return [np.asarray(x) for x in jax.tree.leaves(state)]
 
 
-def _stacked(rows: list[Row], example: list[np.ndarray]) -> dict[str, Any]:
+def _stacked(rows: list[EventRecord], example: list[np.ndarray]) -> dict[str, Any]:
     def stack(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
         return [
             np.array([part[k] for part in parts], x.dtype).reshape(len(parts), *x.shape) for k, x in enumerate(example)
