@@ -10,7 +10,7 @@ import numpy as np
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.labels import Labels
 from polhode.simulation.ensembles.store import EnsembleStore
-from polhode.simulation.ensembles.store_claim import claimed, placed
+from polhode.simulation.ensembles.store_claim import claim, create_or_open
 
 COUNT, SIZE = 20, 8
 """Members, and those of a batch."""
@@ -40,13 +40,13 @@ def batch(start: int, stop: int, shift: float = 0.0) -> Batch:
 def write(path: Path, shift: float = 0.0, resume: bool = False, overwrite: bool = False, most: int = 3) -> list[int]:
     """A sweep: numbers of the batches that are not there yet and that are run, `most` of them, and how it ends."""
     made = []
-    with claimed(path, resume, overwrite) as place:
+    with claim(path, resume, overwrite) as place:
         assert place is not None
         told = {"ensemble": json.dumps(shift), "title": "by hand", "coordinates": "member time mass body component"}
         known = labels(shift)
         like = batch(0, 1)
         store = EnsembleStore.described(place, {**told, "units": known.units}, COUNT, SIZE, like, known)
-        store = placed(store, resume, known)
+        store = create_or_open(store, resume, known)
         members = []
         for number, which in enumerate(store.batches):
             there = store.batch(which)

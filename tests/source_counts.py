@@ -12,11 +12,27 @@ import ast
 import collections
 import functools
 import itertools
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 LONG_FILE, LONG_FUNCTION = 300, 60
+
+IRREGULAR = frozenset(
+    "asked begun born bound brought built chosen come done drawn driven fallen felt found given gone grown heard held "
+    "kept known laid left lost made meant met paid said seen sent shown sold sought spoken struck sunk taken thought "
+    "thrown told torn understood won worn written".split()
+)
+"""Participles that don't end in -ed. Those that are imperatives as well are none: read, cut, put, run, set, split."""
+NOUNS = frozenset(
+    "bearing bushing bed coupling damping embed embedding mapping need nothing ordering ranking ring rolling sampling "
+    "sharding shed something speed spring string swing thing warning".split()
+)
+"""Words that end like participles and are none: names of things and of established procedures."""
+VARIABLES = frozenset("asked found given held kept known left made said seen told wanted".split())
+"""Names of variables that say nothing."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -195,6 +211,25 @@ class Tree:
             if isinstance(node, kinds) and (text := ast.get_docstring(node) or "").startswith("What")
         ]
 
+    def participles(self) -> list[str]:
+        """Modules, classes and functions named by a bare participle or gerund."""
+        modules = [f"{name} module" for name in self.paths if is_participle(name.rpartition(".")[2])]
+        return modules + [
+            f"{module}:{node.lineno} {node.name}"
+            for module, nodes in self.nodes.items()
+            for node in nodes
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and is_participle(node.name)
+        ]
+
+    def participle_variables(self) -> list[str]:
+        """Variables and arguments with a name that says what was done, not what it is."""
+        return [
+            f"{module}:{node.lineno} {name}"
+            for module, nodes in self.nodes.items()
+            for node in nodes
+            if (name := _bound_name(node)).strip("_") in VARIABLES
+        ]
+
     def class_names(self) -> list[str]:
         """Reads of a class's name outside of messages: `type(x).__name__` that is compared or looked up."""
         found = []
@@ -218,6 +253,21 @@ class Tree:
             for node in nodes
             if isinstance(node, ast.Call) and _called(node).startswith("ContextVar")
         ]
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is one word, and that a participle or a gerund; constants are none."""
+    word = name.strip("_")
+    if word.isupper() or not re.fullmatch("[A-Za-z][a-z]+", word) or word.lower() in NOUNS:
+        return False
+    word = word.lower()
+    return word in IRREGULAR or (word.endswith("ed") and not word.endswith("eed")) or word.endswith("ing")
+
+
+def _bound_name(node: ast.AST) -> str:
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
 
 
 def _names(nodes: Iterable[ast.AST], module: str, is_package: bool) -> Iterator[tuple[str, str]]:
@@ -299,6 +349,8 @@ LISTS = {
     "methods of concrete classes overridden": Tree.overridden,
     "methods with defaults in abstract classes, overridden": Tree.defaults_overridden,
     "docstrings that begin with “What”": Tree.what_docstrings,
+    "names by a bare participle or gerund": Tree.participles,
+    "variables named found, told, known and the like": Tree.participle_variables,
     "decisions by the name of a class": Tree.class_names,
     "context variables": Tree.context_variables,
 }

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import polhode as ph
 from polhode.frames import Frames
-from polhode.results.audit.block_statistics import measured, span, swelling, wandering
+from polhode.results.audit.block_statistics import series_statistics, span, is_growing, is_drifting
 from polhode.solution.solution import Solution
 
 EPS = np.finfo(float).eps
@@ -335,8 +335,8 @@ def test_secular_changes_are_broken(drift):
 def test_random_walks_are_rarely_called_a_drift():
     rng = np.random.default_rng(7)
     walks = np.cumsum(rng.normal(size=(3000, 400)), axis=1)
-    seen = measured(np.arange(400.0), walks.T, False, lambda t: np.ones(len(t), bool))
-    assert np.sum(wandering(seen) | swelling(seen)) <= 8
+    seen = series_statistics(np.arange(400.0), walks.T, False, lambda t: np.ones(len(t), bool))
+    assert np.sum(is_drifting(seen) | is_growing(seen)) <= 8
 
 
 def test_one_bad_component_breaks_a_vector():

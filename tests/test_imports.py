@@ -54,7 +54,9 @@ def origin(module: str, name: str) -> str:
 
 def graph(*, annotations: bool = False) -> dict[str, set[str]]:
     """The modules that each module imports."""
-    return {name: imports(ast.parse(path.read_text()), annotations=annotations) - {name} for name, path in NAMES.items()}
+    return {
+        name: imports(ast.parse(path.read_text()), annotations=annotations) - {name} for name, path in NAMES.items()
+    }
 
 
 def test_there_is_no_circle_of_imports():

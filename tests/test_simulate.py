@@ -15,7 +15,7 @@ import pytest
 
 import polhode as ph
 from polhode.compiler.llvm import jit
-from polhode.results.observer import Watch
+from polhode.results.observer import BatchedObserver
 from polhode.simulation import save_schedule
 from polhode.simulation.loops import host
 from polhode.storage.store import RunStore
@@ -292,7 +292,7 @@ def test_blocks_follow_the_steps_that_were_made():
 
 @pytest.mark.parametrize("store", [False, True])
 def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
-    frames = Watch.frames
+    frames = BatchedObserver.frames
 
     def broken(self, t, *others):
         if t[0] > 0.5:
@@ -300,7 +300,7 @@ def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
         return frames(self, t, *others)
 
     monkeypatch.setattr(save_schedule, "_BUFFER_SIZES", (1, 4))
-    monkeypatch.setattr(Watch, "frames", broken)
+    monkeypatch.setattr(BatchedObserver, "frames", broken)
     path = tmp_path / "run.zarr" if store else None
     arguments = {"state0": jnp.ones(2), "t1": 1.0, "h": 0.01, "store": path, "overwrite": True}
     with pytest.raises(ph.SimulationError, match=r"unexpected_error.*ZeroDivisionError: a bar of length") as caught:

@@ -9,7 +9,7 @@ from polhode import _start as _start  # isort: skip (before JAX, which takes lon
 import jax
 import lazy_loader
 
-from polhode.name_errors import answering
+from polhode.name_errors import getattr_with_suggestions
 
 jax.config.update("jax_enable_x64", True)
 
@@ -26,4 +26,4 @@ _INSTEAD = {
     **dict.fromkeys(("load_urdf", "load_mjcf", "read_urdf"), "`load_model(path)` reads both."),
 }
 
-__getattr__ = answering(__name__, __getattr__, __all__, _INSTEAD)
+__getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _INSTEAD)

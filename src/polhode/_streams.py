@@ -29,8 +29,8 @@ def complete() -> None:
 def prepare() -> None:
     """Have texts of any kind written in the encoding of a stream, and errors of writing said in words."""
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = _rewrapped(sys.stdout, 1, _Output)
-    sys.stderr = sys.__stderr__ = _rewrapped(sys.stderr, 2, _Messages)
+    sys.stdout = sys.__stdout__ = _rewrap(sys.stdout, 1, _Output)
+    sys.stderr = sys.__stderr__ = _rewrap(sys.stderr, 2, _Messages)
 
 
 def abandon() -> None:
@@ -40,7 +40,7 @@ def abandon() -> None:
     os.close(nowhere)
 
 
-def _rewrapped(stream: Any, number: int, kind: type[io.TextIOWrapper]) -> Any:
+def _rewrap(stream: Any, number: int, kind: type[io.TextIOWrapper]) -> Any:
     if stream is None:
         stream = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     encoding, lines = stream.encoding, stream.line_buffering

@@ -37,7 +37,7 @@ def is_concrete(*values: Any) -> bool:
         return True
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value in a message: its `repr`, cut short, or its type where that can't be made."""
     try:
         text = _REPR.repr(value)
@@ -52,17 +52,17 @@ def numbers(name: str, value: Any, meaning: str) -> np.ndarray:
     Refused are words, truth values, complex numbers, masked arrays, and numbers that are too large for a float.
     """
     try:
-        given = np.asarray(value)
-        kind = "masked" if isinstance(value, np.ma.MaskedArray) else given.dtype.kind
-        if kind == "O" and all(type(x) is int for x in given.flat):
+        array = np.asarray(value)
+        kind = "masked" if isinstance(value, np.ma.MaskedArray) else array.dtype.kind
+        if kind == "O" and all(type(x) is int for x in array.flat):
             # Whole numbers beyond 64 bits; those beyond 1e308 overflow.
-            return given.astype(np.float64)
+            return array.astype(np.float64)
         if kind in "fiu":
-            return given.astype(np.float64)
+            return array.astype(np.float64)
     except Exception as error:
         # Whatever an object does when it is asked for numbers.
-        raise ValueError(f"`{name}` must be numeric ({meaning}), got {shown(value)}.") from error
-    raise ValueError(f"`{name}` must be numeric ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.") from error
+    raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.")
 
 
 def shape(name: str, value: Any, meaning: str) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ def readable(values: Any) -> Any:
     return jax.tree.map(np.asarray, values) if is_concrete(values) else values
 
 
-def stacked(values: Sequence[Any]) -> Array:
+def stack(values: Sequence[Any]) -> Array:
     """Arrays of one shape, stacked."""
     if is_concrete(values):
         return array_of(np.stack([np.asarray(value) for value in values]))
@@ -97,62 +97,62 @@ def values(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Any:
         try:
             result = jnp.asarray(value, dtype=jnp.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"`{name}` must be numeric ({meaning}), got {shown(value)}.") from error
+            raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.") from error
     if result.shape != shape:
-        wanted = "a number" if shape == () else f"an array of shape {shape}"
+        form = "a number" if shape == () else f"an array of shape {shape}"
         raise ValueError(
-            f"`{name}` must be {wanted} ({meaning}), got shape {result.shape}. Batch problems with jax.vmap."
+            f"`{name}` must be {form} ({meaning}), got shape {result.shape}. Batch problems with jax.vmap."
         )
     if isinstance(result, np.ndarray) and not np.all(np.isfinite(result)):
-        raise ValueError(f"`{name}` must be finite ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be finite ({meaning}), got {short_repr(value)}.")
     return result
 
 
 def number(name: str, value: Any, meaning: str) -> float:
     """`value` as one finite Python number; not for values that JAX traces."""
-    found = numbers(name, value, meaning)
-    if found.shape != ():
-        raise ValueError(f"`{name}` must be one number ({meaning}), got shape {found.shape}.")
-    if not np.isfinite(found):
-        raise ValueError(f"`{name}` must be finite ({meaning}), got {shown(value)}.")
-    return float(found)
+    result = numbers(name, value, meaning)
+    if result.shape != ():
+        raise ValueError(f"`{name}` must be one number ({meaning}), got shape {result.shape}.")
+    if not np.isfinite(result):
+        raise ValueError(f"`{name}` must be finite ({meaning}), got {short_repr(value)}.")
+    return float(result)
 
 
 def flag(name: str, value: Any) -> bool:
     """`value` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"`{name}` must be True or False, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be True or False, got {short_repr(value)}.")
     return bool(value)
 
 
-def listed(name: str, value: Any, meaning: str) -> list[Any]:
+def as_list(name: str, value: Any, meaning: str) -> list[Any]:
     """`value` as a list, if it is one, or a tuple, a set or the like; not for words."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a list ({meaning}), got {short_repr(value)}.")
     try:
         return list(value)
     except Exception as error:
-        raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.") from error
+        raise ValueError(f"`{name}` must be a list ({meaning}), got {short_repr(value)}.") from error
 
 
 def sequence(name: str, value: Any, meaning: str) -> Sequence[Any]:
     """`value` if it is a list, a tuple or the like; not for words."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a list ({meaning}), got {short_repr(value)}.")
     return value
 
 
 def path(name: str, value: Any) -> Path:
     """`value` as a path, if it is one or a word."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
-        raise ValueError(f"`{name}` must be a path, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a path, got {short_repr(value)}.")
     return Path(os.fsdecode(value))
 
 
 def word(name: str, value: Any, meaning: str) -> str:
     """`value` if it is a word that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"`{name}` must be a word ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a word ({meaning}), got {short_repr(value)}.")
     return value
 
 
@@ -160,7 +160,7 @@ def positive(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Arr
     """`array` whose entries must all be greater than zero."""
     result = array(name, value, shape, meaning)
     if is_concrete(value) and not np.all(numbers(name, value, meaning) > 0):
-        raise ValueError(f"`{name}` must be greater than zero ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be greater than zero ({meaning}), got {short_repr(value)}.")
     return result
 
 
@@ -180,9 +180,9 @@ def tangent_vectors(name: str, value: Any, base: Any, meaning: str) -> Array:
     """`array` of the shape of `base` whose rows must be perpendicular to those of `base` to 1e-8."""
     result = array(name, value, np.shape(base), meaning)
     if is_concrete(value, base):
-        known = numbers(name, value, meaning)
-        along = np.sum(known * np.asarray(base), axis=-1)
-        if np.any(np.abs(along) > 1e-8 * (1 + np.linalg.norm(known, axis=-1))):
+        vectors = numbers(name, value, meaning)
+        along = np.sum(vectors * np.asarray(base), axis=-1)
+        if np.any(np.abs(along) > 1e-8 * (1 + np.linalg.norm(vectors, axis=-1))):
             raise ValueError(
                 f"`{name}` must be perpendicular to its direction ({meaning}), got components {along} along it. "
                 "Subtract them: omega - q (q·omega)."
@@ -192,10 +192,10 @@ def tangent_vectors(name: str, value: Any, base: Any, meaning: str) -> Array:
 
 def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of `options`; otherwise an error that lists them."""
-    known = list(options)
-    if not isinstance(value, str) or value not in known:
-        listed = ", ".join(f"`{k}`" for k in known)
-        raise ValueError(f"`{name}` must be one of {listed}; got {shown(value)}.{nearest(value, known)}")
+    names = list(options)
+    if not isinstance(value, str) or value not in names:
+        listing = ", ".join(f"`{k}`" for k in names)
+        raise ValueError(f"`{name}` must be one of {listing}; got {short_repr(value)}.{nearest(value, names)}")
     return str(value)
 
 
@@ -208,9 +208,9 @@ def nearest(value: Any, options: Iterable[str]) -> str:
 def count(name: str, value: Any, meaning: str, most: int = 10**9) -> int:
     """`value` as an integer of at least one."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"`{name}` must be an integer of at least 1 ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be an integer of at least 1 ({meaning}), got {short_repr(value)}.")
     if value > most:
-        raise ValueError(f"`{name}` must be at most {most} ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be at most {most} ({meaning}), got {short_repr(value)}.")
     return int(value)
 
 
@@ -218,7 +218,7 @@ def not_a_problem(given: Any, wanted: str = "a Problem or a system") -> ValueErr
     """The error for what is not what is `wanted`: with what makes a problem of a name or a model."""
     remedy = ""
     if isinstance(given, str):
-        remedy = f" For a name use `problems.get({shown(given)})`."
+        remedy = f" For a name use `problems.get({short_repr(given)})`."
     elif callable(getattr(given, "problem", None)):
         remedy = " Pass `model.problem(...)`, a model in coordinates and with a span."
     return ValueError(f"`problem` must be {wanted}, got {type(given).__name__}.{remedy}")

@@ -30,7 +30,7 @@ def report() -> dict[str, Any]:
         "extras": _extras(requirements),
         "back end": _back_end(),
         "cache": _cache(),
-        "untested": _untested(requirements, pythons),
+        "untested": _untested_versions(requirements, pythons),
     }
 
 
@@ -95,15 +95,15 @@ def _support() -> tuple[list[Any], list[str]]:
         return [], []
     requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist") or ()]
     kinds = metadata.get_all("Classifier") or ()
-    known = "Programming Language :: Python :: 3."
-    return requirements, [text.rpartition(" ")[2] for text in kinds if text.startswith(known)]
+    prefix = "Programming Language :: Python :: 3."
+    return requirements, [text.rpartition(" ")[2] for text in kinds if text.startswith(prefix)]
 
 
 def _extras(requirements: list[Any]) -> dict[str, str]:
     """Versions of the packages of the extras, as far as they are installed."""
     names = {one.name for one in requirements if not _applies(one, "") and any(_applies(one, x) for x in _EXTRAS)}
-    found = {name: _version(name) for name in sorted(names)}
-    return {name: version for name, version in found.items() if version is not None}
+    versions = {name: _version(name) for name in sorted(names)}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 def _applies(requirement: Any, extra: str) -> bool:
@@ -111,19 +111,19 @@ def _applies(requirement: Any, extra: str) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def _untested(requirements: list[Any], pythons: list[str]) -> list[str]:
+def _untested_versions(requirements: list[Any], pythons: list[str]) -> list[str]:
     """Packages, and the Python, in other versions than this library is tested with."""
     if not requirements:
         return ["polhode runs from its sources, so bounds of versions are not known"]
-    found = []
+    problems = []
     here = ".".join(platform.python_version_tuple()[:2])
     if pythons and here not in pythons:
-        found.append(f"Python {here} is none of {', '.join(pythons)}")
+        problems.append(f"Python {here} is none of {', '.join(pythons)}")
     for one in requirements:
         version = _version(one.name) if _applies(one, "") else None
         if version is not None and not one.specifier.contains(version, prereleases=True):
-            found.append(f"{one.name} {version} is not {one.specifier}")
-    return found
+            problems.append(f"{one.name} {version} is not {one.specifier}")
+    return problems
 
 
 def _version(name: str) -> str | None:

@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 T = TypeVar("T")
 
-_NEAR = 3
+_MOST_SUGGESTED = 3
 """Names that a message suggests."""
-_LISTED = 12
+_MOST_LISTED = 12
 """Names that a message lists."""
 
 
@@ -23,7 +23,7 @@ class UnknownName(KeyError, ValueError):
         return str(self.args[0])
 
 
-class Known(dict[str, T]):
+class NameDict(dict[str, T]):
     """Things by name; a name that isn't there is answered with near ones. `what` says what they are."""
 
     def __init__(self, what: str, things: Mapping[str, T]) -> None:
@@ -31,28 +31,28 @@ class Known(dict[str, T]):
         self._what = what
 
     def __missing__(self, name: Any) -> T:
-        raise unknown(self._what, name, self)
+        raise unknown_name(self._what, name, self)
 
 
-def unknown(what: str, name: Any, known: Iterable[str]) -> UnknownName:
+def unknown_name(what: str, name: Any, known: Iterable[str]) -> UnknownName:
     """The error for a name that isn't there: with near names, or all of a few."""
     names = list(known)
-    lowered = {each.lower(): each for each in names}
+    lower_case = {each.lower(): each for each in names}
     word = name.lower() if isinstance(name, str) else ""
-    near = [lowered[each] for each in difflib.get_close_matches(word, lowered, n=_NEAR, cutoff=0.5)]
+    near = [lower_case[each] for each in difflib.get_close_matches(word, lower_case, n=_MOST_SUGGESTED, cutoff=0.5)]
     inside = [each for each in names if word and word in each.lower()]
-    close = list(dict.fromkeys((*inside, *near)))[:_NEAR]
+    close = list(dict.fromkeys((*inside, *near)))[:_MOST_SUGGESTED]
     suggestion = f" Did you mean {' or '.join(f'`{each}`' for each in close)}?" if close else ""
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    listed = ", ".join(names[:_LISTED]) or "none"
-    return UnknownName(f"There is no {what} {shown(name)}.{suggestion} There {_are(names)} {listed}{more}.")
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    listing = ", ".join(names[:_MOST_LISTED]) or "none"
+    return UnknownName(f"There is no {what} {short_repr(name)}.{suggestion} There {_are(names)} {listing}{more}.")
 
 
 def _are(names: list[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def missing(owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]) -> AttributeError:
+def missing_attribute(owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]) -> AttributeError:
     """The error for a name that something lacks.
 
     **Arguments:**
@@ -68,17 +68,17 @@ def missing(owner: str, name: str, known: Iterable[str], instead: Mapping[str, s
     return AttributeError(f"{owner} has no attribute {name!r}.{f' Did you mean `{near[0]}`?' if near else ''}")
 
 
-def answering(
+def getattr_with_suggestions(
     package: str, find: Callable[[str], Any], known: Iterable[str], instead: Mapping[str, str]
 ) -> Callable[[str], Any]:
     """The `__getattr__` of a package that loads its names with `find`, with such answers."""
 
-    def found(name: str) -> Any:
+    def get(name: str) -> Any:
         try:
             return find(name)
         except AttributeError as error:
             if name in known:
                 raise
-            raise missing(f"`{package}`", name, known, instead) from error
+            raise missing_attribute(f"`{package}`", name, known, instead) from error
 
-    return found
+    return get

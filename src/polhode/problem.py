@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from jax.core import Tracer
 
 from polhode import checks, summary
-from polhode.name_errors import missing
+from polhode.name_errors import missing_attribute
 from polhode.systems.base import AbstractSystem, Observable, State
 
 if TYPE_CHECKING:
-    from polhode.assembly.name_table import Named
+    from polhode.assembly.name_table import NameTable
 
 
 class Choice(NamedTuple):
@@ -30,7 +30,7 @@ class Choice(NamedTuple):
         return "; ".join(reason for reason in self if reason)
 
 
-ASKED = Choice()
+NO_CHOICE = Choice()
 """Nothing was chosen."""
 
 
@@ -77,9 +77,9 @@ class Problem:
     scene: Any = None
     build: Callable[..., Problem] | None = None
     origin: str | None = None
-    choice: Choice = ASKED
+    choice: Choice = NO_CHOICE
     build_time: float = 0.0
-    named: Named | None = None
+    named: NameTable | None = None
 
     def __repr__(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
@@ -95,7 +95,7 @@ class Problem:
             ("system", f"{type(self.system).__name__}, {self.parameters.get('formulation', self.system.called)}"),
             ("time", f"{start} … {end}"),
             ("method", f"{self.integrator} with h = {h}"),
-            ("parameters", ", ".join(f"{name} = {checks.shown(value)}" for name, value in shown.items())),
+            ("parameters", ", ".join(f"{name} = {checks.short_repr(value)}" for name, value in shown.items())),
             ("bodies", ", ".join(self.named.told["bodies"]) if self.named else ""),
             ("joints", ", ".join(self.named.told["joints"]) if self.named else ""),
             ("outputs", ", ".join(self.outputs)),
@@ -107,7 +107,7 @@ class Problem:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("A Problem", name, dir(type(self)), _INSTEAD)
+            raise missing_attribute("A Problem", name, dir(type(self)), _INSTEAD)
 
     def replace(self, **parameters: Any) -> Problem:
         """The same problem with some parameters changed; numeric ones may be traced by JAX."""
@@ -119,18 +119,18 @@ class Problem:
                 f"Problem `{self.name}` has no parameter {', '.join(map(repr, unknown))}; "
                 f"it has {', '.join(sorted(self.parameters))}.{checks.nearest(unknown[0], self.parameters)}"
             )
-        return timed(self.build, **{**self.parameters, **parameters})
+        return timed_build(self.build, **{**self.parameters, **parameters})
 
 
-_RUN = "Run it: `run = polhode.simulate(problem)`"
+_HOW_TO_RUN = "Run it: `run = polhode.simulate(problem)`"
 _INSTEAD = {
-    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_RUN}, then `run.show()`."),
-    **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_RUN}."),
+    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_HOW_TO_RUN}, then `run.show()`."),
+    **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_HOW_TO_RUN}."),
 }
 """Names that many try first."""
 
 
-def timed(make: Callable[..., Problem], **parameters: Any) -> Problem:
+def timed_build(make: Callable[..., Problem], **parameters: Any) -> Problem:
     """The problem that `make` makes, with the time that it took."""
     began = time.perf_counter()
     problem = make(**parameters)

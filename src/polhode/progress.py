@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-Counted = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Is told how many are done, and how many there are."""
 
 
 @contextlib.contextmanager
-def counted(wanted: bool, name: str) -> Iterator[Counted | None]:
+def progress_bar(wanted: bool, name: str) -> Iterator[ProgressCallback | None]:
     """A bar on standard error, or None unless it is wanted."""
     if not wanted:
         yield None

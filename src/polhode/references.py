@@ -98,16 +98,16 @@ def keys(name: str | None = None) -> tuple[str, ...]:
     """
     if name is None:
         return ("polhode",)
-    known = METHODS | PROBLEMS
+    sources = METHODS | PROBLEMS
     paper = name.partition("-")[0]
     if paper in PAPERS:
         from polhode import experiments
 
-        known |= {each: (PAPERS[paper],) for each in (paper, *experiments.names(paper))}
-    if name not in known:
-        near = checks.nearest(name, known)
+        sources |= {each: (PAPERS[paper],) for each in (paper, *experiments.names(paper))}
+    if name not in sources:
+        near = checks.nearest(name, sources)
         raise ValueError(f"There is no integrator, problem or experiment `{name}`.{near} `polhode list` names them.")
-    return known[name] or ("polhode",)
+    return sources[name] or ("polhode",)
 
 
 def bibtex(entries: Iterable[str]) -> str:

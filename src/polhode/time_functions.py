@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 
 class PiecewiseLinear(eqx.Module):
@@ -41,11 +41,11 @@ class PiecewiseLinear(eqx.Module):
             raise ValueError("`times` are traced by JAX, but steps have to end there; give plain numbers.")
         checks.array("times", times, checks.shape("times", times, "of the points"), "of the points")
         if np.ndim(times) != 1 or np.size(times) < 2:
-            raise ValueError(f"`times` must be a list of two times or more, got {shown(times)}.")
+            raise ValueError(f"`times` must be a list of two times or more, got {short_repr(times)}.")
         self.times = tuple(float(t) for t in times)
         n = len(self.times)
         if np.any(np.diff(self.times) < 0) or any(a == b for a, b in zip(self.times, self.times[2:], strict=False)):
-            raise ValueError(f"`times` must not decrease, and hold no time more than twice, got {shown(times)}.")
+            raise ValueError(f"`times` must not decrease, and hold no time more than twice, got {short_repr(times)}.")
         shape = checks.shape("values", values, "at the times")
         if len(shape) not in (1, 2) or shape[0] != n:
             raise ValueError(f"`values` must be one for each of the {n} times, got shape {shape}.")
@@ -71,11 +71,13 @@ def breakpoints_of(function: Any) -> tuple[float, ...]:
 
     Elements of a model with functions that differ in their numbers alone have these stacked, and so are the instants.
     """
-    found = getattr(function, "breakpoints", ())
-    if callable(found) or not checks.is_concrete(found):
+    breakpoints = getattr(function, "breakpoints", ())
+    if callable(breakpoints) or not checks.is_concrete(breakpoints):
         return ()
     try:
-        times = [np.asarray(t, dtype=float).ravel() for t in jax.tree.leaves(found)]
+        times = [np.asarray(t, dtype=float).ravel() for t in jax.tree.leaves(breakpoints)]
         return tuple(float(t) for t in np.concatenate([*times, np.zeros(0)]) if np.isfinite(t))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`breakpoints` of {shown(function)} must be times, got {shown(found)}.") from error
+        raise ValueError(
+            f"`breakpoints` of {short_repr(function)} must be times, got {short_repr(breakpoints)}."
+        ) from error

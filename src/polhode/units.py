@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 _BASE = ("length", "mass", "time", "force")
 _SI = {"length": "m", "mass": "kg", "time": "s", "force": "N"}
 
 
-def checked(units: Any) -> dict[str, str] | None:
+def check_units(units: Any) -> dict[str, str] | None:
     """Names of units by what they measure, as `polhode.Model` takes them; None for none.
 
     Raises ValueError for anything but "SI" or a mapping with length, mass and time.
@@ -24,7 +24,7 @@ def checked(units: Any) -> dict[str, str] | None:
     if not isinstance(units, Mapping) or not {"length", "mass", "time"} <= set(units) <= set(_BASE):
         raise ValueError(
             f"`units` must be 'SI', or name those of length, mass and time, and of force if it has a name of its own, "
-            f"such as {{'length': 'mm', 'mass': 't', 'time': 's', 'force': 'N'}}; got {shown(units)}."
+            f"such as {{'length': 'mm', 'mass': 't', 'time': 's', 'force': 'N'}}; got {short_repr(units)}."
         )
     return {what: checks.word(f"units[{what!r}]", units[what], "name of a unit") for what in _BASE if what in units}
 
@@ -37,7 +37,7 @@ def unit_of(quantity: str, units: Mapping[str, str] | None) -> str:
     force = units.get("force", f"{mass} {length}/{time}²")
     moment = f"{force} {length}"
     energy, power = ("J", "W") if units == _SI else (moment, f"{moment}/{time}")
-    known = {
+    unit_names = {
         "time": time,
         "length": length,
         "positions": length,
@@ -56,4 +56,4 @@ def unit_of(quantity: str, units: Mapping[str, str] | None) -> str:
         "linear_momentum": f"{mass} {length}/{time}",
         "angular_momentum": f"{mass} {length}²/{time}",
     }
-    return known.get(quantity, "")
+    return unit_names.get(quantity, "")

@@ -9,7 +9,7 @@ from programs import PROGRAMS, A, V
 import polhode as ph
 from polhode.compiler import batched_function as stacked
 from polhode.compiler.cache import program_cache
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.llvm import jit
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.row_map import RowMap

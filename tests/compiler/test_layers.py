@@ -12,7 +12,7 @@ BELOW = {"polhode.jax_context", "polhode.owned"}
 """What the compiler builds on."""
 
 FOR_ALL = {
-    "batched_function", "cache", "fingerprint", "interpreted", "native_function", "numpy.eager", "placement",
+    "batched_function", "cache", "fingerprint", "numpy_jit", "native_jit", "numpy.eager", "placement",
     "primitives.backend_query", "primitives.row_loop",
 }  # fmt: skip
 FOR_SOLUTIONS = {"primitives.implicit_solution"}

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.compiler import native_function, size_limits
+from polhode.compiler import native_jit, size_limits
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import Listing
 from polhode.compiler.primitives.row_loop import each
@@ -37,14 +37,14 @@ def of_a_library(stiffness, x, rest):
 @pytest.fixture
 def made(monkeypatch):
     """The programs that were made since the test began."""
-    programs, make = [], native_function._native
+    programs, make = [], native_jit._native
 
     def watched(inputs, rest):
         found = make(inputs, rest)
         programs.append(found[0])
         return found
 
-    monkeypatch.setattr(native_function, "_native", watched)
+    monkeypatch.setattr(native_jit, "_native", watched)
     return programs
 
 
@@ -54,7 +54,7 @@ def made(monkeypatch):
 )
 def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
     monkeypatch.setattr(size_limits, "NUMBERS", most)
-    call = native_function.repeated(function, jnp.asarray(3.0))
+    call = native_jit.repeated(function, jnp.asarray(3.0))
     for x in (np.array([0.0, 1.0, 2.5, 3.0]), np.array([0.3, -1.0, 2.0, 7.0])):
         args = jnp.asarray(x), jnp.asarray([1.0, 2.0, 0.5])
         found, expected = call(*args), jax.jit(function)(3.0, *args)
@@ -64,12 +64,12 @@ def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
     assert [type(program) for program in made] == [kind]
     if kind is Listing:
         assert made[0].lasts
-        assert len(list(native_function.codes(made[0]))) == 1
+        assert len(list(native_jit.codes(made[0]))) == 1
 
 
 def test_inside_transformations_functions_are_called_as_they_are(made):
     x, rest = jnp.array([0.0, 1.0, 2.5]), jnp.ones(2)
-    found = jax.grad(lambda k: jnp.sum(native_function.repeated(pulled, k)(x, rest)["force"] * x))(2.0)
+    found = jax.grad(lambda k: jnp.sum(native_jit.repeated(pulled, k)(x, rest)["force"] * x))(2.0)
     # Forces are k times x'' and its ends: their work along x is -k (0 · 1 + 0.5 · 1.5).
     np.testing.assert_allclose(found, -0.75, rtol=1e-15)
     assert made == []

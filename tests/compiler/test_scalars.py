@@ -8,7 +8,7 @@ from programs import PROGRAMS, A, V
 
 from polhode.compiler.scalars.cost import cost
 from polhode.compiler.scalars.packing import split
-from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla import scalar_backend
 from polhode.compiler.xla.entry_points import scalarise
 
@@ -39,14 +39,14 @@ def test_cuts_change_nothing(monkeypatch):
 
 
 def test_equal_expressions_are_one_operation():
-    program = Program(lambda v: (v * v + 1, v * v + 1), V)
+    program = TracedFunction(lambda v: (v * v + 1, v * v + 1), V)
     text = jax.jit(lambda v: program(split(v))).lower(V).as_text()
     assert text.count("stablehlo.multiply") == 3
 
 
 def test_batch_and_derivatives_of_a_scalar_program():
     fun = lambda v: jnp.sum(jnp.sin(A @ v))  # noqa: E731
-    program = Program(fun, V)
+    program = TracedFunction(fun, V)
     scalar = lambda v: program(split(v))[0]  # noqa: E731
     np.testing.assert_allclose(jax.grad(scalar)(V), jax.grad(fun)(V), rtol=1e-13)
     vs = jnp.stack([V, 2 * V])
@@ -62,7 +62,7 @@ def test_known_indices_leave_no_indexing():
     def fun(a, v):
         return PROGRAMS["scatter"](a, v), PROGRAMS["scatter and combine"](a, v), PROGRAMS["cumulative"](a, v)
 
-    program = Program(fun, A, V)
+    program = TracedFunction(fun, A, V)
     text = jax.jit(lambda a, v: program(split((a, v)))).lower(A, V).as_text()
     assert "scatter" not in text
     assert "gather" not in text

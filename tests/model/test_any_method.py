@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.integrators.compatibility import suits
+from polhode.integrators.compatibility import accepts
 
 H = 0.01
 
@@ -212,7 +212,7 @@ def test_the_table_agrees_with_runs():
             continue
         with pytest.raises(ValueError, match=f"{row.name}|`unknowns='null-space'`"):
             ph.simulate(made, row.name)
-    assert not suits(ph.integrators.get("symplectic"), made.system)
+    assert not accepts(ph.integrators.get("symplectic"), made.system)
     with pytest.raises(ValueError, match=r"`symplectic` can't take this MultibodySystem: some loads have no potential"):
         ph.simulate(made, "symplectic")
 

@@ -14,7 +14,7 @@ from polhode.multibody import consistent_start, redundant_constraints
 from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.redundant_constraints import _solved
 from polhode.multibody.stability_limits import _Columns, _largest
-from polhode.results.observer import Observer, Watch
+from polhode.results.observer import BatchedObserver, Observer
 
 
 @pytest.mark.parametrize("sizes", [(6,) * 40, (1, 6, 3, 6, 2), (40, 6)])
@@ -89,7 +89,7 @@ def test_outputs_of_large_systems_are_those_of_each_state(count):
     t = np.linspace(0.0, 1.0, count)
     state = jax.tree.map(lambda x: np.stack([np.asarray(x)] * count), problem.state0)
     state = state[0], rng.standard_normal(state[1].shape)
-    watch = Watch(Observer(problem.system, problem.outputs, problem.invariants), 4)
+    watch = BatchedObserver(Observer(problem.system, problem.outputs, problem.invariants), 4)
     seen = watch.frames(t, state, None)
     points = seen.outputs["hinges"]
     assert points.shape == (count, 421, 3)

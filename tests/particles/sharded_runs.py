@@ -17,7 +17,7 @@ from polhode.particles import interactions
 from polhode.simulation.loops import host, native
 
 # Compiles in half the time; the sums are the same.
-interactions._UNROLLED = 1
+interactions._UNROLL = 1
 
 ENDS = []
 """What the driver had at the end of each run, on its devices."""

@@ -155,7 +155,7 @@ def test_summaries_are_short_and_tell_what_there_is(swing):
 def test_units_make_sense():
     with pytest.raises(ValueError, match="length, mass and time"):
         ph.Model(units="imperial")
-    assert ph.units.unit_of("joint_moments", ph.units.checked({"length": "mm", "mass": "t", "time": "s"})) == (
+    assert ph.units.unit_of("joint_moments", ph.units.check_units({"length": "mm", "mass": "t", "time": "s"})) == (
         "t mm/s² mm"
     )
 

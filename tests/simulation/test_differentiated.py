@@ -150,9 +150,9 @@ def test_runs_that_fail_are_expressions(expressions):
 @pytest.mark.parametrize(("few", "bound"), [(1, 70), (1024, 1000)])
 def test_marks_are_about_as_many_as_steps_between_them(monkeypatch, few, bound):
     """Or fewer, where a stretch is short anyway."""
-    monkeypatch.setattr(checkpointed_run, "_FEW", few)
+    monkeypatch.setattr(checkpointed_run, "_FIRST_STEPS", few)
     seen = []
-    original = checkpointed_run.MarkedRun.of.__func__
+    original = checkpointed_run.CheckpointedRun.of.__func__
 
     def spy(cls, *parts):
         seen.append(original(cls, *parts))

@@ -18,7 +18,7 @@ import xarray as xr
 
 import polhode as ph
 from polhode.simulation.ensembles import store as stores
-from polhode.simulation.ensembles.executors import InLanes
+from polhode.simulation.ensembles.executors import SimdExecutor
 from polhode.storage import constant_arrays, documents, zarr_arrays
 from polhode.storage.paths import locked
 
@@ -58,9 +58,9 @@ def assert_equal(found: xr.Dataset, wanted: xr.Dataset) -> None:
 def batches(monkeypatch):
     """First members of the batches that are run from now on."""
     made: list[int] = []
-    run = InLanes.batch
+    run = SimdExecutor.batch
     monkeypatch.setattr(
-        InLanes, "batch", lambda self, which, stop: (made.append(which.start), run(self, which, stop))[1]
+        SimdExecutor, "batch", lambda self, which, stop: (made.append(which.start), run(self, which, stop))[1]
     )
     return made
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.simulation.ensembles.compiled_members import Program, Wanted
-from polhode.simulation.ensembles.executors import InLanes, OneByOne
+from polhode.simulation.ensembles.compiled_members import Program, MemberRequest
+from polhode.simulation.ensembles.executors import SimdExecutor, SerialExecutor
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.plan import Steps
-from polhode.simulation.save_schedule import Saving
+from polhode.simulation.save_schedule import SaveSchedule
 
 MASSES = np.linspace(13.0, 17.0, 11)
 
@@ -97,10 +97,10 @@ def test_starts_and_seeds_make_members(top):
 def test_what_lanes_cannot_take_is_run_alone(top):
     def run(ways):
         members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
-        return ways(Wanted(top, "rkmk4", None, 0.01, Steps(h=1e-3), Saving(5, None)), members).batch(slice(0, 2), bool)
+        return ways(MemberRequest(top, "rkmk4", None, 0.01, Steps(h=1e-3), SaveSchedule(5, None)), members).batch(slice(0, 2), bool)
 
-    alone = run(lambda wanted, members: OneByOne(wanted, members, "a test", 3))
-    lanes = run(lambda wanted, members: InLanes(Program(wanted, members), wanted))
+    alone = run(lambda wanted, members: SerialExecutor(wanted, members, "a test", 3))
+    lanes = run(lambda wanted, members: SimdExecutor(Program(wanted, members), wanted))
     assert alone.frames.keys() == lanes.frames.keys()
     for name, x in alone.frames.items():
         np.testing.assert_array_equal(lanes.frames[name], x, err_msg=name)
@@ -109,7 +109,7 @@ def test_what_lanes_cannot_take_is_run_alone(top):
 
 def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
     members = Members.of(top, {"mass": MASSES[:3]}, None, None, None)
-    ways = OneByOne(Wanted(top, "rkmk4", None, 100.0, Steps(h=1e-3), Saving(100, None)), members, "a test", 1001)
+    ways = SerialExecutor(MemberRequest(top, "rkmk4", None, 100.0, Steps(h=1e-3), SaveSchedule(100, None)), members, "a test", 1001)
     asked = []
 
     def interrupted():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.simulation.ensembles.dask_pool import on_dask
+from polhode.simulation.ensembles.dask_pool import open_dask_pool
 
 OPTIONS = {"parameters": {"mass": np.linspace(13.0, 17.0, 40)}, "h": 2e-6, "t1": 1.0, "save_every": 250_000}
 
@@ -65,7 +65,7 @@ def test_members_are_the_same_bytes_though_a_worker_is_killed(cluster, tmp_path)
 )
 def test_other_schedulers_are_refused(scheduler, message):
     pytest.importorskip("distributed")
-    with pytest.raises(ValueError, match=message), on_dask(scheduler):
+    with pytest.raises(ValueError, match=message), open_dask_pool(scheduler):
         pass
 
 
@@ -82,7 +82,7 @@ def listening() -> list[tuple[str, int]]:
 def test_nobody_without_its_certificates_reaches_a_local_cluster():
     distributed = pytest.importorskip("distributed")
     before = set(listening())
-    with on_dask("local:1") as pool:
+    with open_dask_pool("local:1") as pool:
         address = pool.told()["scheduler"]
         assert address.startswith("tls://127.0.0.1:")
         opened = sorted(set(listening()) - before)

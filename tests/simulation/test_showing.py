@@ -86,7 +86,7 @@ def shown(terminal):
     """What is written of a run with all its stages."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
-    show = progress_display.Shown("four[bar]", 0.0, 2.0, console)
+    show = progress_display.TerminalProgress("four[bar]", 0.0, 2.0, console)
     show.stage("finding a consistent start")
     show.stage("recording a step")
     show.stage(Compiled(9768, "quick", False).making)

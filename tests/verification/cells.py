@@ -98,8 +98,8 @@ class Perturbed(AbstractIntegrator):
     def promises_at_steps(self) -> Any:
         return self.method.promises_at_steps
 
-    def promised(self, system: Any, state: Any) -> dict[str, str]:
-        return self.method.promised(system, state)
+    def promises_for(self, system: Any, state: Any) -> dict[str, str]:
+        return self.method.promises_for(system, state)
 
     @property
     def order(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.coordinate_layout import AbstractLayout
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.linalg.blocks import Indices
 from polhode.multibody import formulations
@@ -31,7 +31,7 @@ from polhode.systems.base import State
 
 Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)
 
-_LOOPED = 48
+_LOOP_THRESHOLD = 48
 """Velocities from which on groups of elements are evaluated row by row. Steps of smaller systems are run on scalars
 altogether, where that would be in the way."""
 
@@ -73,8 +73,8 @@ class AbsoluteLayout(AbstractLayout):
             groups.append(
                 BodyGroup(
                     form,
-                    checks.stacked([b.mass for b in members]),
-                    checks.stacked([b.inertia for b in members]),
+                    checks.stack([b.mass for b in members]),
+                    checks.stack([b.inertia for b in members]),
                     Indices(columns),
                 )
             )
@@ -118,9 +118,9 @@ class AbsoluteLayout(AbstractLayout):
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[AbsoluteCoordinates, Mechanism, tuple[str, ...]]:
         internal, labels = self._internal(labels)
-        looped = sum(group.columns.numbers.size for group in self.groups) >= _LOOPED
-        coordinates = AbsoluteCoordinates(_told(self.groups, looped), internal, self.places, turns)
-        joints, forces = _told(mechanism.joints, looped), _told(mechanism.forces, looped)
+        looped = sum(group.columns.numbers.size for group in self.groups) >= _LOOP_THRESHOLD
+        coordinates = AbsoluteCoordinates(_set_looped(self.groups, looped), internal, self.places, turns)
+        joints, forces = _set_looped(mechanism.joints, looped), _set_looped(mechanism.forces, looped)
         return coordinates, Mechanism(joints, forces, mechanism.gravity), labels
 
     def start(self) -> State:
@@ -169,5 +169,5 @@ def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation
     return chosen if body.formulation is None else formulations.get(body.formulation)
 
 
-def _told(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:
+def _set_looped(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:
     return tuple(dataclasses.replace(group, looped=looped) for group in groups)

@@ -15,14 +15,14 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.absolute_assembly import AbsoluteLayout
-from polhode.assembly.coordinate_layout import AbstractLayout, Placed
+from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
-from polhode.assembly.held_coordinates import Held, held, repaired_holding
+from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
 from polhode.assembly.spanning_tree import has_loops
 from polhode.assembly.tree_assembly import MINIMAL, TreeLayout
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.placement import by_default
-from polhode.flexible.flexible_body import TAKEN, FlexibleBody
+from polhode.flexible.flexible_body import SUPPORTED_FORMULATIONS, FlexibleBody
 from polhode.jax_context import check_environment
 from polhode.linalg.blocks import Indices
 from polhode.multibody import consistent_start, formulations, redundant_constraints
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
-Assembled = MultibodySystem | livens.LivensMultibody | SeparableMultibody
+AssembledSystem = MultibodySystem | livens.LivensMultibody | SeparableMultibody
 
 
 @by_default
@@ -58,19 +58,19 @@ def assemble(
     redundant: Redundant,
     t0: float,
     joints: str,
-    hold: Sequence[str | Held] = (),
-) -> tuple[Assembled, State]:
+    hold: Sequence[str | HeldQuantity] = (),
+) -> tuple[AssembledSystem, State]:
     """System and initial state of a model; see `Model.assemble`."""
     if hold and not repair:
         raise ValueError("`hold` says what `repair=True` must not change; without that nothing is changed.")
-    start = Start(repair, redundant, t0, held(model, hold))
+    start = Start(repair, redundant, t0, resolve_held(model, hold))
     check_environment()
     checks.choice("joints", joints, JOINTS)
     checks.flag("repair", repair)
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS, SEPARABLE))
     if formulation != livens.LIVENS and joints != "invariant":
         raise ValueError(
-            f"`joints` is for formulation='livens'; with {shown(formulation)} leave it out, got {shown(joints)}."
+            f"`joints` is for formulation='livens'; with {short_repr(formulation)} leave it out, got {short_repr(joints)}."
         )
     _refuse_flexible(model, formulation)
     if formulation == SEPARABLE:
@@ -89,7 +89,9 @@ def _refuse_flexible(model: ModelParts, formulation: str) -> None:
     """Raises ValueError if bodies deform, which these coordinates don't know."""
     flexible = [body for body in model.bodies if body.kind == "flexible"]
     if flexible and formulation in (MINIMAL, livens.LIVENS, SEPARABLE):
-        raise ValueError(f"{flexible[0]!r} deforms, and {formulation!r} has no coordinates for that. {TAKEN}")
+        raise ValueError(
+            f"{flexible[0]!r} deforms, and {formulation!r} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
+        )
 
 
 class Start(NamedTuple):
@@ -98,7 +100,7 @@ class Start(NamedTuple):
     repair: bool
     redundant: Redundant
     t0: float
-    held: tuple[Held, ...]
+    resolve_held: tuple[HeldQuantity, ...]
 
 
 def _in_coordinates(
@@ -112,7 +114,7 @@ def _in_coordinates(
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
     if redundant not in ("error", "minimum-norm") and not isinstance(redundant, Mapping):
         raise ValueError(
-            f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {shown(redundant)}."
+            f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {short_repr(redundant)}."
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
@@ -140,7 +142,7 @@ def _in_coordinates(
             )
         return (build(redundant) if isinstance(redundant, Mapping) else system).solvable(), state
     if repair:
-        state = _repaired(system, layout, given, state)
+        state = _repair(system, layout, given, state)
         state = system.counted(state, state, 0.0)
     consistent_start.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
@@ -156,7 +158,7 @@ def _in_coordinates(
     return precise(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
-def _check_all_joints(model: ModelParts, placed: Sequence[Placed], t0: float, more: str) -> None:
+def _check_all_joints(model: ModelParts, placed: Sequence[PlacedElement], t0: float, more: str) -> None:
     """Raises UnfitStart with all that does not fit, where joint coordinates stop at the first; `more` comes before."""
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
     system = _build(model, layout, placed, {}, t0)
@@ -166,23 +168,23 @@ def _check_all_joints(model: ModelParts, placed: Sequence[Placed], t0: float, mo
         raise consistent_start.UnfitStart(f"{more} {said}".strip())
 
 
-def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
+def _repair(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
     if not system.m and not isinstance(system.coordinates, TiedTree):
         # Joints of an open tree start as given. Those that others follow may have to start otherwise.
         return state
 
-    def more(held: Sequence[Held]) -> MultibodySystem:
+    def more(held: Sequence[HeldQuantity]) -> MultibodySystem:
         extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, None, len(system.labels))
         return system.with_joints((*system.mechanism.joints, *extra), (*system.labels, *labels))
 
-    return repaired_holding(system, more, given.t0, state, given.held)
+    return repair_holding(system, more, given.t0, state, given.held)
 
 
 def _build(
     model: ModelParts,
     layout: AbstractLayout,
-    elements: Sequence[Placed],
+    elements: Sequence[PlacedElement],
     dropped: Mapping[str, tuple[int, ...]],
     t0: Any,
 ) -> MultibodySystem:
@@ -212,14 +214,14 @@ def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...
         if name not in sizes:
             known = ", ".join(f"`{joint}`" for joint in sizes) or "none"
             raise ValueError(
-                f"`redundant` names {shown(name)}, which has no constraints in these coordinates; {known} have."
+                f"`redundant` names {short_repr(name)}, which has no constraints in these coordinates; {known} have."
             )
         numbers = list(components) if isinstance(components, Iterable) else [components]
         whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in numbers)
         if not whole or len({*numbers}) < len(numbers) or not all(0 <= i < sizes[name] for i in numbers):
             raise ValueError(
                 f"`redundant` must name components of `{name}` once, as whole numbers from 0 to {sizes[name] - 1}, got "
-                f"{shown(components)}."
+                f"{short_repr(components)}."
             )
 
 
@@ -263,7 +265,7 @@ def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) ->
 
 def _joints(
     layout: AbstractLayout,
-    elements: Sequence[Placed],
+    elements: Sequence[PlacedElement],
     dropped: Mapping[str, tuple[int, ...]],
     register: TurnRegister | None,
     first: int = 0,
@@ -289,7 +291,9 @@ def _joints(
     return tuple(groups), tuple(labels)
 
 
-def _forces(layout: AbstractLayout, elements: Sequence[Placed], register: TurnRegister) -> tuple[ForceGroup, ...]:
+def _forces(
+    layout: AbstractLayout, elements: Sequence[PlacedElement], register: TurnRegister
+) -> tuple[ForceGroup, ...]:
     kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
     for _, part, element in elements:
         if isinstance(element, AbstractForceElement):

@@ -13,7 +13,7 @@ from polhode.multibody.mechanism.groups import Slot
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.systems.base import AbstractConversion, State
 
-Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
+PlacedElement = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
 """A part of a model: its name, the part, and the element that it becomes."""
 
 
@@ -25,7 +25,7 @@ class AbstractLayout(abc.ABC):
 
     written_as: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
 
-    def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
+    def remaining(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the coordinates themselves don't replace."""
         return list(elements)
 

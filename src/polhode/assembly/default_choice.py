@@ -12,12 +12,12 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
-from polhode.assembly.assembly import Assembled
-from polhode.assembly.spanning_tree import spanning
+from polhode.assembly.assembly import AssembledSystem
+from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import Unsuited, written
+from polhode.integrators.compatibility import IncompatibleSystem, convert_for
 from polhode.linalg.blocks import to_dense
 from polhode.multibody.conversions.livens import LIVENS, LivensMultibody
 from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
@@ -36,7 +36,7 @@ ABSOLUTE = "SO3xR3"
 LARGEST_TREE = 16
 """Bodies up to which joint coordinates are taken: their matrices are dense, those of absolute ones sparse."""
 
-_RESOLVED = 1.0
+_MAX_RATE_TIMES_STEP = 1.0
 """The largest product of step and fastest rate with which an explicit method is chosen; they are stable up to 2.5."""
 
 _CHANGE = 1e-6
@@ -46,13 +46,13 @@ _DENSE = 200
 """Velocities up to which the fastest rate is looked for."""
 
 
-class Made(NamedTuple):
+class ChosenModel(NamedTuple):
     """A model in the coordinates that were chosen.
 
     - `formulation`: their name. - `reason`: why.
     """
 
-    system: Assembled
+    system: AssembledSystem
     state: State
     formulation: str
     reason: str
@@ -61,15 +61,15 @@ class Made(NamedTuple):
 class _Candidate(NamedTuple):
     formulation: str
     reason: str
-    kind: type[Assembled]
+    kind: type[AssembledSystem]
 
 
-def assembled(
+def assemble_default(
     model: ModelParts,
-    assemble: Callable[[str], tuple[Assembled, State]],
+    assemble: Callable[[str], tuple[AssembledSystem, State]],
     integrator: str | None,
     t0: float,
-) -> Made:
+) -> ChosenModel:
     """The model in the first coordinates that can represent it and that the method, if one is asked for, takes.
 
     Raises ValueError as the last coordinates do, if none can.
@@ -78,7 +78,7 @@ def assembled(
 
     method = None if integrator is None else integrators.get(integrator)
     against: list[str] = []
-    spare: Made | None = None
+    spare: ChosenModel | None = None
     failure: ValueError | None = None
     for formulation, why, _ in _candidates(model, method):
         try:
@@ -88,8 +88,8 @@ def assembled(
             # Where joint coordinates failed, to ask for them is no remedy.
             failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
-        reasons = [*against, _left(system) if isinstance(system, MultibodySystem) and not why else why]
-        made = Made(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
+        reasons = [*against, _describe_constraints(system) if isinstance(system, MultibodySystem) and not why else why]
+        made = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
             return made
         against.append(f"`{integrator}` doesn't take `{formulation}`")
@@ -101,7 +101,9 @@ def assembled(
     raise failure
 
 
-def method_for(system: Assembled, state: State, t0: float, h: float, published: str | None = None) -> tuple[str, str]:
+def method_for(
+    system: AssembledSystem, state: State, t0: float, h: float, published: str | None = None
+) -> tuple[str, str]:
     """The integrator for a system, and why it is chosen.
 
     - `published`: the one with which the literature solves the problem in velocities of its own, if it is known.
@@ -123,7 +125,7 @@ def method_for(system: Assembled, state: State, t0: float, h: float, published: 
     rate = fastest(system, t0, state)
     if rate is None:
         return "rkmk4", "explicit and of order 4: no constraints; how fast it is at the start was not found"
-    if rate * h > _RESOLVED:
+    if rate * h > _MAX_RATE_TIMES_STEP:
         return "generalized-alpha", f"the fastest motion at the start, {rate:.2g} per time, would bound explicit steps"
     return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
 
@@ -139,7 +141,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
         return None
     n = system.n
     try:
-        M, slopes = (np.asarray(x) for x in _linearised(system, jnp.asarray(t0), *state))
+        M, slopes = (np.asarray(x) for x in _linearise(system, jnp.asarray(t0), *state))
         # As a system of first order in small changes of positions and of velocities.
         rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
         return float(np.max(np.abs(np.linalg.eigvals(rates))))
@@ -149,7 +151,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
 
 
 @interpreted
-def _linearised(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+def _linearise(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """The mass matrix, and what small changes of positions and velocities do to the forces, one a row.
 
     By differences, which are traced sooner than derivatives.
@@ -175,7 +177,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]
-    return [one for one in [*usual, *own] if _is_for(method, one.kind)] or usual
+    return [one for one in [*usual, *own] if _is_compatible(method, one.kind)] or usual
 
 
 def _against_a_tree(model: ModelParts) -> str:
@@ -188,7 +190,7 @@ def _against_a_tree(model: ModelParts) -> str:
         return "nodes of rods are free bodies with sparse matrices"
     if any(body.diameter is not None for body in model.bodies):
         return "particles are free bodies with sparse matrices"
-    carried = sum(attachment.motion is not None for attachment in spanning(model))
+    carried = sum(attachment.motion is not None for attachment in spanning_tree(model))
     if not carried:
         return "no joint carries a body"
     if carried > LARGEST_TREE:
@@ -196,22 +198,22 @@ def _against_a_tree(model: ModelParts) -> str:
     return ""
 
 
-def _is_for(method: AbstractIntegrator, kind: type[Assembled]) -> bool:
+def _is_compatible(method: AbstractIntegrator, kind: type[AssembledSystem]) -> bool:
     """Whether a method may take systems of a class, or what they are converted to."""
     first_order = issubclass(kind, AbstractMechanical) and VectorField in method.kinds
     return first_order or any(issubclass(kind, known) for known in method.kinds)
 
 
-def _takes(method: AbstractIntegrator, system: Assembled, t0: float, state: State) -> bool:
+def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state: State) -> bool:
     """Whether a method takes a system, or a conversion of it."""
     try:
-        written(system, method, t0, state, checked=True)
-    except Unsuited:
+        convert_for(system, method, t0, state, check_state=True)
+    except IncompatibleSystem:
         return False
     return True
 
 
-def _left(system: MultibodySystem) -> str:
+def _describe_constraints(system: MultibodySystem) -> str:
     """The constraints that joint coordinates leave, in words."""
     left = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
     return f"the joints carry the bodies, and {left} left"

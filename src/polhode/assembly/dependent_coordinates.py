@@ -13,21 +13,21 @@ _NOTHING = 1e-12
 """Size, relative to the largest term of an equation, below which what is left of a term is round-off."""
 
 
-class Following(NamedTuple):
+class DependentCoordinate(NamedTuple):
     """A coordinate as `offset` + Σ `ratios` · leaders."""
 
     ratios: dict[CoordinateIndex, float]
     offset: float
 
 
-class Ties:
+class LinearCoordinateConstraints:
     """Linear equations between coordinates, solved for some of them: each follows others that follow none.
 
     - `may_follow`: whether a coordinate can be left out of the coordinates of a tree.
     """
 
     def __init__(self, may_follow: Callable[[CoordinateIndex], bool]) -> None:
-        self.following: dict[CoordinateIndex, Following] = {}
+        self.following: dict[CoordinateIndex, DependentCoordinate] = {}
         self._may_follow = may_follow
 
     def add(self, terms: Mapping[CoordinateIndex, float], value: float) -> bool:
@@ -42,8 +42,8 @@ class Ties:
         if pivot is None:
             return False
         own = left.pop(pivot)
-        found = Following({place: -ratio / own for place, ratio in left.items()}, rest / own)
-        self.following = {place: _replaced(other, pivot, found) for place, other in self.following.items()}
+        found = DependentCoordinate({place: -ratio / own for place, ratio in left.items()}, rest / own)
+        self.following = {place: _substitute(other, pivot, found) for place, other in self.following.items()}
         self.following[pivot] = found
         return True
 
@@ -59,23 +59,23 @@ class Ties:
     def _without_followers(
         self, terms: Mapping[CoordinateIndex, float], value: float
     ) -> tuple[dict[CoordinateIndex, float], float]:
-        whole = Following({}, 0.0)
+        whole = DependentCoordinate({}, 0.0)
         for place, ratio in terms.items():
-            own = self.following.get(place, Following({place: 1.0}, 0.0))
+            own = self.following.get(place, DependentCoordinate({place: 1.0}, 0.0))
             whole = _sum(whole, own, ratio)
         return whole.ratios, value - whole.offset
 
 
-def _replaced(each: Following, place: CoordinateIndex, by: Following) -> Following:
+def _substitute(each: DependentCoordinate, place: CoordinateIndex, by: DependentCoordinate) -> DependentCoordinate:
     ratio = each.ratios.get(place)
     if ratio is None:
         return each
     others = {leader: r for leader, r in each.ratios.items() if leader != place}
-    return _sum(Following(others, each.offset), by, ratio)
+    return _sum(DependentCoordinate(others, each.offset), by, ratio)
 
 
-def _sum(first: Following, second: Following, factor: float) -> Following:
+def _sum(first: DependentCoordinate, second: DependentCoordinate, factor: float) -> DependentCoordinate:
     ratios = dict(first.ratios)
     for place, ratio in second.ratios.items():
         ratios[place] = ratios.get(place, 0.0) + factor * ratio
-    return Following(ratios, first.offset + factor * second.offset)
+    return DependentCoordinate(ratios, first.offset + factor * second.offset)

@@ -13,24 +13,24 @@ from polhode.multibody.parts import AbstractForce, AbstractJoint
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-_LISTED = 20
+_MAX_NAMES = 20
 """Names in a list."""
 
 _SIZES = {"rigid": 6, "point": 3, "coordinate": 1, "integral": 0}
 """Coordinates that move of a body of a kind."""
 
 
-def told(model: ModelParts) -> list[tuple[str, str]]:
+def describe(model: ModelParts) -> list[tuple[str, str]]:
     """Bodies, joints, forces, parameters, degrees of freedom and units."""
     kinds = ((AbstractJoint, "joints"), (AbstractForce, "forces"))
     parts = [(what, [name for name, p in model.parts if isinstance(p, kind)]) for kind, what in kinds]
     named = [("bodies", [body.name for body in model.bodies]), *parts, ("parameters", list(model.parameters))]
-    rows = [(what, _listed(names)) for what, names in named if names]
+    rows = [(what, _summarise(names)) for what, names in named if names]
     units = [("units", ", ".join(dict.fromkeys(model.units.values())))] if model.units else []
-    return [*rows, ("degrees of freedom", _freedom(model)), *units]
+    return [*rows, ("degrees of freedom", _degrees_of_freedom(model)), *units]
 
 
-def _freedom(model: ModelParts) -> str:
+def _degrees_of_freedom(model: ModelParts) -> str:
     """Degrees of freedom. Where joints close loops, some of their constraints may follow from others."""
     moving = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
     elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]
@@ -39,6 +39,6 @@ def _freedom(model: ModelParts) -> str:
     return f"{least}{max(moving - held, 0)} ({moving} coordinates, {held} constraints)"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _summarise(names: Sequence[str]) -> str:
     """A number of names, and as many of them as there is room for."""
-    return f"{len(names)} ({', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''})"
+    return f"{len(names)} ({', '.join(names[:_MAX_NAMES])}{', …' if len(names) > _MAX_NAMES else ''})"

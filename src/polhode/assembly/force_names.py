@@ -21,16 +21,18 @@ from polhode.multibody.system import MultibodySystem
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-Placing = Callable[[AbstractPart], AbstractConstraintElement | AbstractForceElement]
+PlaceFunction = Callable[[AbstractPart], AbstractConstraintElement | AbstractForceElement]
 
 
-def named_forces(model: ModelParts, system: MultibodySystem, placed: Placing) -> tuple[ForceReadings, dict[str, Any]]:
+def named_forces(
+    model: ModelParts, system: MultibodySystem, placed: PlaceFunction
+) -> tuple[ForceReadings, dict[str, Any]]:
     """The forces that a user has named, and plain values about them. `placed` returns the element of a part.
 
     Those on nodes of flexible bodies are left out, since results have no rows for these.
     """
     names = {id(part): name for name, part in model.parts}
-    had, known = _had(system), {"ground", *system.names}
+    had, known = _tree_coordinates(system), {"ground", *system.names}
     found: list[NamedForce] = []
     told: dict[str, Any] = {}
     rows, efforts, measures, inside = 0, 0, 0, 0
@@ -87,7 +89,7 @@ _ONLY = "effort"
 """Name of the effort of a force along one coordinate."""
 
 
-def _had(system: MultibodySystem) -> set[tuple[str, str]]:
+def _tree_coordinates(system: MultibodySystem) -> set[tuple[str, str]]:
     """Joints and coordinates that a tree has."""
     tree = system.coordinates
     links = tree.links if isinstance(tree, JointTree) else ()
@@ -101,12 +103,12 @@ def _takes(part: Any, element: Any) -> bool:
 
 
 def forces_along(
-    model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: Placing
+    model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: PlaceFunction
 ) -> tuple[ReadForce, ...]:
     """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
     found = []
     names = {id(part): name for name, part in model.parts}
-    had = _had(system)
+    had = _tree_coordinates(system)
     for name, part in model.parts:
         terms = _terms(part)
         if not terms:

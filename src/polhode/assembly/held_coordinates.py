@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
-from polhode.compiler.interpreted import interpreted
+from polhode.checks import short_repr
+from polhode.compiler.numpy_jit import interpreted
 from polhode.jax_context import warn
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import Body
@@ -42,7 +42,7 @@ class HeldCoordinate(AbstractConstraintElement):
         return self.coordinate.difference(poses, self.value)[None]
 
 
-class Held(AbstractJoint):
+class HeldQuantity(AbstractJoint):
     """Something that is to stay as it is given while joints are closed.
 
     **Arguments:**
@@ -77,7 +77,7 @@ class Held(AbstractJoint):
     def rates(self) -> np.ndarray:
         """The rates of the element in the motion that the bodies are given."""
         twists = tuple(Twist(body.omega, body.u) for body in self._bodies)
-        return np.asarray(_rate(self.element, _placed(self._bodies), twists))
+        return np.asarray(_rate(self.element, _initial_poses(self._bodies), twists))
 
 
 @interpreted
@@ -87,37 +87,37 @@ def _rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> A
 
 def held_coordinate(
     name: str, coordinate: AbstractRelativeCoordinate, bodies: tuple[Body, Body], *, position: bool, velocity: bool
-) -> Held:
+) -> HeldQuantity:
     """A relative coordinate of two bodies, as they are placed."""
-    element = HeldCoordinate(coordinate, coordinate.difference(_placed(bodies), 0.0))
-    return Held(name, bodies, element, position=position, velocity=velocity)
+    element = HeldCoordinate(coordinate, coordinate.difference(_initial_poses(bodies), 0.0))
+    return HeldQuantity(name, bodies, element, position=position, velocity=velocity)
 
 
-def held_pose(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> Held:
+def held_pose(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> HeldQuantity:
     """The pose of the second body relative to the first, as they are placed."""
     from polhode.joints import Fixed
 
-    element = Fixed(*bodies).place(_placed(bodies))
-    return Held(name, bodies, element, position=position, velocity=velocity)
+    element = Fixed(*bodies).place(_initial_poses(bodies))
+    return HeldQuantity(name, bodies, element, position=position, velocity=velocity)
 
 
-def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> Held:
+def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> HeldQuantity:
     """The attitude of the second body relative to the first, as they are placed."""
     from polhode.joints import Generic
 
-    element = Generic(*bodies, point=bodies[1].x, fixed=("rx", "ry", "rz")).place(_placed(bodies))
-    return Held(name, bodies, element, position=position, velocity=velocity)
+    element = Generic(*bodies, point=bodies[1].x, fixed=("rx", "ry", "rz")).place(_initial_poses(bodies))
+    return HeldQuantity(name, bodies, element, position=position, velocity=velocity)
 
 
-def held(model: ModelParts, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
+def resolve_held(model: ModelParts, wanted: Sequence[str | HeldQuantity]) -> tuple[HeldQuantity, ...]:
     """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-        raise ValueError(f"`hold` must be a list of names of joints and bodies, got {shown(wanted)}.")
-    found: list[Held] = []
+        raise ValueError(f"`hold` must be a list of names of joints and bodies, got {short_repr(wanted)}.")
+    found: list[HeldQuantity] = []
     joints = {name: part for name, part in model.parts if isinstance(part, AbstractJoint)}
     bodies = {body.name: body for body in model.bodies}
     for each in wanted:
-        if isinstance(each, Held):
+        if isinstance(each, HeldQuantity):
             found.append(each)
         elif each in joints:
             found += _held_joint(each, joints[each])
@@ -125,11 +125,13 @@ def held(model: ModelParts, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
             found.append(held_pose(each, (model.ground, bodies[each]), position=True, velocity=True))
         else:
             known = (*joints, *bodies)
-            raise ValueError(f"`hold` names {shown(each)}, which is no joint or body.{checks.nearest(each, known)}")
+            raise ValueError(
+                f"`hold` names {short_repr(each)}, which is no joint or body.{checks.nearest(each, known)}"
+            )
     return tuple(found)
 
 
-def _held_joint(name: str, joint: Any) -> list[Held]:
+def _held_joint(name: str, joint: Any) -> list[HeldQuantity]:
     coordinates = joint.coordinates() if hasattr(joint, "coordinates") else {}
     if not coordinates:
         raise ValueError(f"`hold` names the joint `{name}`, which has no coordinate of its own; name its body.")
@@ -139,16 +141,16 @@ def _held_joint(name: str, joint: Any) -> list[Held]:
     ]
 
 
-def _placed(bodies: tuple[Body, ...]) -> Poses:
+def _initial_poses(bodies: tuple[Body, ...]) -> Poses:
     return tuple(Pose(body.x, body.R) for body in bodies)
 
 
-def repaired_holding(
+def repair_holding(
     system: MultibodySystem,
-    more: Callable[[Sequence[Held]], MultibodySystem],
+    more: Callable[[Sequence[HeldQuantity]], MultibodySystem],
     t: float,
     state: State,
-    held: Sequence[Held],
+    held: Sequence[HeldQuantity],
 ) -> State:
     """`consistency.repaired` among the states that keep what is held.
 
@@ -157,20 +159,20 @@ def repaired_holding(
     """
     q, v = state
 
-    def at(which: Sequence[Held]) -> Any:
+    def at(which: Sequence[HeldQuantity]) -> Any:
         return consistent_start.closed_the_right_way(more(which), t, q)
 
-    positions = _kept([h for h in held if h.position], at)
+    positions = _compatible([h for h in held if h.position], at)
     q = at(positions)
 
-    def moving(which: Sequence[Held]) -> Any:
+    def moving(which: Sequence[HeldQuantity]) -> Any:
         # Zero for the joints.
         rates = np.concatenate([np.zeros(system.m), *(h.rates() for h in which)])
         return consistent_start.fitting_velocities(more(which), t, q, v, rates)
 
-    velocities = _kept([h for h in held if h.velocity], moving)
+    velocities = _compatible([h for h in held if h.velocity], moving)
     v = moving(velocities)
-    lost = [_changed(more([h]), h, t, (q, v)) for h in held if h not in positions or h not in velocities]
+    lost = [_describe_change(more([h]), h, t, (q, v)) for h in held if h not in positions or h not in velocities]
     said = [each for each in lost if each]
     if said:
         warn(
@@ -181,7 +183,7 @@ def repaired_holding(
     return q, v
 
 
-def _changed(with_it: MultibodySystem, held: Held, t: float, found: State) -> str:
+def _describe_change(with_it: MultibodySystem, held: HeldQuantity, t: float, found: State) -> str:
     """By how much something that was to be held has changed, in words; nothing where it has not."""
     size = held.element.size
     gap, rate = (np.asarray(each)[-size:] for each in consistent_start.violations(with_it, jnp.asarray(t), *found))
@@ -193,10 +195,10 @@ def _changed(with_it: MultibodySystem, held: Held, t: float, found: State) -> st
     return " and ".join(said)
 
 
-def _kept(wanted: Sequence[Held], attempt: Callable[[Sequence[Held]], Any]) -> list[Held]:
+def _compatible(wanted: Sequence[HeldQuantity], attempt: Callable[[Sequence[HeldQuantity]], Any]) -> list[HeldQuantity]:
     """As many of the wanted as can be kept together, the first ones first."""
 
-    def works(which: Sequence[Held]) -> bool:
+    def works(which: Sequence[HeldQuantity]) -> bool:
         try:
             attempt(which)
         except ValueError:
@@ -205,7 +207,7 @@ def _kept(wanted: Sequence[Held], attempt: Callable[[Sequence[Held]], Any]) -> l
 
     if not wanted or works(wanted):
         return list(wanted)
-    kept: list[Held] = []
+    kept: list[HeldQuantity] = []
     for each in wanted:
         if works([*kept, each]):
             kept.append(each)

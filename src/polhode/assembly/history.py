@@ -29,7 +29,7 @@ class History:
         self.within_call = False
 
 
-class Growing(Protocol):
+class RecordableModel(Protocol):
     """A model, as calls add to it."""
 
     register: Register
@@ -37,12 +37,12 @@ class Growing(Protocol):
     history: History
 
 
-G = TypeVar("G", bound=Growing)
+G = TypeVar("G", bound=RecordableModel)
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def recorded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
 
     known = tuple(inspect.signature(method).parameters)[1:]

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.multibody.bodies import Body
 
 AnyBody = TypeVar("AnyBody", bound=Body)
 
-_LISTED = 20
+_MAX_NAMES = 20
 """Number of names in a message."""
 
 
@@ -40,9 +40,9 @@ class Register:
             self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
             given = f"{kind}-{self._numbered[kind]}"
         if not isinstance(given, str) or not given:
-            raise ValueError(f"`name` must be a word, or None for a name by number, got {shown(given)}.")
+            raise ValueError(f"`name` must be a word, or None for a name by number, got {short_repr(given)}.")
         if given in self._names:
-            raise ValueError(f"The name {shown(given)} is taken in this model; names must be unique.")
+            raise ValueError(f"The name {short_repr(given)} is taken in this model; names must be unique.")
         self._names[given] = None
         return given
 
@@ -67,9 +67,11 @@ class Register:
             if body.name == name:
                 return body
         names = [body.name for body in (*self.bodies, *nodes)]
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        listed = ", ".join(names[:_LISTED]) or "none"
-        raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        listed = ", ".join(names[:_MAX_NAMES]) or "none"
+        raise ValueError(
+            f"The model has no body {short_repr(name)}.{checks.nearest(name, names)} It has {listed}{more}."
+        )
 
     def undoing(self) -> Callable[[], None]:
         """A function that takes out again what comes from now on."""

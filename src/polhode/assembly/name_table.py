@@ -27,7 +27,7 @@ _CENTRE: Any = np.zeros(3)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Named:
+class NameTable:
     """Bodies, joints and forces of a model by name.
 
     - `readings`, `force_readings`: how values of joints, and of forces with names, are read from states.
@@ -42,12 +42,12 @@ class Named:
     outputs: bool = False
 
 
-def named(
+def build_name_table(
     model: ModelParts,
     system: MultibodySystem,
     joints: Mapping[str, AbstractMeasuredPair] | None = None,
     bodies: Sequence[str] | None = None,
-) -> Named:
+) -> NameTable:
     """The names of a model and of a system that it was assembled to.
 
     `joints` are those of a model file, by the names that they have there. `bodies` are those of the rows of outputs.
@@ -66,7 +66,7 @@ def named(
         for name, part in model.parts
         if isinstance(part, AbstractJoint) and len(part.bodies) == 2 and not isinstance(part, EdgeConstraint)
     }
-    read: dict[str, ReadJoint] = {name: _read(name, part) for name, part in pairs.items()}
+    read: dict[str, ReadJoint] = {name: _joint_measurement(name, part) for name, part in pairs.items()}
     numbers = {name: number for number, name in enumerate(read)}
     if joints is not None:
         # Several joints of a file may be one of the model, which has the loads of all of them.
@@ -91,29 +91,29 @@ def named(
             "coordinates": {label: last - len(own) + k for k, label in enumerate(own)},
             "angles": [label for label, c in own.items() if is_angle(c.measured)],
             "load": numbers.get(called or ""),
-            **_told_point(read.get(called or "")),
-            **_told_limit(pair),
+            **_point_metadata(read.get(called or "")),
+            **_limit_metadata(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
     readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
     named_ones, told_forces = named_forces(model, system, placed)
     whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
-    return Named(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
+    return NameTable(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
 
 
-def _read(name: str, part: AbstractJoint) -> ReadJoint:
+def _joint_measurement(name: str, part: AbstractJoint) -> ReadJoint:
     first, second = part.bodies
     points = part.placed().points()
     return ReadJoint(points[1] if len(points) == 2 else _CENTRE, name, first.name, second.name)
 
 
-def _told_point(joint: ReadJoint | None) -> dict[str, Any]:
+def _point_metadata(joint: ReadJoint | None) -> dict[str, Any]:
     """The point about which moments are taken, in the frame of the second body, where it is known."""
     known = joint is not None and checks.is_concrete(joint.point)
     return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
 
 
-def _told_limit(pair: Any) -> dict[str, Any]:
+def _limit_metadata(pair: Any) -> dict[str, Any]:
     """The largest rate that is meant to occur, if there is one."""
     limited = isinstance(pair, AbstractMeasuredPair) and np.isfinite(pair.velocity_limit)
     return {"velocity_limit": float(pair.velocity_limit)} if limited else {}

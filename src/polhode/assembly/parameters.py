@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.jax_context import refuse_as_array
 
 
@@ -45,7 +45,7 @@ class AbstractExpression(abc.ABC):
 
     def __jax_array__(self) -> jax.Array:
         if not _called_by_library(sys._getframe(1)):
-            raise _constant(self)
+            raise _array_error(self)
         return jnp.asarray(np.asarray(self))
 
     def __float__(self) -> float:
@@ -105,7 +105,7 @@ class Expression(AbstractExpression):
         for each in arguments:
             if isinstance(each, jax.Array | Tracer):
                 raise TypeError(
-                    f"A Parameter can't be computed with arrays of JAX, got {shown(each)}: functions of time and of "
+                    f"A Parameter can't be computed with arrays of JAX, got {short_repr(each)}: functions of time and of "
                     "states would not see it change. Give an `equinox.Module` with the Parameter in a field."
                 )
         self._function, self._arguments = function, arguments
@@ -118,7 +118,7 @@ class Expression(AbstractExpression):
     def replaced(self, given: Mapping[str, Any]) -> Any:
         if not checks.is_concrete([given[name] for name in self.parameters() if name in given]):
             return self.value(given)
-        return Expression(self._function, tuple(replaced(each, given) for each in self._arguments))
+        return Expression(self._function, tuple(substitute(each, given) for each in self._arguments))
 
     def parameters(self) -> dict[str, Parameter]:
         found: dict[str, Parameter] = {}
@@ -147,10 +147,12 @@ class Parameter(AbstractExpression):
 
     def __init__(self, name: str, default: Any) -> None:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"`name` of a Parameter must be a word that Python takes for a name, got {shown(name)}.")
+            raise ValueError(
+                f"`name` of a Parameter must be a word that Python takes for a name, got {short_repr(name)}."
+            )
         self.name, self.default = name, checks.numbers("default", default, f"value of the parameter {name}")
         if not np.isfinite(self.default).all():
-            raise ValueError(f"`default` of the parameter {name} must be finite, got {shown(default)}.")
+            raise ValueError(f"`default` of the parameter {name} must be finite, got {short_repr(default)}.")
 
     def value(self, given: Mapping[str, Any]) -> Any:
         return given.get(self.name, self.default)
@@ -163,10 +165,10 @@ class Parameter(AbstractExpression):
         return {self.name: self}
 
     def __repr__(self) -> str:
-        return f"Parameter({self.name!r}, {shown(self.default.tolist())})"
+        return f"Parameter({self.name!r}, {short_repr(self.default.tolist())})"
 
 
-def _constant(given: AbstractExpression) -> ValueError:
+def _array_error(given: AbstractExpression) -> ValueError:
     # JAX replaces TypeErrors by its own.
     return ValueError(
         f"A Parameter can't be computed with functions and arrays of JAX, got {given!r}: they would not see it change. "
@@ -175,11 +177,11 @@ def _constant(given: AbstractExpression) -> ValueError:
     )
 
 
-def _refused(given: AbstractExpression) -> Any:
-    raise _constant(given)
+def _refuse(given: AbstractExpression) -> Any:
+    raise _array_error(given)
 
 
-refuse_as_array(AbstractExpression, _refused)
+refuse_as_array(AbstractExpression, _refuse)
 
 _BETWEEN = ("jax", "jaxlib", "equinox", "numpy")
 """Packages through which a conversion passes."""
@@ -195,8 +197,8 @@ def _called_by_library(frame: types.FrameType | None) -> bool:
     return False
 
 
-def replaced(value: Any, given: Mapping[str, Any]) -> Any:
+def substitute(value: Any, given: Mapping[str, Any]) -> Any:
     """A number, or a tuple or list of numbers, with other values of its parameters."""
     if isinstance(value, AbstractExpression):
         return value.replaced(given)
-    return type(value)(replaced(each, given) for each in value) if type(value) in (tuple, list) else value
+    return type(value)(substitute(each, given) for each in value) if type(value) in (tuple, list) else value

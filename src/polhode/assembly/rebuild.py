@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from polhode.assembly.history import Call
-from polhode.assembly.parameters import AbstractExpression, Parameter, replaced
-from polhode.checks import shown
+from polhode.assembly.parameters import AbstractExpression, Parameter, substitute
+from polhode.checks import short_repr
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractComposite, AbstractPart
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
 
-_TAKEN = ("x", "R", "u", "omega")
+_ARRAY_FIELDS = ("x", "R", "u", "omega")
 
 
-def declared(values: Any) -> dict[str, Parameter]:
+def declared_parameters(values: Any) -> dict[str, Parameter]:
     """The parameters in what a model was given, by name. Raises ValueError for two of one name."""
     found: dict[str, Parameter] = {}
     for expression in _expressions(values, set()):
@@ -32,8 +32,8 @@ def declared(values: Any) -> dict[str, Parameter]:
             known = found.setdefault(name, parameter)
             if known is not parameter and not np.array_equal(known.default, parameter.default):
                 raise ValueError(
-                    f"Two parameters are called {name!r}, with the values {shown(known.default.tolist())} and "
-                    f"{shown(parameter.default.tolist())}. Use one Parameter in both places, or two names."
+                    f"Two parameters are called {name!r}, with the values {short_repr(known.default.tolist())} and "
+                    f"{short_repr(parameter.default.tolist())}. Use one Parameter in both places, or two names."
                 )
     return found
 
@@ -77,7 +77,7 @@ class Replay:
             self._known[id(call.result)] = result
             # Bodies are added in the same order; users take arrays from them.
             for old, new in zip(self._old.bodies[before:], self._new.bodies[before:], strict=False):
-                self._known |= {id(old): new, **{id(getattr(old, k)): getattr(new, k) for k in _TAKEN}}
+                self._known |= {id(old): new, **{id(getattr(old, k)): getattr(new, k) for k in _ARRAY_FIELDS}}
 
     def anew(self, value: Any) -> Any:
         """A value of the old model as one of the new."""
@@ -92,7 +92,7 @@ class Replay:
         if type(value) in (tuple, list):
             return type(value)(map(self.anew, value))
         if isinstance(value, eqx.Module):
-            return jax.tree.map(lambda x: replaced(x, self._values), value)
+            return jax.tree.map(lambda x: substitute(x, self._values), value)
         if _is_part(value):
             made = type(value)(**{name: self.anew(each) for name, each in _fields(value).items()})
             self._known[id(value)] = made

@@ -16,7 +16,7 @@ from polhode.multibody.parts import AbstractJoint
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-_TRIED = (0.3, 1.1)
+_TRIAL_SIZES = (0.3, 1.1)
 """Lengths of the motions along which the constraint of a user's joint is tried out."""
 
 
@@ -29,7 +29,7 @@ class Attachment(NamedTuple):
     motion: AbstractJointMotion | None
 
 
-def spanning(model: ModelParts) -> list[Attachment]:
+def spanning_tree(model: ModelParts) -> list[Attachment]:
     """Bodies in the order of a tree."""
     candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
     order: list[Attachment] = []
@@ -46,7 +46,7 @@ def spanning(model: ModelParts) -> list[Attachment]:
                 if len(outside) != 1:
                     continue
                 candidates.remove((name, joint))
-                motion = _carried(joint, outside[0])
+                motion = _carrying_motion(joint, outside[0])
                 if motion is not None:
                     order.append(Attachment(outside[0], name, joint, motion))
                     reached.add(outside[0].name)
@@ -54,7 +54,7 @@ def spanning(model: ModelParts) -> list[Attachment]:
     return order
 
 
-def _carried(joint: AbstractJoint, body: Body) -> AbstractJointMotion | None:
+def _carrying_motion(joint: AbstractJoint, body: Body) -> AbstractJointMotion | None:
     """The motion with which a joint carries a body; None if it stays a constraint among joint coordinates."""
     # Joints are parts of models; they are imported when there are some.
     from polhode import joints
@@ -94,7 +94,7 @@ def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body)
         return
     frame, space = motion.initial, motion.space
     centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
-    for size in _TRIED:
+    for size in _TRIAL_SIZES:
         x, R = motion.pose(space.move(space.origin(), size * jnp.cos(jnp.arange(1.0, motion.n + 1))))
         moved = {body.name: Pose(x + R @ centre, R @ attitude), other.name: Pose(other.x, other.R)}
         gap = element.residual(jnp.zeros(()), tuple(moved[end.name] for end in joint.bodies))

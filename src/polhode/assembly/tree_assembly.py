@@ -13,12 +13,12 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.assembly import tree_start as starting
-from polhode.assembly.coordinate_layout import AbstractLayout, Placed
-from polhode.assembly.dependent_coordinates import Ties
+from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
+from polhode.assembly.dependent_coordinates import LinearCoordinateConstraints
 from polhode.assembly.joint_rotors import carried_rotors, component_of
-from polhode.assembly.spanning_tree import spanning
+from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_start import PlacedLink
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.blocks import Indices
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import SINGLE, Body
@@ -72,10 +72,10 @@ class TreeLayout(AbstractLayout):
         self.placed: list[PlacedLink] = []
         self.carrying: set[str] = set()
         self.efforts: list[AbstractAlong] = []
-        self._ties = Ties(self._may_follow)
+        self._ties = LinearCoordinateConstraints(self._may_follow)
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
-        order = spanning(model)
+        order = spanning_tree(model)
         self._carried_rotors = carried_rotors(model, order)
         rotors = {id(part.rotor) for part, _, _ in self._carried_rotors.values()}
         for attachment in order:
@@ -97,7 +97,7 @@ class TreeLayout(AbstractLayout):
             frame = allowed.initial
             motion = allowed.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.placed[-1].link.last if self.placed else 0
-        centre, attitude, inertia = _seen_from(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
+        centre, attitude, inertia = _in_link_frame(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
         link = Link(
             motion=motion,
             inertia=inertia,
@@ -114,7 +114,7 @@ class TreeLayout(AbstractLayout):
         self._numbers[body.name] = len(self.placed)
         self.placed.append(PlacedLink(link, body, frame))
 
-    def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
+    def remaining(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the tree doesn't hold: as joints, coordinates that follow others, forces along some."""
         left = []
         for name, part, element in elements:
@@ -272,7 +272,7 @@ def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
 
 
 @interpreted
-def _seen_from(frame: Pose, body: Pose, mass: Array, inertia: Array) -> tuple[Array, Array, Inertia]:
+def _in_link_frame(frame: Pose, body: Pose, mass: Array, inertia: Array) -> tuple[Array, Array, Inertia]:
     """Centre of mass, attitude and inertia of a body in the frame of its link."""
     centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
     own = attitude @ inertia @ attitude.T

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.blocks import to_dense
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import Body
@@ -24,7 +24,7 @@ from polhode.spaces.base import Point, cross
 _SINGULAR = 1e-12
 """Smallest eigenvalue of a mass matrix with ones on the diagonal from which velocities can be told of momenta."""
 
-_INVOLVED = 0.3
+_NAMED_SHARE = 0.3
 """Least part of the largest component of a motion without inertia with which a joint is named."""
 
 
@@ -44,7 +44,7 @@ def check_mass(tree: JointTree | TiedTree, links: Sequence[Link], q: Point) -> N
     values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
     if values[0] > _SINGULAR:
         return
-    rows = np.abs(vectors[:, 0]) > _INVOLVED * np.max(np.abs(vectors[:, 0]))
+    rows = np.abs(vectors[:, 0]) > _NAMED_SHARE * np.max(np.abs(vectors[:, 0]))
     moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[tree.columns(link.name)].any()]
     raise ValueError(
         f"What moves with {', '.join(moved)} has no mass or inertia there, or a negative one, at the start. Give "

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from polhode._signals import raise_signals
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, show, usage_errors
 
 SECTION = "benchmark"
@@ -87,5 +87,5 @@ def _chosen(models: list[str]) -> list[str]:
     for name in models:
         if name.replace("-", "_") not in CASES:
             known = ", ".join(each.replace("_", "-") for each in CASES)
-            raise ValueError(f"There is no benchmark {shown(name)}; there are {known}.")
+            raise ValueError(f"There is no benchmark {short_repr(name)}; there are {known}.")
     return [name.replace("-", "_") for name in models] or list(CASES)

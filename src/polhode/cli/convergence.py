@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.cli import models
 from polhode.cli.output import (
     FAILED,
@@ -79,7 +79,7 @@ _MOST = 1000
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise ValueError(f"`--integrator` takes names of integrators, NAME[,NAME…], got {shown(text)}.")
+        raise ValueError(f"`--integrator` takes names of integrators, NAME[,NAME…], got {short_repr(text)}.")
     return names
 
 
@@ -90,10 +90,10 @@ def _sizes(text: str) -> list[float]:
         first, last, count = text.split(":")
         h0, h1, n = float(first), float(last), int(count)
     except ValueError as error:
-        raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {shown(text)}.") from error
+        raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {short_repr(text)}.") from error
     if not (h0 > 0 and h1 > 0 and h0 != h1 and 2 <= n <= _MOST and np.isfinite(h0 + h1)):
         raise ValueError(
-            f"`--steps` needs two different positive step sizes and N from 2 to {_MOST}, got {shown(text)}."
+            f"`--steps` needs two different positive step sizes and N from 2 to {_MOST}, got {short_repr(text)}."
         )
     return np.geomspace(h0, h1, n).tolist()
 

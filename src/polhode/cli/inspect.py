@@ -31,9 +31,9 @@ def inspect(
         fail(f"`{file}` is no model file; known endings: {', '.join(SUFFIXES)}.", WRONG_USAGE)
     with usage_errors():
         found = imported(file, parse_settings(settings), Given(mesh_path=mesh_path))
-    from polhode.importers.inspection import described
+    from polhode.importers.inspection import describe
 
-    contents = described(found)
+    contents = describe(found)
     if as_json:
         emit(contents)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer.core import TyperCommand
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> Imp
     options = {key: settings[key] for key in _OPTIONS if key in settings}
     for key in ("floating", "check_inertia", "limits"):
         if not isinstance(options.get(key, True), bool):
-            raise ValueError(f"`--set {key}=…` must be true or false, got {shown(options[key])}.")
+            raise ValueError(f"`--set {key}=…` must be true or false, got {short_repr(options[key])}.")
     if given.mesh_path:
         options["mesh_paths"] = [*_folders(options.get("mesh_paths")), *given.mesh_path]
     values: dict[str, dict[str, Any]] = {"positions": {}, "velocities": {}}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.printable import printable
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str,
     for setting in settings or []:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"`{flag}` takes KEY=VALUE, got {shown(setting)}.")
+            raise ValueError(f"`{flag}` takes KEY=VALUE, got {short_repr(setting)}.")
         if key.strip() in parsed:
             raise ValueError(f"`{flag} {key.strip()}=…` is given twice.")
         parsed[key.strip()] = _value(text.strip())

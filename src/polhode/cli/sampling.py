@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ def values(name: str, text: str) -> list[float]:
     except ValueError:
         pass
     raise ValueError(
-        f"`--param {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, COUNT at most {_MOST}, got {shown(text)}. "
+        f"`--param {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, COUNT at most {_MOST}, got {short_repr(text)}. "
         "With `--seeds N`, it takes normal:MEAN:DEVIATION or uniform:LOW:HIGH."
     )
 
@@ -66,7 +66,7 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
     spread = second if kind == "normal" else second - first
     if kind not in _DRAWS or not (math.isfinite(first) and math.isfinite(spread)) or spread < 0:
         raise ValueError(
-            f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {shown(text)}."
+            f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {short_repr(text)}."
         )
     return lambda random: getattr(random, kind)(first, second)
 
@@ -102,6 +102,6 @@ def _parted(parameters: list[str]) -> list[tuple[str, str]]:
     for text in parameters:
         name, equals, rest = text.partition("=")
         if not equals or not name.strip() or not rest.strip():
-            raise ValueError(f"`--param` takes NAME=VALUES, got {shown(text)}.")
+            raise ValueError(f"`--param` takes NAME=VALUES, got {short_repr(text)}.")
         found.append((name.strip(), rest.strip()))
     return found

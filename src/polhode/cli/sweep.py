@@ -27,7 +27,7 @@ from polhode.cli.output import (
     usage_errors,
 )
 from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step
-from polhode.progress import counted
+from polhode.progress import progress_bar
 
 if TYPE_CHECKING:
     from polhode.simulation.ensembles.ensemble import Ensemble
@@ -92,7 +92,7 @@ def sweep(
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}
         number = None
-        with raise_signals(), counted(not quiet and sys.stderr.isatty(), chosen.name) as progress:
+        with raise_signals(), progress_bar(not quiet and sys.stderr.isatty(), chosen.name) as progress:
             try:
                 found = ph.ensemble(chosen, method, **members, **how, progress=progress)
             except ImportError as error:

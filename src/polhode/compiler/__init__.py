@@ -5,7 +5,7 @@ Open first: `tracing.py` (a function becomes a program on scalars), `llvm/jit.py
 
 What the rest of the library may import (`tests/compiler/test_layers.py`):
 
-- `native_function`, `interpreted`, `numpy.eager`: functions called again, functions called once, single operations.
+- `native_jit`, `numpy_jit`, `numpy.eager`: functions called again, functions called once, single operations.
 - `primitives/`: row loops, questions to the back end and implicit solutions, which each back end lowers in its own way.
 - `cache/`, `fingerprint/`: programs on disk and in memory, and the keys by which they are found.
 - `loops/`, `compile_report`, `size_limits`, `llvm.types`, `scalars/`: for `polhode.simulation`.

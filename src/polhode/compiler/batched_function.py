@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.program_cache import cached, compiled
-from polhode.compiler.interpreted import interpreted
 from polhode.compiler.loops.row_map import Mapped, keeping, mapped
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.placement import on_host
 from polhode.compiler.size_limits import is_long
 

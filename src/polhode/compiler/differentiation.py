@@ -9,19 +9,19 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from polhode.compiler.arrays.selection import either
+from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.autodiff.adjoint import adjoint
 from polhode.compiler.autodiff.tangent import tangent
 from polhode.compiler.llvm.jit import Code
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, RECORD_TO_DERIVE, RECORD_TO_GO_BACK, Target, settled
-from polhode.compiler.scalars.backend import NeedsArrays
-from polhode.compiler.scalars.program import Region
+from polhode.compiler.scalars.backend import UnsupportedScalarOperation
+from polhode.compiler.scalars.program import Program
 from polhode.compiler.tracing import on_scalars, small, traced
 
-Derive = Callable[[Region, Sequence[int]], Region]
-OnScalars = Callable[[Region], Code]
+Derive = Callable[[Program, Sequence[int]], Program]
+OnScalars = Callable[[Program], Code]
 OnArrays = Callable[[core.ClosedJaxpr], Code]
 
 
@@ -66,13 +66,13 @@ class Derivable:
         return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_along, self.wanted, RECORD_TO_DERIVE)))
 
     def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], Code]) -> Code:
-        return either(self._program.closed.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
+        return compile_either(self._program.closed.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
 
-    def _of_scalars(self, derive: Derive) -> Region:
+    def _of_scalars(self, derive: Derive) -> Program:
         region = on_scalars(self._program, *self._examples, derived=True)
         try:
             return small(derive(region, self._numbers))
-        except NeedsArrays as needed:
+        except UnsupportedScalarOperation as needed:
             raise NotNative(str(needed)) from None
 
     def _of_arrays(self, derive: Callable[..., list[Any]], told: Any, target: Target) -> core.ClosedJaxpr:

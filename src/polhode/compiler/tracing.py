@@ -12,40 +12,40 @@ from polhode.compiler.llvm.jit import missing
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Target
-from polhode.compiler.scalars.backend import NeedsArrays
-from polhode.compiler.scalars.program import Recording, Region
-from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.scalars.backend import UnsupportedScalarOperation
+from polhode.compiler.scalars.program import Program, ProgramBackend
+from polhode.compiler.scalars.traced_function import TracedFunction
 
 
-def traced(function: Callable[..., Any], *examples: Any, target: Target = MACHINE_CODE) -> Program:
+def traced(function: Callable[..., Any], *examples: Any, target: Target = MACHINE_CODE) -> TracedFunction:
     """A function, traced to become machine code, or for derivatives of it that do.
 
     Raises `NotNative` if there is no compiler, or if the function closes over what JAX traces.
     """
     if missing():
         raise NotNative("no compiler")
-    program = Program(function, *examples, target=target)
+    program = TracedFunction(function, *examples, target=target)
     if any(isinstance(c, Tracer) for c in program.closed.consts):
         raise NotNative("what JAX traces")
     return program
 
 
-def on_scalars(program: Program, *examples: Any, derived: bool = False) -> Region:
+def on_scalars(program: TracedFunction, *examples: Any, derived: bool = False) -> Program:
     """A traced function as a program of all elements of its arguments.
 
     `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if that can't be.
     """
     if program.cost > size_limits.RECORDED:
         raise NotNative(f"{program.cost:.0f} operations")
-    region = Region([s.dtype for s in Layout(examples).scalars])
+    region = Program([s.dtype for s in Layout(examples).scalars])
     try:
-        region.outputs = program.carried_out(Recording(region, derived), region.inputs)
-    except NeedsArrays as needed:
+        region.outputs = program.carried_out(ProgramBackend(region, derived), region.inputs)
+    except UnsupportedScalarOperation as needed:
         raise NotNative(str(needed)) from None
     return small(region)
 
 
-def small(region: Region) -> Region:
+def small(region: Program) -> Program:
     """The same program; raises `NotNative` if it is too large to be compiled."""
     if region.size > size_limits.MACHINE_CODE:
         raise NotNative(f"{region.size} operations")

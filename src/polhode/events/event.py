@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -68,11 +68,11 @@ class Event(eqx.Module):
         for what, value in (("function", function), ("action", action), ("change", change)):
             optional = value is None and what != "function"
             if not (callable(value) or optional or (what == "function" and isinstance(value, str))):
-                raise ValueError(f"`{what}` of an event must be a function, got {shown(value)}.")
+                raise ValueError(f"`{what}` of an event must be a function, got {short_repr(value)}.")
         self.function, self.action, self.change = function, action, change
         self.terminal = checks.flag("terminal", terminal)
         if direction not in (-1, 0, 1):
-            raise ValueError(f"`direction` must be -1 (falling), 0 (both) or 1 (rising), got {shown(direction)}.")
+            raise ValueError(f"`direction` must be -1 (falling), 0 (both) or 1 (rising), got {short_repr(direction)}.")
         self.direction = int(direction)
         self.name = checks.word("name", name, "of an event")
         self.tolerance = checks.number("tolerance", tolerance, "of an event, in the unit of time")
@@ -123,7 +123,7 @@ def _each(events: Any) -> Iterator[Event]:
         for event in events:
             yield from _each(event)
     else:
-        raise ValueError(f"`events` must be a list of polhode.Event, got {shown(events)} in it.")
+        raise ValueError(f"`events` must be a list of polhode.Event, got {short_repr(events)} in it.")
 
 
 def _same(a: Event, b: Event) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.contact import AbstractUnilateral
 from polhode.contact.response import impact as impact_of
 from polhode.events.event import Event, Function
@@ -167,7 +167,7 @@ def impact(
     """
     e = checks.array("restitution", restitution, (), "of an impact")
     if checks.is_concrete(e) and not 0 <= float(e) <= 1:
-        raise ValueError(f"`restitution` must be from 0 to 1, got {shown(restitution)}.")
+        raise ValueError(f"`restitution` must be from 0 to 1, got {short_repr(restitution)}.")
     watched = Impact(Function(gap), e, rests=rests_below is None)
     options: dict[str, Any] = {"direction": -1, "tolerance": tolerance, "inside": inside}
     found = [Event(watched.gap, watched, name=name, **options)]
@@ -203,7 +203,9 @@ def stop(
     Raises ValueError for values that make no sense.
     """
     if not hasattr(joint, "value"):
-        raise ValueError(f"`joint` must be a joint with a free coordinate, such as `Revolute`, got {shown(joint)}.")
+        raise ValueError(
+            f"`joint` must be a joint with a free coordinate, such as `Revolute`, got {short_repr(joint)}."
+        )
     joint.coordinate(coordinate)
     low, high = (_limit(word, x) for word, x in (("lower", lower), ("upper", upper)))
     if checks.is_concrete(low, high) and not low < high:

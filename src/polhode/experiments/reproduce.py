@@ -88,7 +88,7 @@ def reproduce(
 
     **Raises** ValueError for unknown names, before anything runs.
     """
-    wanted = [experiment] if isinstance(experiment, str) else checks.listed("experiment", experiment, "of names")
+    wanted = [experiment] if isinstance(experiment, str) else checks.as_list("experiment", experiment, "of names")
     chosen = [registry.get(name) for name in wanted]
     if not chosen:
         raise ValueError("Name at least one experiment; `polhode.experiments.names()` lists them.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from polhode.exporters.joint_axes import Axis, Frame, frame_of, moved, screws
+from polhode.exporters.joint_axes import Axis, Frame, displaced_frame, frame_of, screws
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractJoint
@@ -70,7 +70,7 @@ class Node:
         return frame_of(self.body)
 
 
-class Along(NamedTuple):
+class AffineCoordinate(NamedTuple):
     """A coordinate of the model in terms of that of a `Joint` or of a tendon: s = sign · q + offset."""
 
     joint: Any
@@ -159,7 +159,7 @@ class Tree:
 
     def along(
         self, coordinate: AbstractRelativeCoordinate, bodies: Sequence[Body], initial: Any = None
-    ) -> Along | None:
+    ) -> AffineCoordinate | None:
         """The joint whose coordinate is, up to sign and zero, one of the two bodies; None if there is none.
 
         `initial`: its value at the start, turns included; otherwise as the poses have it.
@@ -171,7 +171,7 @@ class Tree:
             found = _same(node, coordinate, bodies, start)
             if found is not None:
                 joint, sign = found
-                return Along(joint, sign, value - sign * joint.start)
+                return AffineCoordinate(joint, sign, value - sign * joint.start)
         return None
 
     def behind(self, node: Node) -> list[Node]:
@@ -239,7 +239,9 @@ def _same(
     values, changes = [], []
     for _ in range(_SAMPLES):
         q = [random.uniform(-0.7, 0.7, 3 if axis.kind == "ball" else None) for axis in axes]
-        there: Any = tuple(moved(axes, q, node.frame) if body is node.body else frame_of(body) for body in bodies)
+        there: Any = tuple(
+            displaced_frame(axes, q, node.frame) if body is node.body else frame_of(body) for body in bodies
+        )
         changes.append(float(coordinate.difference(there, start)))
         values.append(q)
     for k, joint in enumerate(node.joints):

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.exporters.body_tree import Along
+from polhode.exporters.body_tree import AffineCoordinate
 from polhode.exporters.mjcf_document import Document
 from polhode.forces.controllers import Tracking
 from polhode.forces.coordinate_forces import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
@@ -37,7 +37,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
     return write(document, name, along, element)
 
 
-def _spring(document: Document, name: str, along: Along, element: Any) -> str:
+def _spring(document: Document, name: str, along: AffineCoordinate, element: Any) -> str:
     joint, sign, offset = along
     stiffness, damping = float(element.stiffness), float(getattr(element, "damping", 0.0))
     rest = sign * (float(element.rest) - offset)
@@ -51,14 +51,14 @@ def _spring(document: Document, name: str, along: Along, element: Any) -> str:
     return ""
 
 
-def _friction(document: Document, name: str, along: Along, element: Friction) -> str:
+def _friction(document: Document, name: str, along: AffineCoordinate, element: Friction) -> str:
     del document, name
     found = along.joint.attributes
     found["frictionloss"] = found.get("frictionloss", 0.0) + float(element.friction)
     return f"there a joint sticks at rest, here it creeps below {float(element.stick_velocity):g}"
 
 
-def _stops(document: Document, name: str, along: Along, element: Stops) -> str:
+def _stops(document: Document, name: str, along: AffineCoordinate, element: Stops) -> str:
     del name
     joint, sign, offset = along
     if not np.any(np.isfinite(np.asarray(element.limits))):
@@ -77,7 +77,7 @@ def _stops(document: Document, name: str, along: Along, element: Stops) -> str:
     return "there stops have its stiffness and damping for the inertia that moves with the joint at the start"
 
 
-def _actuation(document: Document, name: str, along: Along, element: Actuation) -> str:
+def _actuation(document: Document, name: str, along: AffineCoordinate, element: Actuation) -> str:
     joint, sign, offset = along
     gear = float(element.gear)
     b0, b1, b2 = np.asarray(element.bias)
@@ -94,7 +94,7 @@ def _actuation(document: Document, name: str, along: Along, element: Actuation) 
     return "" if element.control.constant is not None else _CHANGES
 
 
-def _tracking(document: Document, name: str, along: Along, element: Tracking) -> str:
+def _servo(document: Document, name: str, along: AffineCoordinate, element: Tracking) -> str:
     """A servo: its control is the target where that stands still, otherwise the force for it."""
     joint, sign, offset = along
     P, D = float(element.proportional), float(element.derivative)
@@ -118,13 +118,13 @@ def _limits(name: str, limits: Any) -> dict[str, Any]:
     return {name: found} if np.any(np.isfinite(found)) else {}
 
 
-EFFORTS: dict[type, Callable[[Document, str, Along, Any], str]] = {
+EFFORTS: dict[type, Callable[[Document, str, AffineCoordinate, Any], str]] = {
     Spring: _spring,
     SpringDamper: _spring,
     Friction: _friction,
     Stops: _stops,
     Actuation: _actuation,
-    Tracking: _tracking,
+    Tracking: _servo,
 }
 
 

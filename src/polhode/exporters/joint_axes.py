@@ -44,7 +44,7 @@ def frame_of(body: Body) -> Frame:
     return Frame(np.asarray(body.x, dtype=float), np.asarray(body.R, dtype=float))
 
 
-def moved(axes: Sequence[Axis], values: Sequence[Any], frame: Frame) -> Frame:
+def displaced_frame(axes: Sequence[Axis], values: Sequence[Any], frame: Frame) -> Frame:
     """A frame behind axes that have moved by `values`: numbers, for balls rotation vectors in the inertial frame."""
     x, R = frame
     for (kind, direction, anchor), value in zip(axes[::-1], values[::-1], strict=True):
@@ -67,7 +67,7 @@ def screws(axis: Axis, R: np.ndarray) -> np.ndarray:
     return np.concatenate((about, np.cross(axis.anchor, about)), axis=1)
 
 
-def left_free(joint: AbstractJoint, element: FrameConstraint) -> list[Axis] | None:
+def free_axes(joint: AbstractJoint, element: FrameConstraint) -> list[Axis] | None:
     """The axes that a constraint leaves free, from the first body to the second; None if these don't say the same."""
     poses = tuple(frame_of(body) for body in joint.bodies)
     placed: Any = poses

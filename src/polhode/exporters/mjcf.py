@@ -10,8 +10,8 @@ import numpy as np
 from polhode import checks
 from polhode.exporters import equality_constraints, forces, mjcf_writer, tendons
 from polhode.exporters.body_tree import Joint, Link, Tree
-from polhode.exporters.joint_axes import left_free
-from polhode.exporters.mjcf_document import Document, Unsaid
+from polhode.exporters.joint_axes import free_axes
+from polhode.exporters.mjcf_document import Document, NotExpressible
 from polhode.file_warning import ModelFileWarning
 from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.file_elements import BallDamper, FreeDamper, ImportedJoint
@@ -29,7 +29,7 @@ from polhode.multibody.parts import AbstractJoint, AbstractPart
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-_LISTED = 6
+_MAX_NAMES = 6
 """Number of names of one kind in a message."""
 
 _WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
@@ -50,7 +50,7 @@ _WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
 """How elements are written that are no efforts along coordinates."""
 
 
-def written(model: ModelParts, name: str, given: Sequence[Link] = (), *, strict: bool = False) -> str:
+def export(model: ModelParts, name: str, given: Sequence[Link] = (), *, strict: bool = False) -> str:
     """A model as text; see `Model.to_mjcf`. - `given`: the joints of a file that the model was read from."""
     checks.word("name", name, "of the model")
     checks.flag("strict", strict)
@@ -59,8 +59,8 @@ def written(model: ModelParts, name: str, given: Sequence[Link] = (), *, strict:
     if not checks.is_concrete(model.gravity, known, placed):
         raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")
     document = _document(model, placed, given)
-    text = mjcf_writer.written(document, name)
-    _say(document.unsaid, strict)
+    text = mjcf_writer.to_text(document, name)
+    _report(document.unsaid, strict)
     return text
 
 
@@ -86,7 +86,9 @@ def _leave_out(document: Document, model: ModelParts) -> None:
     kept = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
     for body in model.bodies:
         if body.kind in ("flexible", "coordinate") and id(body) not in kept:
-            document.unsaid.append(Unsaid(body.name, f"{body.kind} body", "MJCF has rigid bodies and mass points"))
+            document.unsaid.append(
+                NotExpressible(body.name, f"{body.kind} body", "MJCF has rigid bodies and mass points")
+            )
 
 
 def _join(document: Document, link: Link, element: Any) -> str:
@@ -132,7 +134,7 @@ def _link(name: str, part: AbstractPart, element: Any) -> Link | None:
         return None
     if isinstance(part, ImportedJoint) and frame.pinned:
         return None
-    axes = left_free(part, frame)
+    axes = free_axes(part, frame)
     first, second = part.bodies
     return None if axes is None else Link(first, second, [Joint("", axis) for axis in axes], name, part)
 
@@ -142,20 +144,20 @@ def _have_place(part: AbstractPart) -> bool:
     return all(body.kind in ("ground", "rigid", "point") and body.carrier is None for body in part.bodies)
 
 
-def _say(unsaid: Sequence[Unsaid], strict: bool) -> None:
+def _report(unsaid: Sequence[NotExpressible], strict: bool) -> None:
     """Warns of what the file doesn't say; raises ValueError if `strict`."""
     if not unsaid:
         return
     names: dict[tuple[str, str], list[str]] = {}
     for name, what, reason in unsaid:
         names.setdefault((what, reason), []).append(f"`{name}`")
-    rows = [f"{what} {_listed(which)}: {reason}." for (what, reason), which in names.items()]
+    rows = [f"{what} {_name_list(which)}: {reason}." for (what, reason), which in names.items()]
     message = "\n- ".join(("MJCF doesn't say all of this model as it is:", *rows))
     if strict:
         raise ValueError(f"{message}\nTake strict=False for a file without that.")
     warn(message, ModelFileWarning)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+def _name_list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

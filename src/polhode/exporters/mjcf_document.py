@@ -14,7 +14,7 @@ from polhode.exporters.joint_axes import Frame
 from polhode.multibody.bodies import Body
 
 
-class Unsaid(NamedTuple):
+class NotExpressible(NamedTuple):
     """Something of a model that the file lacks, or that it says otherwise."""
 
     name: str
@@ -36,7 +36,7 @@ class Document:
     tendon: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("tendon"))
     actuator: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("actuator"))
     controls: list[float] = dataclasses.field(default_factory=list)
-    unsaid: list[Unsaid] = dataclasses.field(default_factory=list)
+    unsaid: list[NotExpressible] = dataclasses.field(default_factory=list)
 
     def add(self, section: ElementTree.Element, tag: str, given: Mapping[str, Any]) -> ElementTree.Element:
         """An element of a section."""
@@ -50,7 +50,7 @@ class Document:
     def lack(self, name: str, part: Any, reason: str) -> None:
         """Notes what the file doesn't say of a part, if there is something."""
         if reason:
-            self.unsaid.append(Unsaid(name, type(part).__name__.removeprefix("_Attached"), reason))
+            self.unsaid.append(NotExpressible(name, type(part).__name__.removeprefix("_Attached"), reason))
 
     def site(self, body: Body, name: str, place: Any, R: Any = None) -> str:
         """A site on a body, by a point and a rotation in the body's frame; returns its name."""

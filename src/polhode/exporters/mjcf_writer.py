@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode.exporters.body_tree import Joint, Node, rates
 from polhode.exporters.joint_axes import Frame
-from polhode.exporters.mjcf_document import Document, Unsaid, attributes
+from polhode.exporters.mjcf_document import Document, NotExpressible, attributes
 from polhode.multibody.bodies import ROUNDED
 from polhode.multibody.consistent_start import POSITION_TOLERANCE
 from polhode.spaces import quaternions
@@ -24,7 +24,7 @@ _ROUND_OFF = 1e-12
 Element = ElementTree.Element
 
 
-def written(document: Document, name: str) -> str:
+def to_text(document: Document, name: str) -> str:
     """The document as text."""
     root = Element("mujoco", {"model": name})
     ElementTree.SubElement(root, "compiler", {"angle": "radian", "inertiafromgeom": "false"})
@@ -67,7 +67,7 @@ def _add_bodies(document: Document, world: Element) -> list[Node]:
 def _body(document: Document, parent: Element, node: Node) -> Element:
     assert node.parent is not None
     carrier = Frame(node.parent.origin, node.parent.frame.R)
-    place = _seen_from(carrier, Frame(node.origin, node.frame.R))
+    place = _place_in(carrier, Frame(node.origin, node.frame.R))
     found = ElementTree.SubElement(parent, "body", attributes({"name": node.name, **place}))
     for joint in node.joints:
         _add_joint(found, node, joint)
@@ -88,7 +88,7 @@ def _add_joint(body: Element, node: Node, joint: Joint) -> None:
 def _add_sites(element: Element, node: Node) -> None:
     own = Frame(node.origin, node.frame.R)
     for name, frame in node.sites.items():
-        ElementTree.SubElement(element, "site", attributes({"name": name, **_seen_from(own, frame)}))
+        ElementTree.SubElement(element, "site", attributes({"name": name, **_place_in(own, frame)}))
 
 
 def _add_inertia(document: Document, element: Element, node: Node) -> None:
@@ -99,7 +99,7 @@ def _add_inertia(document: Document, element: Element, node: Node) -> None:
             return
         if node.body.kind == "rigid":
             reason = f"MuJoCo takes no moving body without mass or inertia; where there is none the file has {_LEAST:g}"
-            document.unsaid.append(Unsaid(node.name, "body", reason))
+            document.unsaid.append(NotExpressible(node.name, "body", reason))
         mass, moments = max(mass, _LEAST), np.maximum(moments, _LEAST)
     if mass == 0 and not np.any(moments):
         return
@@ -132,11 +132,11 @@ def _realisable(document: Document, node: Node, moments: np.ndarray) -> np.ndarr
     excess = (moments[largest] - np.sum(moments[rest])) / (moments[largest] or 1.0)
     if excess > ROUNDED or float(np.min(moments)) < 0:
         reason = "MuJoCo refuses moments of inertia that no distribution of mass has; `load_model` takes them"
-        document.unsaid.append(Unsaid(node.name, "body", reason))
+        document.unsaid.append(NotExpressible(node.name, "body", reason))
         return moments
     if excess > _ROUND_OFF:
         reason = "its largest moment of inertia exceeds the sum of the others, which is made good to single precision"
-        document.unsaid.append(Unsaid(node.name, "body", reason))
+        document.unsaid.append(NotExpressible(node.name, "body", reason))
     moments = moments.copy()
     while moments[largest] > moments[rest[0]] + moments[rest[1]]:
         moments[rest] *= 1 + max(excess, 2.3e-16)
@@ -148,11 +148,11 @@ def _rates(document: Document, node: Node) -> np.ndarray:
     found, gap = rates(node)
     if gap > POSITION_TOLERANCE * max(1.0, float(np.max(np.abs(found), initial=0.0))):
         reason = "its joints don't allow its velocity at the start; the keyframe has the nearest that they do"
-        document.unsaid.append(Unsaid(node.name, "body", reason))
+        document.unsaid.append(NotExpressible(node.name, "body", reason))
     return found
 
 
-def _seen_from(parent: Frame, frame: Frame) -> dict[str, object]:
+def _place_in(parent: Frame, frame: Frame) -> dict[str, object]:
     """Position and attitude in a frame."""
     return {"pos": (frame.x - parent.x) @ parent.R, "quat": _quaternion(parent.R.T @ frame.R)}
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from polhode.exporters import forces
-from polhode.exporters.body_tree import Along
+from polhode.exporters.body_tree import AffineCoordinate
 from polhode.exporters.mjcf_document import Document
 from polhode.forces.coordinate_forces import AbstractEffort, Stops
 from polhode.joints.combination import Combination
@@ -41,7 +41,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
     tendon = FixedTendon(name)
     # ℓ = Σ rᵢ (±qᵢ + offsetᵢ)
     offset = sum(ratio * along.offset for ratio, along in found)
-    reason = write(document, name, Along(tendon, 1.0, offset), element)
+    reason = write(document, name, AffineCoordinate(tendon, 1.0, offset), element)
     row = document.add(document.tendon, "fixed", {"name": name, **_lengths(tendon.attributes)})
     for ratio, along in found:
         document.add(row, "joint", {"joint": along.joint.name, "coef": ratio * along.sign})

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.flexible.flexible_part import FlexiblePart
 from polhode.multibody import bodies as _bodies
@@ -33,7 +33,7 @@ def build(
 ) -> FlexibleBody:
     """See `Model.add_flexible`."""
     if not isinstance(part, FlexiblePart):
-        raise ValueError(f"`part` must come from `polhode.flexible.reduced` or `from_modes`, got {shown(part)}.")
+        raise ValueError(f"`part` must come from `polhode.flexible.reduced` or `from_modes`, got {short_repr(part)}.")
     modal = part.modal
     k = modal.count
     eta, rate = _amplitudes("amplitudes", amplitudes, k), _amplitudes("rates", rates, k)

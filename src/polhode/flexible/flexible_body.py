@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from polhode.checks import nearest, shown
+from polhode.checks import nearest, short_repr
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.formulations.base import AbstractFormulation
@@ -19,7 +19,7 @@ from polhode.systems.base import State
 
 _GROUPS = [name for name, form in FORMULATIONS.items() if isinstance(form, DirectProduct | SemidirectProduct)]
 
-TAKEN = f"Flexible bodies take {', '.join(map(repr, _GROUPS))}."
+SUPPORTED_FORMULATIONS = f"Flexible bodies take {', '.join(map(repr, _GROUPS))}."
 """A sentence that names the coordinates of flexible bodies."""
 
 
@@ -42,19 +42,21 @@ class FlexibleBody(Body):
     called: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"FlexibleBody({shown(self.name)}, {self.modal.count} modes)"
+        return f"FlexibleBody({short_repr(self.name)}, {self.modal.count} modes)"
 
     def node(self, name: str) -> Body:
         """The node of that name, for joints, forces and outputs. Raises ValueError, with the names, for others."""
         if name in self.called:
             return self.nodes[self.called.index(name)]
         known = ", ".join(self.called)
-        raise ValueError(f"{self!r} has no node {shown(name)}.{nearest(name, self.called)} It has {known}.")
+        raise ValueError(f"{self!r} has no node {short_repr(name)}.{nearest(name, self.called)} It has {known}.")
 
     def floating(self, chosen: AbstractFormulation) -> FloatingFrame:
         """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""
         if not isinstance(chosen, DirectProduct | SemidirectProduct):
-            raise ValueError(f"{self!r} deforms, and {type(chosen).__name__} has no coordinates for that. {TAKEN}")
+            raise ValueError(
+                f"{self!r} deforms, and {type(chosen).__name__} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
+            )
         return FloatingFrame(chosen, self.modal)
 
     def start(self, form: FloatingFrame) -> State:

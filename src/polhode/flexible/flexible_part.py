@@ -12,10 +12,10 @@ import scipy
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import nearest, shown
+from polhode.checks import nearest, short_repr
 from polhode.compiler.numpy.eager import array_of
 from polhode.flexible import reduction
-from polhode.flexible.matrices import Nodal, nodal, points_of, symmetric, turned
+from polhode.flexible.matrices import Nodal, axis_cross_products, nodal, points_of, symmetric
 from polhode.flexible.nodes import Attachment, attachments
 from polhode.multibody.formulations.modal_body import ModalBody
 
@@ -132,12 +132,12 @@ def reduced(
         most = len(body.points) * body.width - sum(len(at.rows) for at in chosen) - (0 if chosen else 6)
         if wanted + len(chosen) == 0 or wanted > most:
             raise ValueError(
-                f"`modes` must be at most {most}, and at least 1 without `interfaces`; got {shown(modes)}."
+                f"`modes` must be at most {most}, and at least 1 without `interfaces`; got {short_repr(modes)}."
             )
         shapes = reduction.component_modes(body, chosen, wanted)
     else:
         shapes = _deformations(modes, body)
-    return _part(body, centre, named, _seen_from(body, named, frame, shapes), None, damping, rayleigh)
+    return _part(body, centre, named, _relative_to_frame(body, named, frame, shapes), None, damping, rayleigh)
 
 
 def from_modes(
@@ -185,20 +185,20 @@ def from_modes(
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
     named = attachments(nodes, body.points, width)
     free = _deformations(given.reshape(-1, count), body)
-    return _part(body, centre, named, _seen_from(body, named, frame, free), K, damping, rayleigh)
+    return _part(body, centre, named, _relative_to_frame(body, named, frame, free), K, damping, rayleigh)
 
 
 def _interfaces(named: Sequence[Attachment], wanted: Sequence[str] | None) -> list[Attachment]:
     if wanted is None:
         return list(named)
-    return [_named(named, name, "interfaces") for name in checks.listed("interfaces", wanted, "names of nodes")]
+    return [_find_node(named, name, "interfaces") for name in checks.as_list("interfaces", wanted, "names of nodes")]
 
 
-def _named(named: Sequence[Attachment], name: Any, argument: str) -> Attachment:
+def _find_node(named: Sequence[Attachment], name: Any, argument: str) -> Attachment:
     known = [at.name for at in named]
     if name not in known:
         raise ValueError(
-            f"`{argument}` names {shown(name)}, which is no node.{nearest(name, known)} There are {', '.join(known)}."
+            f"`{argument}` names {short_repr(name)}, which is no node.{nearest(name, known)} There are {', '.join(known)}."
         )
     return named[known.index(name)]
 
@@ -219,11 +219,11 @@ def _deformations(given: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
     return free
 
 
-def _seen_from(body: Nodal, named: Sequence[Attachment], frame: Any, shapes: Any) -> Float[np.ndarray, "n k"]:
+def _relative_to_frame(body: Nodal, named: Sequence[Attachment], frame: Any, shapes: Any) -> Float[np.ndarray, "n k"]:
     """Shapes as the frame sees them."""
     if frame == MEAN:
         return shapes
-    at = _named(named, frame, "frame")
+    at = _find_node(named, frame, "frame")
     if not at.turns:
         raise ValueError(
             f"`frame` names {frame!r}, which doesn't say how it turns; take a node with rotations, several nodes, or "
@@ -252,7 +252,7 @@ def _part(
     if squares[0] < -1e-8 * abs(squares[-1]):
         raise ValueError(f"The stiffness of the modes has a negative direction, ω² = {squares[0]:.3g}.")
     frequencies = np.sqrt(np.maximum(squares, 0.0))
-    turning = turned(shapes)
+    turning = axis_cross_products(shapes)
     carried_turning = (M @ turning.reshape(len(rigid), -1)).reshape(turning.shape)
     cross = np.einsum("ni,naj->aij", rigid[:, 3:], carried_turning)
     squared = np.einsum("nai,nbj->abij", turning, carried_turning, optimize=True)

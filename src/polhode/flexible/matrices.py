@@ -10,15 +10,15 @@ import scipy
 from jaxtyping import Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 Matrix = Any
 """An array, or one of SciPy's sparse arrays."""
 
-SYMMETRIC = 1e-8
+SYMMETRY_TOLERANCE = 1e-8
 """How far a matrix may be from symmetric, relative to its largest entry; it is made symmetric."""
 
-HELD = 1e-6
+RIGID_TOLERANCE = 1e-6
 """Largest force that a rigid-body motion may need, relative to those of its single displacements."""
 
 _THIN = 1e-12
@@ -68,7 +68,7 @@ def rigid_motions(points: Float[np.ndarray, "N 3"], width: int) -> Float[np.ndar
     return motions.reshape(-1, 6)
 
 
-def turned(shapes: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k 3"]:
+def axis_cross_products(shapes: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k 3"]:
     """e_j × of all vectors of three displacements or rotations: how shapes move when the frame turns about e_j."""
     vectors = shapes.reshape(-1, 3, shapes.shape[1])
     crossed = np.cross(np.eye(3)[None, :, None, :], vectors.swapaxes(1, 2)[:, None], axis=-1)
@@ -128,9 +128,9 @@ def symmetric(name: str, value: Any) -> Matrix:
     if found.ndim != 2 or found.shape[0] != found.shape[1]:
         raise ValueError(f"`{name}` must be a square matrix, got shape {found.shape}.")
     if not np.isfinite(entries).all():
-        raise ValueError(f"`{name}` must be of finite numbers, got {shown(entries)}.")
+        raise ValueError(f"`{name}` must be of finite numbers, got {short_repr(entries)}.")
     off, largest = float(abs(found - found.T).max()), float(abs(found).max())
-    if off > SYMMETRIC * largest:
+    if off > SYMMETRY_TOLERANCE * largest:
         raise ValueError(f"`{name}` must be symmetric; entries differ from their mirror images by up to {off:.3g}.")
     return 0.5 * (found + found.T)
 
@@ -166,14 +166,14 @@ def _centre(M: Matrix, points: Float[np.ndarray, "N 3"], width: int) -> Float[np
     masses, levers = whole[:3, :3], whole[:3, 3:]
     m = float(np.trace(masses)) / 3
     if not m > 0:
-        raise ValueError(f"`mass` has no mass in translations: {shown(masses.tolist())}.")
+        raise ValueError(f"`mass` has no mass in translations: {short_repr(masses.tolist())}.")
     # m x ω, with the cross product's matrix of the first moments.
     moments = np.array([levers[1, 2], levers[2, 0], levers[0, 1]])
     size = m * max(1e-12, float(np.max(np.linalg.norm(points, axis=1))))
     if np.max(np.abs(masses - m * np.eye(3))) > 1e-6 * m or np.max(np.abs(levers + skew(moments))) > 1e-6 * size:
         raise ValueError(
             "`mass` is not that of a body: as a whole it must have the same mass along all axes, and turn about one "
-            f"centre of mass; translations have {shown(masses.tolist())}. Are the displacements in the order of the "
+            f"centre of mass; translations have {short_repr(masses.tolist())}. Are the displacements in the order of the "
             "points, node by node?"
         )
     return moments / m
@@ -183,7 +183,9 @@ def _check_free(K: Matrix, rigid: Float[np.ndarray, "n 6"]) -> None:
     """Raises ValueError if stiffness resists rigid-body motions."""
     forces = np.abs(K @ rigid)
     most = np.maximum(np.max(abs(K) @ np.abs(rigid), axis=0), 1e-300)
-    held = [name for name, share in zip(_MOTIONS, np.max(forces, axis=0) / most, strict=True) if share > HELD]
+    held = [
+        name for name, share in zip(_MOTIONS, np.max(forces, axis=0) / most, strict=True) if share > RIGID_TOLERANCE
+    ]
     if held:
         raise ValueError(
             f"`stiffness` resists {', '.join(held)}: give the matrix of the free body, without supports (joints hold "

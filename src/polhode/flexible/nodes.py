@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.flexible.matrices import skew
 
 _FLAT = 1e-8
@@ -56,7 +56,7 @@ def attachments(given: Any, points: Float[np.ndarray, "N 3"], width: int) -> tup
     if not isinstance(given, Mapping) or not given:
         raise ValueError(
             '`nodes` must map names to numbers of nodes, such as {"root": 0, "tip": [40, 41, 42]}: there joints and '
-            f"forces are attached. Got {shown(given)}."
+            f"forces are attached. Got {short_repr(given)}."
         )
     return tuple(_attachment(checks.word("nodes", name, "a name"), at, points, width) for name, at in given.items())
 
@@ -66,9 +66,9 @@ def _attachment(name: str, given: Any, points: Float[np.ndarray, "N 3"], width: 
     numbers = _numbers(name, patch.nodes, len(points))
     weights = _weights(name, patch.weights, len(numbers))
     place = weights @ points[numbers]
-    moving = _spread(numbers, weights[:, None, None] * np.eye(3), 0, len(points), width)
+    moving = _scatter_rows(numbers, weights[:, None, None] * np.eye(3), 0, len(points), width)
     if width == 6:
-        turning = _spread(numbers, weights[:, None, None] * np.eye(3), 3, len(points), width)
+        turning = _scatter_rows(numbers, weights[:, None, None] * np.eye(3), 3, len(points), width)
         return Attachment(name, place, np.concatenate((moving, turning)))
     if len(numbers) == 1:
         return Attachment(name, place, moving)
@@ -82,7 +82,7 @@ def _attachment(name: str, given: Any, points: Float[np.ndarray, "N 3"], width: 
         )
     # Least squares of u - θ × ρ.
     fitting = np.linalg.solve(moments, np.swapaxes(weights[:, None, None] * levers, 0, 1).reshape(3, -1))
-    turning = _spread(numbers, fitting.reshape(3, -1, 3).swapaxes(0, 1), 0, len(points), width)
+    turning = _scatter_rows(numbers, fitting.reshape(3, -1, 3).swapaxes(0, 1), 0, len(points), width)
     return Attachment(name, place, np.concatenate((moving, turning)))
 
 
@@ -91,7 +91,7 @@ def _numbers(name: str, given: Any, count: int) -> Int[np.ndarray, " k"]:
     whole = numbers.ndim == 1 and numbers.size and numbers.dtype.kind in "iu"
     if not whole or numbers.min() < 0 or numbers.max() >= count or len(set(numbers.tolist())) < numbers.size:
         raise ValueError(
-            f"`nodes` has {shown(given)} for {name!r}; there are nodes 0 to {count - 1}, each to be named once."
+            f"`nodes` has {short_repr(given)} for {name!r}; there are nodes 0 to {count - 1}, each to be named once."
         )
     return numbers
 
@@ -101,11 +101,11 @@ def _weights(name: str, given: Any, count: int) -> Float[np.ndarray, " k"]:
         return np.full(count, 1.0 / count)
     weights = checks.numbers("weights", given, f"of the nodes of {name!r}")
     if weights.shape != (count,) or not (np.isfinite(weights) & (weights > 0)).all():
-        raise ValueError(f"`weights` of {name!r} must be {count} positive numbers, got {shown(given)}.")
+        raise ValueError(f"`weights` of {name!r} must be {count} positive numbers, got {short_repr(given)}.")
     return weights / weights.sum()
 
 
-def _spread(
+def _scatter_rows(
     numbers: Int[np.ndarray, " k"], blocks: Float[np.ndarray, "k 3 3"], first: int, count: int, width: int
 ) -> Float[np.ndarray, "3 n"]:
     """Three rows on the displacements of all nodes with these blocks at some of them."""

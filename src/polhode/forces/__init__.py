@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-from polhode.name_errors import answering
+from polhode.name_errors import getattr_with_suggestions
 
 # What there is stands in `__init__.pyi`; each is loaded when it is asked for, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -21,4 +21,4 @@ _INSTEAD = {
     **dict.fromkeys(("Control", "Controller"), "Control of several joints is `JointControl`; `PD` and `PID` have one."),
 }
 
-__getattr__ = answering(__name__, __getattr__, __all__, _INSTEAD)
+__getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _INSTEAD)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.joint_forces import AbstractJointForce, ordered
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -217,7 +217,7 @@ def _of_joint(controller: PD | PID) -> tuple[float, float]:
     limits = controller.joint.force_limits
     if np.isinf(limits).all():
         name = getattr(controller.joint, "name", None)
-        called = "The joint" if name is None else f"Joint {shown(name)}"
+        called = "The joint" if name is None else f"Joint {short_repr(name)}"
         raise ValueError(
             f'{called} has no limits of its effort for `force_limits="joint"`; files give them to their joints. '
             "Leave `force_limits` out, or give (lower, upper)."

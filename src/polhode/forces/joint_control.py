@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.joints._frames import start
 from polhode.joints.named_coordinates import AbstractMeasured, Term
@@ -48,10 +48,10 @@ class JointControl(AbstractForce):
         if not joints or not all(isinstance(joint, AbstractMeasured) for joint in joints):
             raise ValueError(
                 "`joints` of a JointControl must be joints with a free coordinate, such as `Revolute`, got "
-                f"{shown(self.joints)}."
+                f"{short_repr(self.joints)}."
             )
         if not callable(self.control):
-            raise ValueError(f"`control` must be a function of (t, positions, rates), got {shown(self.control)}.")
+            raise ValueError(f"`control` must be a function of (t, positions, rates), got {short_repr(self.control)}.")
         self.place(tuple(start(body) for body in self.bodies))
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces._pair import constant, vanishes
 from polhode.forces.coordinate_forces import Actuation, Friction, Spring, SpringDamper, Stops
@@ -45,7 +45,7 @@ class AbstractJointForce(AbstractForce):
         if not isinstance(self.joint, AbstractMeasured):
             raise ValueError(
                 f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, or a "
-                f"`Combination` of such, got {shown(self.joint)}. It need not be part of the model."
+                f"`Combination` of such, got {short_repr(self.joint)}. It need not be part of the model."
             )
         self.place(tuple(start(body) for body in self.joint.bodies))
 
@@ -213,5 +213,5 @@ def ordered(name: str, value: Any) -> Float[Array, "2"]:
     """Limits (lower, upper), of which one may be infinite; ValueError unless the first is below the second."""
     limits = checks.numbers(name, value, "lower and upper limit") if checks.is_concrete(value) else jnp.asarray(value)
     if limits.shape != (2,) or (checks.is_concrete(value) and not limits[0] < limits[1]):
-        raise ValueError(f"`{name}` must be a lower and a larger upper limit, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a lower and a larger upper limit, got {short_repr(value)}.")
     return jnp.asarray(limits)

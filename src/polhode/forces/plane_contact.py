@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
@@ -162,5 +162,5 @@ class PlaneContact(AbstractForce):
 def _at_least(name: str, value: Any, least: float, meaning: str) -> Float[Array, ""]:
     number = checks.array(name, value, (), meaning)
     if checks.is_concrete(value) and not np.asarray(value) >= least:
-        raise ValueError(f"`{name}` must be at least {least:g} ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be at least {least:g} ({meaning}), got {short_repr(value)}.")
     return number

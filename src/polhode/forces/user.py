@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.joints._frames import start
 from polhode.multibody.bodies import Body, rotation_vector
 from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractPotentialElement
@@ -184,15 +184,15 @@ def _is_wrench(pair: Any) -> bool:
 
 
 def _bodies(given: Any) -> tuple[Body, ...]:
-    bodies = (given,) if isinstance(given, Body) else tuple(checks.listed("nodes", given, "of bodies"))
+    bodies = (given,) if isinstance(given, Body) else tuple(checks.as_list("nodes", given, "of bodies"))
     if not bodies or not all(isinstance(body, Body) for body in bodies):
-        raise ValueError(f"`nodes` must be bodies of the model, got {shown(given)}.")
+        raise ValueError(f"`nodes` must be bodies of the model, got {short_repr(given)}.")
     if len({id(body) for body in bodies}) < len(bodies):
-        raise ValueError(f"`nodes` names a body twice: {shown(bodies)}.")
+        raise ValueError(f"`nodes` names a body twice: {short_repr(bodies)}.")
     return bodies
 
 
 def _callable(function: Any) -> Function:
     if not callable(function):
-        raise ValueError(f"`function` must be callable, got {shown(function)}.")
+        raise ValueError(f"`function` must be callable, got {short_repr(function)}.")
     return Function(function)

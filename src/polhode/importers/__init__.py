@@ -63,8 +63,8 @@ def load_model(
     ImportError, with the command that helps, if MuJoCo is not installed.
     """
     try:
-        from polhode.importers.load import Asked, load, mapping
-        from polhode.importers.loads import Wanted
+        from polhode.importers.load import LoadRequest, load, mapping
+        from polhode.importers.loads import ImportOptions
         from polhode.importers.mesh_files import folders
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mujoco":
@@ -72,13 +72,13 @@ def load_model(
         raise ImportError("Reading URDF and MJCF needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
     if stick_velocity is not None:
         stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
-    asked = Asked(
+    asked = LoadRequest(
         mapping("positions", positions),
         mapping("velocities", velocities),
         keyframe,
         checks.flag("floating", floating),
         checks.flag("check_inertia", check_inertia),
-        Wanted(mapping("controls", controls), checks.flag("limits", limits), stick_velocity),
+        ImportOptions(mapping("controls", controls), checks.flag("limits", limits), stick_velocity),
         folders(mesh_paths),
     )
     return load(path, asked)

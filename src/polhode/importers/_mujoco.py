@@ -7,7 +7,7 @@ import mujoco as _mujoco
 mujoco: Any = _mujoco
 
 
-def disabled(compiled: Any, effect: str) -> bool:
+def is_disabled(compiled: Any, effect: str) -> bool:
     """Whether a model has an effect switched off: "limit", "frictionloss", "spring", … as MJCF calls its flags."""
     bits, off = mujoco.mjtDisableBit, int(compiled.opt.disableflags)
     # One flag is for all that MuJoCo has as constraints.

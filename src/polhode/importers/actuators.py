@@ -10,12 +10,12 @@ import numpy as np
 from polhode import checks
 from polhode.forces.joint_forces import Actuator
 from polhode.importers import site_actuators
-from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction, Start
-from polhode.importers.feedback import Driven, controller, is_feedback
+from polhode.importers.feedback import FeedbackActuator, controller, is_feedback
 from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
-from polhode.importers.loads import Wanted
+from polhode.importers.loads import ImportOptions
 from polhode.importers.unsupported import NotCarried
 from polhode.joints.named_coordinates import AbstractMeasured
 
@@ -28,7 +28,7 @@ _AFFINE = {int(k) for k in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AF
 _UNBOUNDED = np.array([-np.inf, np.inf])
 
 
-def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
+def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: ImportOptions) -> list[NotCarried]:
     """Affine actuators on hinges, slides and fixed tendons, and at sites; returns what could not be carried over."""
     start = construction.start
     m = start.compiled
@@ -38,17 +38,17 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
             known = f"Known: {', '.join(names)}." if names else "It has none."
             raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
         _check_control(name, wanted.controls[name])
-    if disabled(m, "actuation"):
+    if is_disabled(m, "actuation"):
         return []
     by_number = {joint.number: joint for joint in joints}
     lost: dict[str, list[str]] = {}
-    fed_back: list[Driven] = []
+    fed_back: list[FeedbackActuator] = []
     for i, name in enumerate(names):
         if _is_off(m, i):
             continue
         control = wanted.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
-        driven = _driven(m, by_number, i)
-        why = _against(start, i, control)
+        driven = _actuated_coordinate(m, by_number, i)
+        why = _reason_not_carried(start, i, control)
         if not why and driven is None:
             why = _add_at_site(construction, i, control, name)
         if why:
@@ -56,7 +56,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
         elif driven is None:
             continue
         elif is_feedback(control):
-            fed_back.append(Driven(_actuator(m, i, driven, 0.0, f"{name} actuator"), control))
+            fed_back.append(FeedbackActuator(_actuator(m, i, driven, 0.0, f"{name} actuator"), control))
         else:
             construction.model.add(_actuator(m, i, driven, control, f"{name} actuator"))
     if fed_back:
@@ -69,7 +69,7 @@ def _check_control(name: str, control: Any) -> None:
     """Raises ValueError for values at several times, which don't say at which."""
     if not callable(control) and checks.shape(f"controls[{name!r}]", control, "control of an actuator"):
         raise ValueError(
-            f"The control of actuator `{name}` must be a number or a function of time, got {checks.shown(control)}. "
+            f"The control of actuator `{name}` must be a number or a function of time, got {checks.short_repr(control)}. "
             "For values in time: ph.PiecewiseLinear(times, values)."
         )
 
@@ -85,7 +85,7 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
     m = construction.start.compiled
     if not site_actuators.is_at_site(m, i):
         return "only those on hinges, slides, fixed tendons and at sites are carried"
-    why = site_actuators.against(construction, i, control)
+    why = site_actuators.reason_not_carried(construction, i, control)
     if not why:
         site_actuators.add(construction, i, control, (_control_limits(m, i), _force_limits(m, i)), f"{name} actuator")
     return why
@@ -93,7 +93,7 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
 
 def _control_limits(m: Any, i: int) -> np.ndarray:
     # Actuators may have several controls and outputs, and these have numbers of their own.
-    clamped = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not disabled(m, "clampctrl")
+    clamped = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not is_disabled(m, "clampctrl")
     return m.actuator_ctrlrange[m.actuator_ctrladr[i]] if clamped else _UNBOUNDED
 
 
@@ -102,7 +102,7 @@ def _force_limits(m: Any, i: int) -> np.ndarray:
     return m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
 
 
-def _against(start: Start, i: int, control: Any) -> str:
+def _reason_not_carried(start: Start, i: int, control: Any) -> str:
     """Why an actuator is not carried, whatever it acts along, or nothing."""
     m = start.compiled
     if not is_affine(m, i):
@@ -114,12 +114,12 @@ def _against(start: Start, i: int, control: Any) -> str:
         return "those with a state are carried where it and their control are zero"
     if _is_shared(m, i):
         return "several share a limit of the sum of their forces"
-    if any(m.jnt_actfrclimited[joint] for joint in _pulled_from_afar(m, i)):
+    if any(m.jnt_actfrclimited[joint] for joint in _remote_joints(m, i)):
         return "they pull at joints with a limit of effort, which is carried for actuators of these joints alone"
     return ""
 
 
-def _driven(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured | None:
+def _actuated_coordinate(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured | None:
     """The coordinate that an actuator acts along; None if that is neither a hinge, a slide nor a fixed tendon."""
     kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind in _ON_JOINT:
@@ -168,7 +168,7 @@ def is_affine(m: Any, i: int) -> bool:
     return bool(still and gain and bias and not extra)
 
 
-def _pulled_from_afar(m: Any, i: int) -> list[int]:
+def _remote_joints(m: Any, i: int) -> list[int]:
     """Joints along which an actuator on a tendon or at a site has a force."""
     kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from polhode.assembly.held_coordinates import Held, held_attitude, held_coordinate, held_pose
+from polhode.assembly.held_coordinates import HeldQuantity, held_attitude, held_coordinate, held_pose
 from polhode.importers import compound_joints
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
 
 
-def joined(construction: Construction, velocity_limits: Mapping[str, float]) -> list[FileJoint]:
+def build_joints(construction: Construction, velocity_limits: Mapping[str, float]) -> list[FileJoint]:
     """Adds the joints of all bodies; returns all joints of the file. `velocity_limits`: by name."""
     found: list[FileJoint] = []
     for body in construction.carriers:
         if body == 0:
             continue
-        for stack in compound_joints.pieces(construction, compound_joints.read(construction, body)):
-            found += _added(construction, stack, velocity_limits)
+        for stack in compound_joints.split(construction, compound_joints.read_chain(construction, body)):
+            found += _add_chain(construction, stack, velocity_limits)
     return found
 
 
@@ -38,11 +38,11 @@ def _limits(m: Any, joint: int, kind: int) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-def _added(
-    construction: Construction, stack: compound_joints.Stack, velocity_limits: Mapping[str, float]
+def _add_chain(
+    construction: Construction, stack: compound_joints.JointChain, velocity_limits: Mapping[str, float]
 ) -> list[FileJoint]:
     names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
-    part, coordinates = compound_joints.joined(stack, construction.free_name(" + ".join(names), "joint"))
+    part, coordinates = compound_joints.convert(stack, construction.free_name(" + ".join(names), "joint"))
     if part is not None:
         construction.model.add(part)
     return [
@@ -54,7 +54,7 @@ def _added(
             part=None if kind == compound_joints.SLIDE and stack.opposed else part,
             relative=coordinates.get(number),
             start=value,
-            place=compound_joints.called(part, place),
+            place=compound_joints.angle_name(part, place),
             force_limits=_force_limits(construction.start.compiled, number),
             limits=_limits(construction.start.compiled, number, kind),
             velocity_limit=velocity_limits.get(name, np.inf),
@@ -65,7 +65,9 @@ def _added(
     ]
 
 
-def held(records: Sequence[FileJoint], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
+def held_values(
+    records: Sequence[FileJoint], positions: Mapping[str, Any], velocities: Mapping[str, Any]
+) -> list[HeldQuantity]:
     """The user's values for joints of the file, in the order in which they were given."""
     by_name = {record.name: record for record in records}
     found = []

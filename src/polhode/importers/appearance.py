@@ -16,9 +16,9 @@ from polhode.viewing.scene.mesh import AbstractMesh, Coloured, Triangles, decima
 from polhode.viewing.scene.robot_appearance import Bone, Machine, Shape
 
 _GEOM, _OBJ = mujoco.mjtGeom, mujoco.mjtObj
-_SHOWN = 2
+_LAST_VISIBLE_GROUP = 2
 """The last group of geoms that MuJoCo's viewer shows; further ones hold shapes for collisions."""
-_UNSAID = np.array([0.5, 0.5, 0.5, 1.0])
+_DEFAULT_COLOUR = np.array([0.5, 0.5, 0.5, 1.0])
 """Colour of geoms that a file gives none."""
 _SAMPLES = 30
 """Points of a height field along an edge at most."""
@@ -65,7 +65,7 @@ def _joint(construction: Construction, number: int) -> np.ndarray:
     return data.xanchor[first] if turns else data.xpos[number]
 
 
-def of_compiled(construction: Construction, unseen: Collection[int]) -> tuple[Shape, ...]:
+def mujoco_shapes(construction: Construction, unseen: Collection[int]) -> tuple[Shape, ...]:
     """The geoms that MuJoCo's viewer shows; of bodies without any, those that it hides. - `unseen`: numbers without."""
     m = construction.start.compiled
     by_body: dict[str, list[int]] = {}
@@ -75,7 +75,7 @@ def of_compiled(construction: Construction, unseen: Collection[int]) -> tuple[Sh
     meshes: dict[tuple[str, int], AbstractMesh] = {}
     found = []
     for geoms in by_body.values():
-        shown = [geom for geom in geoms if m.geom_group[geom] <= _SHOWN]
+        shown = [geom for geom in geoms if m.geom_group[geom] <= _LAST_VISIBLE_GROUP]
         found += [_shape(construction, geom, meshes) for geom in shown or geoms]
     return tuple(shape for shape in found if shape is not None)
 
@@ -100,7 +100,7 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
     form, size = forms[kind]
     mesh = None
     if form == "mesh":
-        of, data_number = (_Heights if kind == _GEOM.mjGEOM_HFIELD else _Compiled), int(m.geom_dataid[geom])
+        of, data_number = (_HeightField if kind == _GEOM.mjGEOM_HFIELD else _CompiledMesh), int(m.geom_dataid[geom])
         # Geoms share what they show, so that a page has it once.
         mesh = meshes.setdefault((of.__name__, data_number), of(m, data_number))
     # MuJoCo has moved the vertices of meshes to their centres and principal axes; the places of geoms follow that.
@@ -116,7 +116,7 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
     )
 
 
-class _AbstractOnce(AbstractMesh):
+class _AbstractLazyMesh(AbstractMesh):
     """Triangles of a compiled model, made coarser once."""
 
     def __init__(self, compiled: Any, number: int) -> None:
@@ -132,7 +132,7 @@ class _AbstractOnce(AbstractMesh):
     def _triangles(self, m: Any, number: int) -> Triangles: ...
 
 
-class _Compiled(_AbstractOnce):
+class _CompiledMesh(_AbstractLazyMesh):
     """A mesh."""
 
     def _triangles(self, m: Any, number: int) -> Triangles:
@@ -141,7 +141,7 @@ class _Compiled(_AbstractOnce):
         return Triangles(vertices.astype(float), m.mesh_face[face : face + int(m.mesh_facenum[number])].astype(int))
 
 
-class _Heights(_AbstractOnce):
+class _HeightField(_AbstractLazyMesh):
     """The surface of a height field."""
 
     def _triangles(self, m: Any, number: int) -> Triangles:
@@ -161,13 +161,13 @@ class _Heights(_AbstractOnce):
 def _rgba(m: Any, geom: int) -> np.ndarray:
     """Of a geom itself, otherwise of its material."""
     own, material = m.geom_rgba[geom], int(m.geom_matid[geom])
-    return m.mat_rgba[material] if material >= 0 and np.array_equal(own, _UNSAID) else own
+    return m.mat_rgba[material] if material >= 0 and np.array_equal(own, _DEFAULT_COLOUR) else own
 
 
 def _colour(m: Any, geom: int) -> str | None:
     """With the mean of the texture; None if the file says nothing."""
     rgba, material = np.array(_rgba(m, geom), dtype=float), int(m.geom_matid[geom])
-    if material < 0 and np.array_equal(m.geom_rgba[geom], _UNSAID):
+    if material < 0 and np.array_equal(m.geom_rgba[geom], _DEFAULT_COLOUR):
         return None
     if material >= 0:
         textures = [int(t) for t in m.mat_texid[material] if t >= 0]

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 
 from polhode.importers._mujoco import mujoco
-from polhode.importers.mesh_files import Finder, Withheld
+from polhode.importers.mesh_files import Finder, UnreadableFile
 
 _FROM_GEOMS = mujoco.mjtInertiaFromGeom
 
 
 @dataclasses.dataclass(frozen=True)
-class Withdrawn:
+class OmittedAssets:
     """Parts left out of a specification. - `files`: each with the reason. - `geoms`: of it, which nothing shows."""
 
     files: tuple[str, ...] = ()
     geoms: tuple[Any, ...] = ()
 
 
-def checked(spec: Any, finder: Finder) -> Withdrawn:
+def resolve_files(spec: Any, finder: Finder) -> OmittedAssets:
     """Lets a specification read what `finder` finds and nothing else; what it can't read has stand-ins.
 
     Raises ValueError for a mesh that gives a moving body its inertia.
     """
     files: dict[str, None] = {}
-    absent = {mesh.name: str(why) for mesh in spec.meshes if (why := _located(spec, mesh, "meshdir", finder))}
+    absent = {mesh.name: str(why) for mesh in spec.meshes if (why := _resolve_file(spec, mesh, "meshdir", finder))}
     geoms = [geom for geom in spec.geoms if geom.meshname in absent]
     for geom in geoms:
         if _gives_inertia(geom):
@@ -42,7 +42,7 @@ def checked(spec: Any, finder: Finder) -> Withdrawn:
             _stand_in_mesh(mesh)
             files[absent[mesh.name]] = None
     for field in spec.hfields:
-        why = _located(spec, field, "meshdir", finder)
+        why = _resolve_file(spec, field, "meshdir", finder)
         if why:
             field.file, field.nrow, field.ncol, field.userdata = "", 2, 2, np.zeros(4)
             files[why] = None
@@ -55,17 +55,17 @@ def checked(spec: Any, finder: Finder) -> Withdrawn:
         if why:
             _stand_in_texture(texture)
             files[why] = None
-    return Withdrawn(tuple(files), tuple(geoms))
+    return OmittedAssets(tuple(files), tuple(geoms))
 
 
-def _located(spec: Any, asset: Any, folder: str, finder: Finder) -> str:
+def _resolve_file(spec: Any, asset: Any, folder: str, finder: Finder) -> str:
     """Sees to it that MuJoCo finds the file of an asset; otherwise says what is missing, and why."""
     if not asset.file:
         return ""
     name = _name(spec, asset, asset.file, folder)
     try:
         found = finder.find(name)
-    except Withheld as error:
+    except UnreadableFile as error:
         return str(error)
     # Without a name of its own an asset has that of the file, which its place must not change.
     asset.name = asset.name or PurePosixPath(asset.file.replace("\\", "/")).stem
@@ -117,10 +117,10 @@ def _texture(spec: Any, texture: Any, finder: Finder) -> str:
             if file:
                 try:
                     texture.cubefiles[i] = str(finder.find(_name(spec, texture, file, "texturedir")))
-                except Withheld as error:
+                except UnreadableFile as error:
                     return str(error)
         return ""
-    return _located(spec, texture, "texturedir", finder)
+    return _resolve_file(spec, texture, "texturedir", finder)
 
 
 def _stand_in_texture(texture: Any) -> None:

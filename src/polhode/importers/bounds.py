@@ -45,7 +45,7 @@ _SUBDIVISIONS = {"sphere": 4, "hemisphere": 4}
 _FILES = {"include", "model"}
 
 
-def regular(path: Path, called: str) -> Path:
+def regular_file(path: Path, called: str) -> Path:
     """`path` if it is a file of bounded size. Raises ValueError for FIFOs, devices, folders and larger ones."""
     if not path.exists():
         raise ValueError(f"There is no file {called}.")
@@ -62,10 +62,10 @@ def check(root: Element, folder: Path | None) -> None:
 
     - `folder`: of the file; None for text, whose files MuJoCo looks for in the folder of work.
     """
-    _Walk(folder or Path()).count(root, 1, (folder or Path(),))
+    _ElementCounter(folder or Path()).count(root, 1, (folder or Path(),))
 
 
-class _Walk:
+class _ElementCounter:
     """Counts the elements of a file and of all that it refers to."""
 
     def __init__(self, main: Path) -> None:
@@ -103,7 +103,7 @@ class _Walk:
         for path in dict.fromkeys((self.main / name, folders[-1] / name)):
             if not path.exists():
                 continue
-            regular(path, f"`{name}` of <{element.tag.rpartition('}')[2]}>")
+            regular_file(path, f"`{name}` of <{element.tag.rpartition('}')[2]}>")
             try:
                 inner = ElementTree.parse(path).getroot()
             except (ElementTree.ParseError, UnicodeDecodeError):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.importers import assets, followers, urdf
 from polhode.importers._mujoco import mujoco
-from polhode.importers.assets import Withdrawn
-from polhode.importers.construction import NOTHING, Inertial, Start, oriented
+from polhode.importers.assets import OmittedAssets
+from polhode.importers.construction import MASSLESS, Inertial, Start, from_principal_moments
 from polhode.importers.mesh_files import Finder
 from polhode.importers.sources import Source
 
@@ -28,7 +28,7 @@ _OBJECTS = {
 """How names of arrays of a compiled model begin, and what their rows are of."""
 
 
-class Compiled(NamedTuple):
+class CompiledModel(NamedTuple):
     """A `mujoco.MjModel`, and masses that count in place of its own, by the numbers of bodies.
 
     - `withheld`: files that it refers to and that were not read, each with the reason.
@@ -41,12 +41,12 @@ class Compiled(NamedTuple):
     unseen: frozenset[int] = frozenset()
 
 
-def compiled(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> Compiled:
+def compile_source(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> CompiledModel:
     """A source as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
     try:
         found = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia, finder)
     except ValueError as error:
-        raise ValueError(_explained(source, " ".join(str(error).split()))) from error
+        raise ValueError(_explain(source, " ".join(str(error).split()))) from error
     step = found.model.opt.timestep
     if not step > 0:
         raise ValueError(f"{source.called}: `timestep` of <option> must be greater than zero, it is {step:g}.")
@@ -69,42 +69,42 @@ def _check_finite(model: Any, called: str) -> None:
                 what = kind.name.removeprefix("mjOBJ_").lower()
                 raise ValueError(
                     f"{called}: `{name.partition('_')[2]}` of {what} `{name_of}` must be finite, got "
-                    f"{shown(values[number])}."
+                    f"{short_repr(values[number])}."
                 )
 
 
-def _robot(source: Source, floating: bool) -> Compiled:
+def _robot(source: Source, floating: bool) -> CompiledModel:
     assert source.root is not None
-    robot = urdf.specified(source.root, floating)
+    robot = urdf.build_spec(source.root, floating)
     model = robot.compiled()
     names = {number: mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, number) for number in range(1, model.nbody)}
-    return Compiled(model, {number: robot.inertials.get(name, NOTHING) for number, name in names.items()})
+    return CompiledModel(model, {number: robot.inertials.get(name, MASSLESS) for number, name in names.items()})
 
 
-def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> Compiled:
+def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> CompiledModel:
     if floating:
         raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
-    spec, withdrawn = _specified(source, finder)
+    spec, withdrawn = _build_spec(source, finder)
     try:
-        return _found(spec.compile(), {}, withdrawn)
+        return _compiled_model(spec.compile(), {}, withdrawn)
     except ValueError as error:
         if check_inertia or "inertia" not in str(error):
             raise
     # MuJoCo doesn't take the masses of some bodies; it sees others, and those of the file count.
-    spec, withdrawn = _specified(source, finder)
+    spec, withdrawn = _build_spec(source, finder)
     aside = [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
     model = spec.compile()
-    return _found(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside}, withdrawn)
+    return _compiled_model(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside}, withdrawn)
 
 
-def _specified(source: Source, finder: Finder) -> tuple[Any, Withdrawn]:
+def _build_spec(source: Source, finder: Finder) -> tuple[Any, OmittedAssets]:
     spec = source.specified()
     # A specification of the user has its files from where the user says.
-    return spec, Withdrawn() if source.specification is not None else assets.checked(spec, finder)
+    return spec, OmittedAssets() if source.specification is not None else assets.resolve_files(spec, finder)
 
 
-def _found(model: Any, inertials: Mapping[int, Inertial], withdrawn: Withdrawn) -> Compiled:
-    return Compiled(model, inertials, withdrawn.files, frozenset(int(geom.id) for geom in withdrawn.geoms))
+def _compiled_model(model: Any, inertials: Mapping[int, Inertial], withdrawn: OmittedAssets) -> CompiledModel:
+    return CompiledModel(model, inertials, withdrawn.files, frozenset(int(geom.id) for geom in withdrawn.geoms))
 
 
 def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
@@ -118,14 +118,14 @@ def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
     body.mass = 1.0
     if np.isnan(full[0]):
         body.inertia = np.ones(3)
-        return lambda quaternion: oriented(mass, centre, quaternion, moments)
+        return lambda quaternion: from_principal_moments(mass, centre, quaternion, moments)
     body.fullinertia = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     xx, yy, zz, xy, xz, yz = full
     matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return lambda _: Inertial(mass, centre, matrix)
 
 
-def _explained(source: Source, message: str) -> str:
+def _explain(source: Source, message: str) -> str:
     body = re.search(r"Element name '([^']*)'", message)
     if "mass and inertia of moving bodies" in message and body:
         return (
@@ -137,8 +137,8 @@ def _explained(source: Source, message: str) -> str:
     return f"{source.called} can't be read: {message}"
 
 
-def initial(
-    compiled: Compiled,
+def build_start(
+    compiled: CompiledModel,
     keyframe: str | int | None,
     positions: Mapping[str, Any],
     velocities: Mapping[str, Any],
@@ -166,9 +166,9 @@ def _assign(values: np.ndarray, at: int, size: int, name: str, what: str, value:
     try:
         given = np.atleast_1d(np.asarray(value, dtype=float))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"The {what} of joint `{name}` must be numeric, got {shown(value)}.") from error
+        raise ValueError(f"The {what} of joint `{name}` must be numeric, got {short_repr(value)}.") from error
     if given.shape != (size,) or not np.isfinite(given).all():
-        raise ValueError(f"The {what} of joint `{name}` takes {size} finite number(s), got {shown(value)}.")
+        raise ValueError(f"The {what} of joint `{name}` takes {size} finite number(s), got {short_repr(value)}.")
     if what == "position" and size > 1 and not np.linalg.norm(given[-4:]) > 0:
         raise ValueError(f"The position of joint `{name}` ends in a quaternion (w, x, y, z), which can't be zero.")
     values[at : at + size] = given

@@ -31,7 +31,7 @@ _PARALLEL = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
-class Stack:
+class JointChain:
     """Joints between a body and its parent in the inertial frame at the start, in the order of the file.
 
     - `body`: number of the moving body; `name`: its name; `parent`, `child`: the bodies of the model.
@@ -59,7 +59,7 @@ class Stack:
         """Whether a slide points against the hinge that the joint of the model takes its axis from."""
         return len(self.kinds) == 2 and set(self.kinds) == {HINGE, SLIDE} and self.axes[0] @ self.axes[1] < 0
 
-    def part(self, first: int, last: int, parent: Body, child: Body) -> Stack:
+    def part(self, first: int, last: int, parent: Body, child: Body) -> JointChain:
         """Some of the joints in a row, between other bodies."""
         at = slice(first, last)
         return dataclasses.replace(
@@ -75,7 +75,7 @@ class Stack:
         )
 
 
-class Joined(NamedTuple):
+class ConvertedChain(NamedTuple):
     """The joints and bodies that a stack becomes.
 
     - `part`: the joint of the model; None if everything is free.
@@ -87,12 +87,12 @@ class Joined(NamedTuple):
     coordinates: dict[int, AbstractRelativeCoordinate]
 
 
-def read(construction: Construction, body: int) -> Stack:
+def read_chain(construction: Construction, body: int) -> JointChain:
     """The joints of a MuJoCo body."""
     compiled, data = construction.start.compiled, construction.start.data
     first, count = int(compiled.body_jntadr[body]), int(compiled.body_jntnum[body])
     numbers = tuple(range(first, first + count))
-    return Stack(
+    return JointChain(
         body=body,
         name=construction.start.name(mujoco.mjtObj.mjOBJ_BODY, body),
         parent=construction.body(int(compiled.body_parentid[body])),
@@ -106,7 +106,7 @@ def read(construction: Construction, body: int) -> Stack:
     )
 
 
-def pieces(construction: Construction, stack: Stack) -> list[Stack]:
+def split(construction: Construction, stack: JointChain) -> list[JointChain]:
     """The stack cut where its joints are none between two bodies, with bodies without mass in between."""
     found, first, total = [], 0, len(stack.numbers)
     parent = stack.parent
@@ -118,36 +118,36 @@ def pieces(construction: Construction, stack: Stack) -> list[Stack]:
     return found
 
 
-def _is_joint(stack: Stack, first: int, last: int) -> bool:
+def _is_joint(stack: JointChain, first: int, last: int) -> bool:
     """Whether some of the joints in a row are one, and one that can carry a body if they are not all of them."""
     try:
-        part = joined(stack.part(first, last, stack.parent, stack.child), "").part
+        part = convert(stack.part(first, last, stack.parent, stack.child), "").part
     except ValueError:
         return False
     return last - first == len(stack.numbers) or not isinstance(part, ImportedJoint)
 
 
-def joined(stack: Stack, name: str) -> Joined:
+def convert(stack: JointChain, name: str) -> ConvertedChain:
     """The joint that leaves free exactly what the stack does. Raises ValueError if there is none."""
     hinges, slides, balls = stack.places(HINGE), stack.places(SLIDE), stack.places(BALL)
     if stack.places(FREE):
-        return Joined(None, {})
+        return ConvertedChain(None, {})
     if len(balls) > 1 or (balls and hinges) or len(hinges) > 3 or len(slides) > 3:
-        raise _unlike(stack, "they have more degrees of freedom than a body has, or count one twice")
+        raise _conversion_error(stack, "they have more degrees of freedom than a body has, or count one twice")
     _check_independent(stack, slides, "slides")
     _check_independent(stack, hinges, "hinges")
     in_child = _slides_with_child(stack, hinges or balls, slides)
     centre = _centre(stack, hinges or balls)
     coordinates = _slide_coordinates(stack, slides, centre, in_child) | _hinge_coordinates(stack, hinges)
     if len(coordinates) < len(hinges) + len(slides):
-        raise _unlike(stack, "the angles of its three hinges are none of two rotations")
+        raise _conversion_error(stack, "the angles of its three hinges are none of two rotations")
     # Angles have inertia everywhere then, also where the first and the third axis fall together.
     if len(hinges) == len(coordinates) == 3 and stack.armatures[0] + stack.armatures[2] > 0:
-        return Joined(HingedBall(stack.parent, stack.child, centre, stack.axes, name), coordinates)
-    return Joined(_part(stack, name, hinges, slides, balls, centre, in_child), coordinates)
+        return ConvertedChain(HingedBall(stack.parent, stack.child, centre, stack.axes, name), coordinates)
+    return ConvertedChain(_part(stack, name, hinges, slides, balls, centre, in_child), coordinates)
 
 
-def called(part: AbstractJoint | None, place: int) -> str | None:
+def angle_name(part: AbstractJoint | None, place: int) -> str | None:
     """The name that a joint of several hinges has for the angle of one of them, by its place in the stack."""
     if not isinstance(part, joints.Universal | HingedBall):
         return None
@@ -155,7 +155,7 @@ def called(part: AbstractJoint | None, place: int) -> str | None:
 
 
 def _part(
-    stack: Stack,
+    stack: JointChain,
     name: str,
     hinges: Sequence[int],
     slides: Sequence[int],
@@ -201,7 +201,7 @@ def _locked_axes(hinges: Sequence[np.ndarray], ball: bool) -> tuple[np.ndarray, 
     return -np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]
 
 
-def _slides_with_child(stack: Stack, turning: Sequence[int], slides: Sequence[int]) -> bool:
+def _slides_with_child(stack: JointChain, turning: Sequence[int], slides: Sequence[int]) -> bool:
     """Whether the slides' directions turn with the child; raises ValueError if only some of them do."""
     if not turning or not slides:
         return False
@@ -212,14 +212,14 @@ def _slides_with_child(stack: Stack, turning: Sequence[int], slides: Sequence[in
             if _sine(stack.axes[s], axis) < _PARALLEL:
                 continue
         if turning[0] < s < turning[-1]:
-            raise _unlike(stack, "a slide stands between two hinges")
+            raise _conversion_error(stack, "a slide stands between two hinges")
         sides.add(s > turning[0])
     if len(sides) > 1:
-        raise _unlike(stack, "slides stand before and after a hinge that turns them")
+        raise _conversion_error(stack, "slides stand before and after a hinge that turns them")
     return sides == {True}
 
 
-def _centre(stack: Stack, turning: Sequence[int]) -> np.ndarray:
+def _centre(stack: JointChain, turning: Sequence[int]) -> np.ndarray:
     """The point where all hinges meet; with none the centre of mass of the child."""
     if not turning:
         return np.asarray(stack.child.x)
@@ -232,15 +232,15 @@ def _centre(stack: Stack, turning: Sequence[int]) -> np.ndarray:
         gaps = np.einsum("nij,nj->ni", across, shift - offsets)
         scale = max(1.0, float(np.max(np.abs(stack.anchors))))
         if np.max(np.abs(gaps)) > 1e-9 * scale:
-            raise _unlike(stack, "the axes of its hinges don't meet in a point")
+            raise _conversion_error(stack, "the axes of its hinges don't meet in a point")
         centre = centre + shift
         if len(turning) == 2 and abs(stack.axes[turning[0]] @ stack.axes[turning[1]]) > 1e-8:
-            raise _unlike(stack, "its two hinges are not perpendicular")
+            raise _conversion_error(stack, "its two hinges are not perpendicular")
     return centre
 
 
 def _slide_coordinates(
-    stack: Stack, slides: Sequence[int], centre: np.ndarray, in_child: bool
+    stack: JointChain, slides: Sequence[int], centre: np.ndarray, in_child: bool
 ) -> dict[int, AbstractRelativeCoordinate]:
     if not slides:
         return {}
@@ -251,13 +251,13 @@ def _slide_coordinates(
     found: dict[int, AbstractRelativeCoordinate] = {}
     for s, d in zip(slides, dual, strict=True):
         zero = centre - sign * stack.values[s] * d / (d @ d)
-        arrays = (_turned(here, d), _local(here, zero), _local(there, centre))
+        arrays = (_local_direction(here, d), _local(here, zero), _local(there, centre))
         along = Displacement(*map(jnp.asarray, arrays))
         found[stack.numbers[s]] = Reversed(along) if in_child else along
     return found
 
 
-def _hinge_coordinates(stack: Stack, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:
+def _hinge_coordinates(stack: JointChain, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:
     """Angles of one hinge, of two, or of three with perpendicular neighbours; otherwise none."""
     if not hinges:
         return {}
@@ -271,23 +271,25 @@ def _hinge_coordinates(stack: Stack, hinges: Sequence[int]) -> dict[int, Abstrac
         return {numbers[0]: first, numbers[1]: last}
     perpendicular = abs(axes[0] @ axes[1]) < 1e-8 and abs(axes[1] @ axes[2]) < 1e-8
     # Before the middle hinge turns, the third axis is along the first one crossed with the second.
-    untilted = _rotated(axes[2], axes[1], -values[1])
+    untilted = _rotate(axes[2], axes[1], -values[1])
     if not perpendicular or abs(axes[0] @ untilted) > 1e-8 or abs(values[1]) >= np.pi / 2:
         return {}
     sign = np.sign(np.cross(axes[1], untilted) @ axes[0])
-    tilt = Tilt(*map(jnp.asarray, (_turned(stack.parent, axes[0]), _turned(stack.child, axes[2]), sign)))
+    tilt = Tilt(
+        *map(jnp.asarray, (_local_direction(stack.parent, axes[0]), _local_direction(stack.child, axes[2]), sign))
+    )
     return {numbers[0]: first, numbers[1]: tilt, numbers[2]: last}
 
 
 def _angle(
-    stack: Stack, axis: np.ndarray, pointer: np.ndarray, value: float, of_child: bool
+    stack: JointChain, axis: np.ndarray, pointer: np.ndarray, value: float, of_child: bool
 ) -> AbstractRelativeCoordinate:
     """Angle about an axis of one body that a direction of the other shows; `value` at the start."""
     across = pointer - axis * (axis @ pointer)
     sign = -1.0 if of_child else 1.0
-    e1 = _rotated(across / np.linalg.norm(across), axis, -sign * value)
+    e1 = _rotate(across / np.linalg.norm(across), axis, -sign * value)
     here, there = (stack.child, stack.parent) if of_child else (stack.parent, stack.child)
-    arrays = (_turned(here, e1), _turned(here, np.cross(axis, e1)), _turned(there, pointer))
+    arrays = (_local_direction(here, e1), _local_direction(here, np.cross(axis, e1)), _local_direction(there, pointer))
     angle = Angle(*map(jnp.asarray, arrays))
     return Reversed(angle) if of_child else angle
 
@@ -296,19 +298,19 @@ def _local(body: Body, point: np.ndarray) -> np.ndarray:
     return np.asarray(body.R).T @ (point - np.asarray(body.x))
 
 
-def _turned(body: Body, vector: np.ndarray) -> np.ndarray:
+def _local_direction(body: Body, vector: np.ndarray) -> np.ndarray:
     return np.asarray(body.R).T @ vector
 
 
-def _rotated(vector: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
+def _rotate(vector: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
     """`vector` turned by `angle` about a unit `axis` (Rodrigues' formula)."""
     along = axis * (axis @ vector)
     return along + np.cos(angle) * (vector - along) + np.sin(angle) * np.cross(axis, vector)
 
 
-def _check_independent(stack: Stack, members: Sequence[int], what: str) -> None:
+def _check_independent(stack: JointChain, members: Sequence[int], what: str) -> None:
     if members and np.linalg.svd(stack.axes[list(members)], compute_uv=False)[-1] < 1e-6 * (len(members) > 1):
-        raise _unlike(stack, f"the axes of its {what} are dependent at the start")
+        raise _conversion_error(stack, f"the axes of its {what} are dependent at the start")
 
 
 def _complement(axes: np.ndarray) -> np.ndarray:
@@ -320,7 +322,7 @@ def _sine(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(np.cross(a, b)))
 
 
-def _unlike(stack: Stack, why: str) -> ValueError:
+def _conversion_error(stack: JointChain, why: str) -> ValueError:
     return ValueError(
         f"The {len(stack.numbers)} joints of body `{stack.name}` are no joint between two bodies: {why}. Put another "
         "body with a small mass and inertia between them, and give each of the two its part of the joints."

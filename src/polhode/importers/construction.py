@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.file_warning import ModelFileWarning
-from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.jax_context import warn
 from polhode.model.model import Model
 from polhode.multibody.bodies import ROUNDED, Body
@@ -31,10 +31,10 @@ class Inertial(NamedTuple):
     inertia: np.ndarray
 
 
-NOTHING = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
+MASSLESS = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
-def oriented(mass: float, centre: np.ndarray, quaternion: np.ndarray, moments: np.ndarray) -> Inertial:
+def from_principal_moments(mass: float, centre: np.ndarray, quaternion: np.ndarray, moments: np.ndarray) -> Inertial:
     """From moments about axes that a quaternion turns."""
     R = np.zeros(9)
     mujoco.mju_quat2Mat(R, quaternion)
@@ -68,7 +68,7 @@ class Start:
     def inertial(self, body: int) -> Inertial:
         """Of a MuJoCo body by itself."""
         m = self.compiled
-        own = oriented(m.body_mass[body], m.body_ipos[body], m.body_iquat[body], m.body_inertia[body])
+        own = from_principal_moments(m.body_mass[body], m.body_ipos[body], m.body_iquat[body], m.body_inertia[body])
         return self.inertials.get(body, own)
 
     def pose(self, body: int) -> Frame:
@@ -177,10 +177,10 @@ def _squared_distance(axis: np.ndarray, point: np.ndarray) -> float:
     return float(across @ across)
 
 
-def lumped(start: Start, check_inertia: bool) -> Construction:
+def build_bodies(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
     compiled = start.compiled
-    gravity = compiled.opt.gravity * (not disabled(compiled, "gravity"))
+    gravity = compiled.opt.gravity * (not is_disabled(compiled, "gravity"))
     model = Model(gravity=gravity, units="SI")
     members: dict[int, list[int]] = {}
     for number in range(1, compiled.nbody):
@@ -195,7 +195,7 @@ def lumped(start: Start, check_inertia: bool) -> Construction:
 
 def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], check_inertia: bool) -> Body:
     data, frame = start.data, start.pose(carrier)
-    mass, centre, inertia = _together(start, carrier, parts)
+    mass, centre, inertia = _combined_inertia(start, carrier, parts)
     name = start.name(mujoco.mjtObj.mjOBJ_BODY, carrier)
     fixed = [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier]
     _check(name, fixed, inertia, check_inertia)
@@ -229,7 +229,7 @@ def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
             )
 
 
-def _together(start: Start, carrier: int, parts: Sequence[int]) -> Inertial:
+def _combined_inertia(start: Start, carrier: int, parts: Sequence[int]) -> Inertial:
     """Of all that is rigidly joined to a body, in its frame."""
     frame = start.pose(carrier)
     found: list[Inertial] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode.forces.file_elements import ImportedJoint
 from polhode.importers import spatial_tendons
-from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction, Frame
 from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
@@ -27,7 +27,7 @@ _TORQUE_SCALE = 10
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
     """Equalities of points, frames, joints and lengths; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
-    if disabled(m, "equality"):
+    if is_disabled(m, "equality"):
         return []
     lost: list[NotCarried] = []
     for i in range(m.neq):

@@ -28,7 +28,7 @@ def is_feedback(control: Any) -> TypeGuard[Callable[..., Any]]:
     return len(needed) == 3
 
 
-class Driven(NamedTuple):
+class FeedbackActuator(NamedTuple):
     """An actuator, as if it had no control, and that control: a function of (t, positions, rates) by name."""
 
     actuator: Actuator
@@ -51,7 +51,7 @@ class _Servos(eqx.Module):
         return jnp.concatenate((jnp.zeros(len(self.names)), jnp.stack(forces)))
 
 
-def controller(joints: Sequence[FileJoint], driven: Sequence[Driven], name: str) -> JointControl:
+def controller(joints: Sequence[FileJoint], driven: Sequence[FeedbackActuator], name: str) -> JointControl:
     """All of these actuators; `joints` are those with a coordinate."""
     elements = tuple(actuator.place(()) for actuator, _ in driven)
     servos = _Servos(tuple(control for _, control in driven), elements, tuple(joint.name for joint in joints))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.forces.joint_forces import JointFriction, JointSpring, JointStops
-from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit
@@ -29,7 +29,7 @@ def combination(m: Any, joints: Mapping[int, FileJoint], tendon: int) -> Combina
     return Combination(found, jnp.asarray(m.wrap_prm[rows])) if all(joint.measured for joint in found) else None
 
 
-def add_fixed(construction: Construction, joints: Mapping[int, FileJoint], wanted: Any) -> list[NotCarried]:
+def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint], wanted: Any) -> list[NotCarried]:
     """Passive forces along fixed tendons; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
     lost: dict[str, list[str]] = {}
@@ -52,14 +52,14 @@ def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: in
         lost.append("of nonlinear springs and dampers only the linear coefficient is kept")
     if m.tendon_armature[tendon]:
         lost.append("they have no armature")
-    stiffness = 0.0 if disabled(m, "spring") else float(m.tendon_stiffness[tendon])
-    damping = 0.0 if disabled(m, "damper") else float(m.tendon_damping[tendon])
+    stiffness = 0.0 if is_disabled(m, "spring") else float(m.tendon_stiffness[tendon])
+    damping = 0.0 if is_disabled(m, "damper") else float(m.tendon_damping[tendon])
     _add_spring(construction, length, m.tendon_lengthspring[tendon], stiffness, damping, name)
     friction = float(m.tendon_frictionloss[tendon])
-    if friction and wanted.stick_velocity is not None and not disabled(m, "frictionloss"):
+    if friction and wanted.stick_velocity is not None and not is_disabled(m, "frictionloss"):
         part = JointFriction(length, friction, wanted.stick_velocity, name=f"{name} friction")
         construction.model.add(part)
-    if wanted.limits and m.tendon_limited[tendon] and not disabled(m, "limit"):
+    if wanted.limits and m.tendon_limited[tendon] and not is_disabled(m, "limit"):
         stops = _stops(m, tendon, length, name)
         if isinstance(stops, str):
             lost.append(stops)

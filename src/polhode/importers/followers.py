@@ -39,11 +39,11 @@ def place(model: Any, data: Any, positions: Mapping[str, Any], velocities: Mappi
     followers = {e.follower for e in equations}
     for given, rates in ((positions, False), (velocities, True)):
         known = {j for j in range(model.njnt) if mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, j) in given}
-        _spread(model, data, equations, known, rates)
-        _spread(model, data, equations, known | {e.leader for e in equations if e.leader not in followers}, rates)
+        _propagate(model, data, equations, known, rates)
+        _propagate(model, data, equations, known | {e.leader for e in equations if e.leader not in followers}, rates)
 
 
-def _spread(model: Any, data: Any, equations: list[_Equation], known: set[int], rates: bool) -> None:
+def _propagate(model: Any, data: Any, equations: list[_Equation], known: set[int], rates: bool) -> None:
     """Values of all joints that follow from those of `known` ones, which grow."""
     growing = True
     while growing:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from polhode import checks
 from polhode.assembly.assembly import Redundant
-from polhode.assembly.held_coordinates import Held
+from polhode.assembly.held_coordinates import HeldQuantity
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.exporters import mjcf
 from polhode.exporters.body_tree import Joint, Link
@@ -16,7 +16,7 @@ from polhode.exporters.joint_axes import Axis, Kind
 from polhode.importers import appearance
 from polhode.importers.construction import Start
 from polhode.importers.joints import FileJoint
-from polhode.importers.outputs import of_model
+from polhode.importers.outputs import model_outputs
 from polhode.importers.unsupported import NotCarried
 from polhode.model import as_problem
 from polhode.model.model import Model
@@ -57,7 +57,7 @@ class ImportedModel:
     timestep: float
     start: Start
     looks: Machine
-    held: Sequence[Held] = ()
+    held: Sequence[HeldQuantity] = ()
     load_time: float = 0.0
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class ImportedModel:
         redundant: Redundant = "minimum-norm",
         t0: float = 0.0,
         joints: str = "invariant",
-        hold: Sequence[str | Held] = (),
+        hold: Sequence[str | HeldQuantity] = (),
         save_loads: bool = False,
     ) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.
@@ -106,7 +106,7 @@ class ImportedModel:
         looks, unread = self.looks.read()
         found = as_problem.problem(
             self.model,
-            as_problem.Asked(
+            as_problem.ProblemRequest(
                 formulation=formulation,
                 t1=t1,
                 h=(min(self.timestep, span) or self.timestep) if h is None else h,
@@ -121,7 +121,7 @@ class ImportedModel:
                 save_loads=save_loads,
             ),
             as_problem.Labels(
-                self.joints, rigid, looks, lambda system: of_model(system, list(self.joints.values()), rigid)
+                self.joints, rigid, looks, lambda system: model_outputs(system, list(self.joints.values()), rigid)
             ),
         )
         appearance.warn_of_missing(unread, self.source)
@@ -149,7 +149,7 @@ class ImportedModel:
         - `name`: that of the file by default.
         """
         links = [_link(self, joints) for joints in self._stacks().values()]
-        return mjcf.written(self.model, self.name if name is None else name, links, strict=strict)
+        return mjcf.export(self.model, self.name if name is None else name, links, strict=strict)
 
     def _stacks(self) -> dict[int, list[FileJoint]]:
         """Joints of the file by the bodies of the model that they carry, in their order."""

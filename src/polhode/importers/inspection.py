@@ -20,7 +20,7 @@ from polhode.multibody.parts import AbstractJoint
 
 _OBJ, _TRN = mujoco.mjtObj, mujoco.mjtTrn
 UNITS = {"mass": "kg", "length": "m", "angle": "rad", "time": "s", "force": "N", "torque": "N m", "inertia": "kg m²"}
-_CARRIED = (
+_PART_KINDS = (
     (Actuator, "actuators"),
     (JointSpring, "springs and dampers of joints"),
     (JointStops, "stops at the ends of ranges"),
@@ -34,7 +34,7 @@ _CARRIED = (
 """Kinds of parts, the first that fits."""
 
 
-def described(imported: ImportedModel) -> dict[str, Any]:
+def describe(imported: ImportedModel) -> dict[str, Any]:
     """Bodies, joints and actuators of a model, what is carried and what isn't, as lists and dictionaries."""
     start = imported.start
     m = start.compiled
@@ -59,7 +59,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
             "actuators": len(actuators),
             "equalities": len(equalities),
         },
-        "carried": _carried(imported),
+        "carried": _count_parts(imported),
         "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
         "velocity_limits": [joint.name for joint in joints.values() if np.isfinite(joint.velocity_limit)],
     }
@@ -170,11 +170,11 @@ def _equality(start: Start, i: int) -> dict[str, Any]:
     }
 
 
-def _carried(imported: ImportedModel) -> dict[str, int]:
+def _count_parts(imported: ImportedModel) -> dict[str, int]:
     """How many parts of a kind the model has."""
     found: dict[str, int] = {}
     for _, part in imported.model.parts:
-        what = next((label for kinds, label in _CARRIED if isinstance(part, kinds)), None)
+        what = next((label for kinds, label in _PART_KINDS if isinstance(part, kinds)), None)
         if what is not None:
             found[what] = found.get(what, 0) + 1
     return found

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.importers import (
     actuators,
@@ -28,16 +28,16 @@ from polhode.importers import (
     urdf_shapes,
 )
 from polhode.importers._mujoco import mujoco
-from polhode.importers.construction import Construction, lumped
+from polhode.importers.construction import Construction, build_bodies
 from polhode.importers.imported import ImportedModel
 from polhode.importers.joints import FileJoint
-from polhode.importers.loads import Wanted
+from polhode.importers.loads import ImportOptions
 from polhode.importers.unsupported import NotCarried
-from polhode.name_errors import Known
+from polhode.name_errors import NameDict
 from polhode.viewing.scene.robot_appearance import Machine
 
 
-class Asked(NamedTuple):
+class LoadRequest(NamedTuple):
     """The arguments of `polhode.load_model`, but for the source."""
 
     positions: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     keyframe: str | int | None
     floating: bool
     check_inertia: bool
-    wanted: Wanted
+    wanted: ImportOptions
     folders: tuple[Path, ...]
 
     def parameters(self, given: str | None) -> dict[str, Any]:
@@ -67,25 +67,25 @@ class Asked(NamedTuple):
 def mapping(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Values by name, none by default. Raises ValueError for what is no mapping."""
     if given is not None and not isinstance(given, Mapping):
-        raise ValueError(f"`{name}` must be a mapping from names to values, got {shown(given)}.")
+        raise ValueError(f"`{name}` must be a mapping from names to values, got {short_repr(given)}.")
     return {} if given is None else given
 
 
 @uncompiled()
-def load(path: Any, asked: Asked) -> ImportedModel:
+def load(path: Any, asked: LoadRequest) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()
-    source = sources.source(path)
+    source = sources.read_source(path)
     robot = source.root if source.is_robot else None
     finder = mesh_files.Finder(None if source.path is None else source.path.parent, asked.folders)
-    compiled = compile.compiled(source, asked.floating, asked.check_inertia, finder)
+    compiled = compile.compile_source(source, asked.floating, asked.check_inertia, finder)
     speeds = {} if robot is None else unsupported.velocity_limits(robot)
     try:
         _check_moving(source, compiled.model)
-        start = compile.initial(compiled, asked.keyframe, asked.positions, asked.velocities)
-        construction = lumped(start, asked.check_inertia)
-        records = add_joints.joined(construction, speeds)
-        lost = _filled(construction, records, asked.wanted, robot)
+        start = compile.build_start(compiled, asked.keyframe, asked.positions, asked.velocities)
+        construction = build_bodies(start, asked.check_inertia)
+        records = add_joints.build_joints(construction, speeds)
+        lost = _add_parts(construction, records, asked.wanted, robot)
         looks, missing = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.called}: {error}") from error
@@ -96,42 +96,42 @@ def load(path: Any, asked: Asked) -> ImportedModel:
         name=source.name,
         source=source.called,
         model=construction.model,
-        links=Known("link or body of the file", links),
-        joints=Known("joint of the file", {record.name: record for record in records}),
+        links=NameDict("link or body of the file", links),
+        joints=NameDict("joint of the file", {record.name: record for record in records}),
         not_carried=lost,
         parameters=asked.parameters(source.given),
         timestep=float(compiled.model.opt.timestep),
         start=start,
-        held=add_joints.held(records, asked.positions, asked.velocities),
+        held=add_joints.held_values(records, asked.positions, asked.velocities),
         load_time=time.perf_counter() - began,
         looks=looks,
     )
 
 
-def _filled(
-    construction: Construction, joints: list[FileJoint], wanted: Wanted, robot: ElementTree.Element | None
+def _add_parts(
+    construction: Construction, joints: list[FileJoint], wanted: ImportOptions, robot: ElementTree.Element | None
 ) -> list[NotCarried]:
     """Adds everything but bodies and joints; returns what could not be carried over."""
     site_actuators.add_compensation(construction)
     return [
-        *([] if robot is None else unsupported.of_urdf(robot)),
+        *([] if robot is None else unsupported.urdf_losses(robot)),
         *equality_constraints.add_equalities(construction, joints),
         *loads.add_passive(construction, joints, wanted),
         *spatial_tendons.add_tendons(construction),
-        *fixed_tendons.add_fixed(construction, {joint.number: joint for joint in joints}, wanted),
+        *fixed_tendons.add_fixed_tendons(construction, {joint.number: joint for joint in joints}, wanted),
         *actuators.add_actuators(construction, joints, wanted),
-        *unsupported.of_compiled(construction.start),
+        *unsupported.model_losses(construction.start),
     ]
 
 
 def _looks(
-    source: sources.Source, construction: Construction, compiled: compile.Compiled, finder: mesh_files.Finder
+    source: sources.Source, construction: Construction, compiled: compile.CompiledModel, finder: mesh_files.Finder
 ) -> tuple[Machine, list[str]]:
     """How its bodies look, and what can't be drawn, with the reason."""
     if source.root is None or not source.is_robot:
-        found, missing = appearance.of_compiled(construction, compiled.unseen), list(compiled.withheld)
+        found, missing = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.withheld)
     else:
-        found, missing = urdf_shapes.of_robot(source.root, construction, finder)
+        found, missing = urdf_shapes.robot_shapes(source.root, construction, finder)
     return appearance.machine(construction, found), missing
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from polhode.forces.file_elements import BallDamper, FreeDamper, ImportedForce
 from polhode.forces.joint_forces import JointFriction, JointSpring, JointStops
-from polhode.importers._mujoco import disabled
+from polhode.importers._mujoco import is_disabled
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit, warn_of_starts
@@ -18,7 +18,7 @@ from polhode.joints.coupling import CoupledJoints
 from polhode.joints.rotor import RotorInertia
 
 
-class Wanted(NamedTuple):
+class ImportOptions(NamedTuple):
     """Wishes of the user about loads.
 
     - `controls`: of actuators by name, numbers, functions of time, or of (t, positions, rates).
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     stick_velocity: float | None
 
 
-def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
+def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted: ImportOptions) -> list[NotCarried]:
     """Springs, dampers, rotors, stops and dry friction; returns what could not be carried over."""
     lost: dict[str, list[str]] = {}
     stopped: list[tuple[FileJoint, JointStops]] = []
@@ -69,16 +69,16 @@ def _of_joint(construction: Construction, joint: FileJoint) -> _OfJoint:
     m = construction.start.compiled
     dof, number = int(m.jnt_dofadr[joint.number]), joint.number
     return _OfJoint(
-        stiffness=0.0 if disabled(m, "spring") else float(m.jnt_stiffness[number]),
+        stiffness=0.0 if is_disabled(m, "spring") else float(m.jnt_stiffness[number]),
         rest=float(m.qpos_spring[m.jnt_qposadr[number]]),
-        damping=0.0 if disabled(m, "damper") else float(m.dof_damping[dof]),
+        damping=0.0 if is_disabled(m, "damper") else float(m.dof_damping[dof]),
         armature=float(m.dof_armature[dof]),
-        friction=0.0 if disabled(m, "frictionloss") else float(m.dof_frictionloss[dof]),
-        limited=bool(m.jnt_limited[number]) and not disabled(m, "limit"),
+        friction=0.0 if is_disabled(m, "frictionloss") else float(m.dof_frictionloss[dof]),
+        limited=bool(m.jnt_limited[number]) and not is_disabled(m, "limit"),
     )
 
 
-def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, wanted: Wanted) -> None:
+def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, wanted: ImportOptions) -> None:
     """All but stops along a hinge or slide."""
     if data.stiffness or data.damping:
         name = f"{joint.name} spring-damper"

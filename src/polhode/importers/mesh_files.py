@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from polhode.checks import shown
-from polhode.importers.mesh_readers import pieces
+from polhode.checks import short_repr
+from polhode.importers.mesh_readers import read_triangles
 from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, Coloured, Triangles, decimated
 
 LARGEST = 256 * 2**20
 """Bytes of a file at most."""
 _FEWEST = 50
 _PACKAGE = re.compile(r"(?:package|model):///?([^/]+)/(.+)|\$\(find ([^)]+)\)/(.+)", re.DOTALL)
-_ENDINGS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
-_BESIDE = (".mtl", ".bin")
+_FORMATS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
+_SIBLING_SUFFIXES = (".mtl", ".bin")
 """Endings of what meshes may refer to and that is read; images are not."""
 
 
-class Withheld(ValueError):
+class UnreadableFile(ValueError):
     """A file that isn't there or that may not be read; the message says which and why."""
 
 
@@ -36,11 +36,11 @@ def folders(given: Any) -> tuple[Path, ...]:
         return ()
     listed = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(listed, Iterable) or isinstance(listed, Mapping | bytes):
-        raise ValueError(f"`mesh_paths` must be folders, got {shown(given)}.")
+        raise ValueError(f"`mesh_paths` must be folders, got {short_repr(given)}.")
     found = []
     for each in listed:
         if not isinstance(each, str | os.PathLike) or not Path(each).is_dir():
-            raise ValueError(f"`mesh_paths` must be folders; {shown(str(each))} is none.")
+            raise ValueError(f"`mesh_paths` must be folders; {short_repr(str(each))} is none.")
         found.append(Path(each))
     return tuple(found)
 
@@ -59,7 +59,7 @@ class Finder:
     paths: tuple[Path, ...] = ()
 
     def find(self, name: str) -> Path:
-        """The regular file of that name. Raises `Withheld`."""
+        """The regular file of that name. Raises `UnreadableFile`."""
         why = "not found"
         for path, roots in self._candidates(name):
             try:
@@ -76,7 +76,7 @@ class Finder:
                 why = f"larger than {LARGEST // 2**20} MB"
             else:
                 return path.absolute()
-        raise Withheld(f"{name} ({why})")
+        raise UnreadableFile(f"{name} ({why})")
 
     @functools.cached_property
     def _own(self) -> tuple[Path, ...]:
@@ -128,7 +128,7 @@ class MeshFile(AbstractMesh):
     def parts(self) -> tuple[Coloured, ...]:
         try:
             stat = self.path.stat()
-            return _scaled(self.path, stat.st_mtime_ns, stat.st_size, self.scale)
+            return _read_scaled(self.path, stat.st_mtime_ns, stat.st_size, self.scale)
         except ImportError as error:
             raise ValueError("meshes need trimesh and pycollada: pip install 'polhode[import]'") from error
         except Exception as error:
@@ -137,35 +137,35 @@ class MeshFile(AbstractMesh):
 
 
 @functools.lru_cache(maxsize=512)
-def _scaled(path: Path, changed: int, size: int, scale: tuple[float, ...]) -> tuple[Coloured, ...]:
-    parts = _read(path, changed, size)
+def _read_scaled(path: Path, changed: int, size: int, scale: tuple[float, ...]) -> tuple[Coloured, ...]:
+    parts = _read_parts(path, changed, size)
     return tuple(part._replace(triangles=part.triangles.scaled(np.array(scale))) for part in parts)
 
 
 @functools.lru_cache(maxsize=256)
-def _read(path: Path, changed: int, size: int) -> tuple[Coloured, ...]:
+def _read_parts(path: Path, changed: int, size: int) -> tuple[Coloured, ...]:
     """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
     del changed, size
     content, ending = path.read_bytes(), path.suffix.lower().removeprefix(".")
     if content.startswith(b"version https://git-lfs"):
         raise ValueError("it is a pointer of Git LFS, not the mesh")
-    if ending not in _ENDINGS:
-        raise ValueError(f"known endings are {', '.join(_ENDINGS)}")
+    if ending not in _FORMATS:
+        raise ValueError(f"known endings are {', '.join(_FORMATS)}")
     by_colour: dict[str | None, list[Triangles]] = {}
-    for piece in pieces(content, ending, _Beside(path.parent)):
+    for piece in read_triangles(content, ending, _SiblingFiles(path.parent)):
         by_colour.setdefault(piece.colour, []).append(piece.triangles)
     total = sum(len(one.faces) for several in by_colour.values() for one in several)
     if not total:
         raise ValueError("it has no triangles")
     found = []
     for colour, several in by_colour.items():
-        together = _joined(several)
+        together = _concatenate(several)
         most = max(_FEWEST, MOST_FACES * len(together.faces) // total)
         found.append(Coloured(decimated(together, min(most, MOST_FACES)), colour))
     return tuple(part for part in found if len(part.triangles.faces))
 
 
-def _joined(several: Sequence[Triangles]) -> Triangles:
+def _concatenate(several: Sequence[Triangles]) -> Triangles:
     starts = np.cumsum([0, *(len(one.vertices) for one in several)])
     return Triangles(
         np.concatenate([one.vertices for one in several]),
@@ -173,7 +173,7 @@ def _joined(several: Sequence[Triangles]) -> Triangles:
     )
 
 
-class _Beside:
+class _SiblingFiles:
     """Files beside a mesh that it refers to; for trimesh, which asks for them by name."""
 
     def __init__(self, folder: Path) -> None:
@@ -182,14 +182,14 @@ class _Beside:
     def get(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError."""
         path = (self._folder / name.strip()).resolve()
-        if path.suffix.lower() not in _BESIDE or not path.is_relative_to(self._folder) or not path.is_file():
+        if path.suffix.lower() not in _SIBLING_SUFFIXES or not path.is_relative_to(self._folder) or not path.is_file():
             raise FileNotFoundError(name)
         return path.read_bytes()
 
     def __getitem__(self, name: str) -> bytes:
         return self.get(name)
 
-    def namespaced(self, namespace: str) -> _Beside:
+    def namespaced(self, namespace: str) -> _SiblingFiles:
         """Names of parts of archives, which are not looked into."""
         del namespace
         return self

@@ -20,7 +20,7 @@ _HEADER = 84
 """Bytes of a binary STL before its facets; the last four are their number."""
 
 
-def pieces(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
+def read_triangles(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
     """Triangles of a file, in the units of its axes; of COLLADA in metres.
 
     - `ending`: of its name, which says the format. - `beside`: finds what the file refers to, for trimesh.
@@ -44,10 +44,10 @@ def _is_binary(content: bytes) -> bool:
 
 def _binary(content: bytes) -> Coloured:
     corners = np.frombuffer(content, _FACET, offset=_HEADER)["corners"].astype(float)
-    return Coloured(_each_by_itself(corners), None)
+    return Coloured(_separate_triangles(corners), None)
 
 
-def _each_by_itself(corners: np.ndarray) -> Triangles:
+def _separate_triangles(corners: np.ndarray) -> Triangles:
     """Triangles that share no vertices, of their corners (n, 3, 3)."""
     return Triangles(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))
 
@@ -65,7 +65,7 @@ def _collada(content: bytes) -> list[Coloured] | None:
 
     document = collada.Collada(io.BytesIO(content), ignore=[collada.DaeError])
     found: list[Coloured] = []
-    for matrix, node in _shown(document.scene.nodes if document.scene else (), np.eye(4)):
+    for matrix, node in _geometry_nodes(document.scene.nodes if document.scene else (), np.eye(4)):
         colours = {each.symbol: _diffuse(each.target.effect) for each in node.materials}
         for primitive in node.geometry.primitives:
             if isinstance(primitive, Polylist):
@@ -75,11 +75,11 @@ def _collada(content: bytes) -> list[Coloured] | None:
             if primitive.sources.get("COLOR"):
                 return None
             corners = primitive.vertex[primitive.vertex_index] @ matrix[:3, :3].T + matrix[:3, 3]
-            found.append(Coloured(_each_by_itself(corners), colours.get(primitive.material)))
+            found.append(Coloured(_separate_triangles(corners), colours.get(primitive.material)))
     return found
 
 
-def _shown(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
+def _geometry_nodes(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
     """Nodes with a geometry, each with the way from its frame to that of the file."""
     import collada
 
@@ -87,13 +87,13 @@ def _shown(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
         if isinstance(node, collada.scene.GeometryNode):
             yield matrix, node
         elif isinstance(node, collada.scene.Node):
-            yield from _shown(node.children or (), matrix @ node.matrix)
+            yield from _geometry_nodes(node.children or (), matrix @ node.matrix)
 
 
 def _diffuse(effect: Any) -> str:
     """The colour of a material; white where an image has it, which isn't read."""
     value = effect.diffuse if isinstance(effect.diffuse, tuple) else (1.0, 1.0, 1.0)
-    return _written(np.rint(255 * np.clip(np.nan_to_num(value, posinf=0.0, neginf=0.0), 0, 1)))
+    return _hex_colour(np.rint(255 * np.clip(np.nan_to_num(value, posinf=0.0, neginf=0.0), 0, 1)))
 
 
 def _by_trimesh(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
@@ -115,10 +115,10 @@ def _colour(mesh: Any) -> str | None:
     if visual is None or not visual.defined:
         return None
     try:
-        return _written(visual.material.main_color if visual.kind == "texture" else visual.main_color)
+        return _hex_colour(visual.material.main_color if visual.kind == "texture" else visual.main_color)
     except (AttributeError, ValueError):
         return None
 
 
-def _written(colour: Any) -> str:
+def _hex_colour(colour: Any) -> str:
     return "#" + "".join(f"{int(c):02x}" for c in np.asarray(colour)[:3])

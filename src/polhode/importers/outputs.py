@@ -16,7 +16,7 @@ from polhode.spaces import quaternions
 from polhode.systems.base import Observable, State
 
 
-def of_model(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequence[str]) -> dict[str, Observable]:
+def model_outputs(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequence[str]) -> dict[str, Observable]:
     """Coordinates and rates of joints, places and attitudes of the bodies that `rigid` names, energies of all."""
     measured = [joint for joint in joints if joint.measured]
     numbers = {name: number for number, name in enumerate(system.names)}

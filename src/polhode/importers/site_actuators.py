@@ -43,7 +43,7 @@ def is_at_site(m: Any, i: int) -> bool:
     return int(m.actuator_trntype[i]) == int(mujoco.mjtTrn.mjTRN_SITE)
 
 
-def against(construction: Construction, i: int, control: Any) -> str:
+def reason_not_carried(construction: Construction, i: int, control: Any) -> str:
     """Why an affine actuator at a site is not carried, or nothing."""
     m = construction.start.compiled
     if np.any(m.actuator_biasprm[i, 1:3]) or is_feedback(control):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.importers import bounds, xacro
 from polhode.importers._mujoco import mujoco
 
@@ -56,55 +56,57 @@ class Source:
         return mujoco.MjSpec.from_file(str(self.path)) if self.text is None else mujoco.MjSpec.from_string(self.text)
 
 
-def source(given: Any) -> Source:
+def read_source(given: Any) -> Source:
     """Of a path, XML as a string or a `mujoco.MjSpec`. Raises ValueError for what is none of them or no model."""
     if isinstance(given, mujoco.MjSpec):
         return Source("`mujoco.MjSpec`", "model", None, None, specification=given)
     if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
-        return _of_text(given.lstrip("\ufeff \t\r\n"))
+        return _from_text(given.lstrip("\ufeff \t\r\n"))
     if isinstance(given, str) and not given.strip():
         raise ValueError("`path` is empty; it must be that of a model file, or XML as a string.")
     if isinstance(given, str | os.PathLike):
-        return _of_file(Path(given))
-    raise ValueError(f"`path` must be that of a model file, XML as a string, or a `mujoco.MjSpec`, got {shown(given)}.")
+        return _from_file(Path(given))
+    raise ValueError(
+        f"`path` must be that of a model file, XML as a string, or a `mujoco.MjSpec`, got {short_repr(given)}."
+    )
 
 
-def _of_text(text: str) -> Source:
+def _from_text(text: str) -> Source:
     called, given = "XML text", text
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise ValueError(f"{called} is not well-formed: {error}.") from error
     if xacro.is_macro(root):
-        text = xacro.expanded_text(text)
+        text = xacro.expand_text(text)
         root = ElementTree.fromstring(text)
-    return Source(called, "model", given, _bounded(_known(root, called), called, None), text=text)
+    return Source(called, "model", given, _check_bounds(_check_root(root, called), called, None), text=text)
 
 
-def _of_file(path: Path) -> Source:
+def _from_file(path: Path) -> Source:
     called = f"`{path}`"
     if path.suffix.lower() not in (*SUFFIXES, ".xacro"):
         raise ValueError(f"{called} is no model file that can be read; known endings: {', '.join(SUFFIXES)}, .xacro.")
-    bounds.regular(path, called)
+    bounds.regular_file(path, called)
     if path.suffix.lower() == ".xacro":
         with contextlib.suppress(ElementTree.ParseError, UnicodeDecodeError):
             # Otherwise xacro says what is wrong.
-            _bounded(ElementTree.parse(path).getroot(), called, path.parent)
-        text = xacro.expanded(path)
-        root = _known(ElementTree.fromstring(text), f"{called}, expanded,")
+            _check_bounds(ElementTree.parse(path).getroot(), called, path.parent)
+        text = xacro.expand(path)
+        root = _check_root(ElementTree.fromstring(text), f"{called}, expanded,")
         return Source(called, path.stem.removesuffix(".urdf"), str(path), root, path, text)
-    root = _bounded(_known(_parsed(path, called), called), called, path.parent)
+    root = _check_bounds(_check_root(_parse_xml(path, called), called), called, path.parent)
     return Source(called, path.stem, str(path), root, path)
 
 
-def _parsed(path: Path, called: str) -> ElementTree.Element:
+def _parse_xml(path: Path, called: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(path.read_bytes().lstrip())
     except (ElementTree.ParseError, UnicodeDecodeError) as error:
         raise ValueError(f"{called} is not well-formed XML: {error}.") from error
 
 
-def _bounded(root: ElementTree.Element, called: str, folder: Path | None) -> ElementTree.Element:
+def _check_bounds(root: ElementTree.Element, called: str, folder: Path | None) -> ElementTree.Element:
     """The same. Raises ValueError for sizes that are too large, before anything has them."""
     try:
         bounds.check(root, folder)
@@ -113,7 +115,7 @@ def _bounded(root: ElementTree.Element, called: str, folder: Path | None) -> Ele
     return root
 
 
-def _known(root: ElementTree.Element, called: str) -> ElementTree.Element:
+def _check_root(root: ElementTree.Element, called: str) -> ElementTree.Element:
     if root.tag not in ("robot", "mujoco"):
         raise ValueError(f"{called} has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
     return root

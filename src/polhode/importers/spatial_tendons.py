@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polhode.forces.spring_damper import SpringDamper
-from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.fixed_tendons import is_fixed
 from polhode.importers.unsupported import NotCarried
@@ -51,8 +51,8 @@ def _add_spring(construction: Construction, tendon: int, name: str) -> str:
         return "those with limits, dry friction or armature are not carried"
     if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]) or m.tendon_springyield[tendon]:
         return "nonlinear springs and dampers are not carried"
-    stiffness = 0.0 if disabled(m, "spring") else float(m.tendon_stiffness[tendon])
-    damping = 0.0 if disabled(m, "damper") else float(m.tendon_damping[tendon])
+    stiffness = 0.0 if is_disabled(m, "spring") else float(m.tendon_stiffness[tendon])
+    damping = 0.0 if is_disabled(m, "damper") else float(m.tendon_damping[tendon])
     shortest, longest = m.tendon_lengthspring[tendon]
     if stiffness and shortest != longest:
         return "springs that are slack between two lengths are not carried"

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Start
 from polhode.printable import printable
 
@@ -33,12 +33,12 @@ class NotCarried:
         return printable(f"{self.what} ({shown}): {self.reason}" if self.names else f"{self.what}: {self.reason}")
 
 
-def of_compiled(start: Start) -> list[NotCarried]:
+def model_losses(start: Start) -> list[NotCarried]:
     """Contents looked up in the compiled model, apart from those that joints, loads and equalities report."""
-    return [item for item in (*_of_joints(start), *_of_surroundings(start)) if item]
+    return [item for item in (*_joint_losses(start), *_environment_losses(start)) if item]
 
 
-def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
+def urdf_losses(root: ElementTree.Element) -> list[NotCarried]:
     """Contents that would move a robot otherwise and that MuJoCo's reader of URDF passes over."""
     found = []
     cones = tuple(
@@ -87,31 +87,31 @@ def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
     )
 
 
-def _of_joints(start: Start) -> Iterable[NotCarried | None]:
+def _joint_losses(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
     reason = "only the linear coefficient is kept"
     curved = np.any(m.jnt_stiffnesspoly != 0, axis=1) | (m.jnt_springyield != 0)
-    yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint springs", reason)
+    yield _not_carried(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint springs", reason)
     curved = _by_joint(m, np.any(m.dof_dampingpoly != 0, axis=1))
-    yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint damping", reason)
+    yield _not_carried(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint damping", reason)
     reason = "the compensation of gravity doesn't count among the forces that they limit"
     shared = (m.jnt_actgravcomp != 0) & (m.jnt_actfrclimited != 0) & np.any(m.body_gravcomp)
-    yield _named(start, _OBJ.mjOBJ_JOINT, shared, "effort limits with compensation of gravity", reason)
+    yield _not_carried(start, _OBJ.mjOBJ_JOINT, shared, "effort limits with compensation of gravity", reason)
 
 
-def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
+def _environment_losses(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
     touching = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
-    if not disabled(m, "contact") and (np.count_nonzero(touching) > 1 or m.npair):
-        yield _named(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
-    yield _named(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
+    if not is_disabled(m, "contact") and (np.count_nonzero(touching) > 1 or m.npair):
+        yield _not_carried(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
+    yield _not_carried(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
     if m.nplugin:
         yield NotCarried("plugins", (), f"{m.nplugin} of them run only in MuJoCo")
     if m.opt.density or m.opt.viscosity:
         yield NotCarried("fluid", (), "bodies move in a vacuum")
 
 
-def _named(start: Start, kind: Any, which: np.ndarray, what: str, reason: str) -> NotCarried | None:
+def _not_carried(start: Start, kind: Any, which: np.ndarray, what: str, reason: str) -> NotCarried | None:
     numbers = np.flatnonzero(which)
     if not len(numbers):
         return None

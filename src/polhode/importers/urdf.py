@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.file_warning import ModelFileWarning
 from polhode.importers import deep_trees
 from polhode.importers._mujoco import mujoco
@@ -16,18 +16,18 @@ from polhode.importers.construction import Frame, Inertial
 from polhode.jax_context import warn
 
 _JOINT = mujoco.mjtJoint
-_MOVING = {
+_MUJOCO_TYPES = {
     "revolute": _JOINT.mjJNT_HINGE,
     "continuous": _JOINT.mjJNT_HINGE,
     "prismatic": _JOINT.mjJNT_SLIDE,
 }
-_TYPES = (*_MOVING, "fixed", "floating", "planar", "spherical")
+_TYPES = (*_MUJOCO_TYPES, "fixed", "floating", "planar", "spherical")
 """Those of the format, and spherical joints, which MuJoCo and Bullet read besides."""
 WORLD = "world"
 """The name of a root link that is the ground, whatever mass a file gives it."""
 
 
-class Specified(NamedTuple):
+class RobotSpec(NamedTuple):
     """A robot for MuJoCo to compile.
 
     - `inertials`: the masses of its links by name; links without mass are missing.
@@ -54,10 +54,10 @@ class _Joint(NamedTuple):
     frame: Frame
 
 
-def specified(root: ElementTree.Element, floating: bool) -> Specified:
+def build_spec(root: ElementTree.Element, floating: bool) -> RobotSpec:
     """All links, joints and mimics of a robot. Raises ValueError, naming the element, for what makes no sense."""
-    links = _named(root, "link")
-    joints = [_read(element, links) for element in _named(root, "joint").values()]
+    links = _elements_by_name(root, "link")
+    joints = [_read_joint(element, links) for element in _elements_by_name(root, "joint").values()]
     base = _root(links, joints)
     if floating and base == WORLD and not any(j.parent == WORLD and j.kind in ("fixed", "floating") for j in joints):
         raise ValueError("`floating` has no link to let go: nothing is fixed to the link `world`, which doesn't move.")
@@ -78,9 +78,9 @@ def specified(root: ElementTree.Element, floating: bool) -> Specified:
         kind = "floating" if floating and joint.kind == "fixed" and joint.parent == WORLD == base else joint.kind
         where = still.get(joint.parent)
         if kind == "fixed" and where is not None:
-            still[joint.child] = _behind(where, joint.frame)
+            still[joint.child] = _compose(where, joint.frame)
         if kind == "floating" and where is not None:
-            bodies[joint.child] = _add_link(spec.worldbody, joint.child, _behind(where, joint.frame))
+            bodies[joint.child] = _add_link(spec.worldbody, joint.child, _compose(where, joint.frame))
             bodies[joint.child].add_freejoint(name=joint.name)
         else:
             carrier = spec.worldbody if deep else bodies[joint.parent]
@@ -91,10 +91,10 @@ def specified(root: ElementTree.Element, floating: bool) -> Specified:
     _add_mimics(spec, joints)
     found = {name: _inertial(link) for name, link in links.items()}
     inertials = {name: inertial for name, inertial in found.items() if inertial is not None}
-    return Specified(spec, inertials, parents)
+    return RobotSpec(spec, inertials, parents)
 
 
-def _named(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
+def _elements_by_name(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
     """Elements right below the root by name."""
     found: dict[str, ElementTree.Element] = {}
     for element in root.findall(tag):
@@ -107,10 +107,10 @@ def _named(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element
     return found
 
 
-def _read(element: ElementTree.Element, links: Mapping[str, Any]) -> _Joint:
+def _read_joint(element: ElementTree.Element, links: Mapping[str, Any]) -> _Joint:
     name, kind = element.get("name", ""), element.get("type", "")
     if kind not in _TYPES:
-        raise ValueError(f"Joint `{name}` has the type {shown(kind)}; known: {', '.join(_TYPES)}.")
+        raise ValueError(f"Joint `{name}` has the type {short_repr(kind)}; known: {', '.join(_TYPES)}.")
     parent, child = (_end(element, tag, links) for tag in ("parent", "child"))
     return _Joint(element, name, kind, parent, child, origin(element, f"joint `{name}`"))
 
@@ -120,7 +120,7 @@ def _end(joint: ElementTree.Element, tag: str, links: Mapping[str, Any]) -> str:
     link = None if end is None else end.get("link")
     if link is None or link not in links:
         raise ValueError(
-            f"The {tag} of joint `{joint.get('name')}` is the link {shown(link)}, which the file doesn't have."
+            f"The {tag} of joint `{joint.get('name')}` is the link {short_repr(link)}, which the file doesn't have."
         )
     return link
 
@@ -166,8 +166,8 @@ def _add_link(parent: Any, name: str, frame: Frame) -> Any:
 
 
 def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
-    if kind in _MOVING:
-        _add_joint(body, joint, joint.name, _MOVING[kind], _axis(joint), limited=kind != "continuous")
+    if kind in _MUJOCO_TYPES:
+        _add_joint(body, joint, joint.name, _MUJOCO_TYPES[kind], _axis(joint), limited=kind != "continuous")
         return
     if kind == "fixed":
         return
@@ -217,7 +217,7 @@ def _resistance(dynamics: ElementTree.Element, what: str, where: str) -> float:
 
 
 def _add_mimics(spec: Any, joints: Sequence[_Joint]) -> None:
-    moving = {joint.name for joint in joints if joint.kind in _MOVING}
+    moving = {joint.name for joint in joints if joint.kind in _MUJOCO_TYPES}
     for joint in joints:
         mimic = joint.element.find("mimic")
         if mimic is None or not {joint.name, mimic.get("joint")} <= moving:
@@ -281,7 +281,7 @@ def _about(axis: int, angle: float) -> np.ndarray:
     return R
 
 
-def _behind(first: Frame, second: Frame) -> Frame:
+def _compose(first: Frame, second: Frame) -> Frame:
     return Frame(first.x + first.R @ second.x, first.R @ second.R)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
-from polhode.importers.mesh_files import Finder, MeshFile, Withheld
+from polhode.importers.mesh_files import Finder, MeshFile, UnreadableFile
 from polhode.importers.urdf import numbers, origin
 from polhode.viewing.scene.robot_appearance import Shape
 
 
-def of_robot(
+def robot_shapes(
     root: ElementTree.Element, construction: Construction, finder: Finder
 ) -> tuple[tuple[Shape, ...], list[str]]:
     """The shapes of all links, and what of them can't be drawn, with the reason."""
@@ -25,7 +25,7 @@ def of_robot(
         for element in _geometries(link):
             try:
                 found += _shapes(link.get("name", ""), element, palette, construction, finder)
-            except Withheld as error:
+            except UnreadableFile as error:
                 missing[str(error)] = None
             except ValueError as error:
                 missing[str(error).rstrip(".")] = None

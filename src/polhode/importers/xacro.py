@@ -13,17 +13,17 @@ def is_macro(root: ElementTree.Element) -> bool:
     return any("xacro" in str(element.tag).rpartition("}")[0] for element in root.iter())
 
 
-def expanded(path: Path) -> str:
+def expand(path: Path) -> str:
     """A file with its macros expanded. Raises ValueError with the message of xacro."""
     xacro = _package(f"`{path}` is a macro file; expand it first: xacro {path.name} > {path.stem}.urdf")
     try:
         return xacro.process_file(str(path)).documentElement.toxml()
     except Exception as error:
         # Expressions of macros raise whatever they like.
-        raise ValueError(f"`{path}`: xacro can't expand it{_included(xacro, path)}: {_said(error)}") from error
+        raise ValueError(f"`{path}`: xacro can't expand it{_location(xacro, path)}: {_message(error)}") from error
 
 
-def expanded_text(text: str) -> str:
+def expand_text(text: str) -> str:
     """Likewise, of a document; what it includes is looked for in the folder of work."""
     xacro = _package("XML text with macros of xacro; expand them first.")
     try:
@@ -31,7 +31,7 @@ def expanded_text(text: str) -> str:
         xacro.process_doc(document)
         return document.documentElement.toxml()
     except Exception as error:
-        raise ValueError(f"XML text: xacro can't expand it: {_said(error)}") from error
+        raise ValueError(f"XML text: xacro can't expand it: {_message(error)}") from error
 
 
 def _package(otherwise: str) -> Any:
@@ -42,11 +42,11 @@ def _package(otherwise: str) -> Any:
     return xacro
 
 
-def _included(xacro: Any, path: Path) -> str:
+def _location(xacro: Any, path: Path) -> str:
     """The file in which an error was found, if it is another one."""
     files = [name for name in getattr(xacro, "filestack", None) or () if name]
     return f", in {files[-1]}" if files and Path(files[-1]) != path else ""
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return " ".join(str(error).split()) or repr(error)

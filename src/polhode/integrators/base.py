@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -58,7 +58,7 @@ def plain_number(name: str, value: Any, meaning: str) -> float:
     """`value` if it is one finite number, and no array: options are part of the program, and arrays have no hash."""
     number = checks.number(name, value, meaning)
     if not isinstance(value, Real):
-        raise ValueError(f"`{name}` must be a number ({meaning}), got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a number ({meaning}), got {short_repr(value)}.")
     return number
 
 
@@ -78,12 +78,12 @@ class AbstractIntegrator(eqx.Module):
     promises: ClassVar[dict[str, str]]
     promises_at_steps: ClassVar[bool] = False
 
-    def promised(self, system: AbstractSystem, state: State) -> dict[str, str]:
+    def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and what its symmetries add."""
         promises = dict(self.promises)
-        kept = promises.pop("action invariants", None)
-        if kept is not None:
-            promises.update(dict.fromkeys(system.state_space.invariants(state), kept))
+        level = promises.pop("action invariants", None)
+        if level is not None:
+            promises.update(dict.fromkeys(system.state_space.invariants(state), level))
         return promises
 
     @property
@@ -133,12 +133,12 @@ class AbstractIntegrator(eqx.Module):
         """The carry with which to go on at t where loads may jump: what the method remembers is made anew."""
         return self.init(system, t, h, carry.state)
 
-    def controlled(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
+    def with_step_control(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry of `init` or `restart` with which steps under control begin, the first one of about h."""
         del system, t, h
         return carry
 
-    def chosen(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
+    def select_order(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
         """The order to go on with, in the carry, and the change of step; asked if `StepInfo.others` has estimates.
 
         `factors`: what step control would change the step by after `StepInfo.error`, and after each of the others.
@@ -155,9 +155,9 @@ class AbstractIntegrator(eqx.Module):
         del carry
         return None
 
-    def choosing(self, carry: Carry, choice: Any) -> Carry:
+    def with_order(self, carry: Carry, order: Any) -> Carry:
         """The same carry for a step with that choice."""
-        del choice
+        del order
         return carry
 
     def newton_tolerance(self, h: float | None) -> float:

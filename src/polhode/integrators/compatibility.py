@@ -13,7 +13,7 @@ from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, 
 from polhode.systems.conversion import Conversion
 
 
-class Written(NamedTuple):
+class ConvertedSystem(NamedTuple):
     """A system as a method takes it.
 
     - `converted`: with maps of states. - `note`: what is to be said of it; empty for the system itself.
@@ -23,51 +23,51 @@ class Written(NamedTuple):
     note: str
 
 
-class Unsuited(ValueError):
+class IncompatibleSystem(ValueError):
     """A system that can't be written as a method takes it; the message ends a sentence."""
 
 
-def ways(system: AbstractSystem) -> tuple[AbstractConversion, ...]:
+def conversions(system: AbstractSystem) -> tuple[AbstractConversion, ...]:
     """The system itself and what it can be written as."""
     return Conversion(system), *system.conversions()
 
 
-def suits(method: AbstractIntegrator, system: AbstractSystem, *, plainly: bool = False) -> bool:
+def accepts(method: AbstractIntegrator, system: AbstractSystem, *, without_note: bool = False) -> bool:
     """Whether the method takes the system or a conversion of it, as far as is known before one is made.
 
     `plainly`: whether of conversions only those count of which nothing is to be said.
     """
-    return any(not way.obstacle and not (plainly and way.note) for way in _taken(method, system))
+    return any(not way.obstacle and not (without_note and way.note) for way in _candidates(method, system))
 
 
-def written(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: State, *, checked: bool) -> Written:
+def convert_for(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: State, *, check_state: bool) -> ConvertedSystem:
     """The system, or the first conversion of it, that the method takes; `state` is one of the system.
 
     `checked`: whether the method has to take the state, too. Raises Unsuited with what stands in the way.
     """
     against: list[str] = []
     special: list[str] = []
-    for way in _taken(method, system):
+    for way in _candidates(method, system):
         if way.obstacle:
             (special if way.special else against).append(way.obstacle)
             continue
         try:
             converted = way.at(state)
-            if checked:
+            if check_state:
                 method.check(converted.system, t, converted.entered(state))
         except ValueError as error:
             against.append(str(error).rstrip("."))
             continue
-        return Written(converted, way.note)
+        return ConvertedSystem(converted, way.note)
     against = against or special
     if not against:
-        wanted = " or ".join(f"a {kind.called} (`{kind.__name__}`)" for kind in method.kinds)
-        raise Unsuited(f"it takes {wanted}, and this {system.called} can't be written as one")
-    raise Unsuited("; ".join(dict.fromkeys(against)))
+        kinds = " or ".join(f"a {kind.called} (`{kind.__name__}`)" for kind in method.kinds)
+        raise IncompatibleSystem(f"it takes {kinds}, and this {system.called} can't be written as one")
+    raise IncompatibleSystem("; ".join(dict.fromkeys(against)))
 
 
-def _taken(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[AbstractConversion]:
-    return (way for way in ways(system) if issubclass(way.kind, method.kinds))
+def _candidates(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[AbstractConversion]:
+    return (way for way in conversions(system) if issubclass(way.kind, method.kinds))
 
 
 class Suitability(NamedTuple):
@@ -86,8 +86,8 @@ class Suitabilities(tuple[Suitability, ...]):
     """A row for every method, those first that one would try first; prints as a table."""
 
     def __str__(self) -> str:
-        said = ("; ".join(filter(None, (row.why, row.reason))) for row in self)
-        rows = [(row.name, "yes" if row.suited else "no", text) for row, text in zip(self, said, strict=True)]
+        notes = ("; ".join(filter(None, (row.why, row.reason))) for row in self)
+        rows = [(row.name, "yes" if row.suited else "no", text) for row, text in zip(self, notes, strict=True)]
         return "\n".join(summary.lines(rows))
 
     __repr__ = __str__
@@ -124,25 +124,25 @@ def suited(problem: Any, state0: State = None) -> Suitabilities:
         raise ValueError("A bare system needs `state0`, at which methods look at it; a Problem brings its own.")
     t = 0.0 if bare else problem.t_span[0]
     default = None if bare else Default(problem.integrator, problem.choice.method)
-    kept = set(system.invariants() if bare else problem.invariants)
-    return Suitabilities(row for _, row in sorted(_ranked(system, t, state, default, kept), key=lambda pair: pair[0]))
+    invariants = set(system.invariants() if bare else problem.invariants)
+    return Suitabilities(row for _, row in sorted(_rank_methods(system, t, state, default, invariants), key=lambda pair: pair[0]))
 
 
-def _ranked(
-    system: AbstractSystem, t: float, state: State, default: Default | None, kept: Container[str]
+def _rank_methods(
+    system: AbstractSystem, t: float, state: State, default: Default | None, invariants: Container[str]
 ) -> Iterator[tuple[tuple[int, ...], Suitability]]:
     """Every method with what it is sorted by; `kept` are the invariants of the motion."""
     implicit = default is not None and registry.get(default.name).implicit
     for number, name in enumerate(registry.names()):
         method = registry.get(name)
         try:
-            found = written(system, method, t, state, checked=True)
-        except Unsuited as error:
+            conversion = convert_for(system, method, t, state, check_state=True)
+        except IncompatibleSystem as error:
             yield (len(Tier), number), Suitability(name, False, str(error))
             continue
-        promises = method.promised(found.converted.system, found.converted.entered(state))
-        if "energy" not in kept:
+        promises = method.promises_for(conversion.converted.system, conversion.converted.entered(state))
+        if "energy" not in invariants:
             promises.pop("energy", None)
-        tier = tier_of(name, method, promises, found.note, default, implicit)
+        tier = tier_of(name, method, promises, conversion.note, default, implicit)
         order = tier, method.error_order is None, -method.order, method.evaluations, number
-        yield order, Suitability(name, True, found.note, merits(name, method, promises, default))
+        yield order, Suitability(name, True, conversion.note, merits(name, method, promises, default))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.energy_momentum import EnergyMomentum, LivensMidpoint
 from polhode.integrators.energy_momentum.hamiltonian_quaternions import HamiltonianQuaternions
@@ -187,7 +187,7 @@ def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
     kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     if not any(_fits(value, one) for one in kinds):
         wanted = " or ".join(_in_words(one) for one in kinds)
-        raise ValueError(f"`{option}` must be {wanted} for integrator `{name}`, got {shown(value)}.")
+        raise ValueError(f"`{option}` must be {wanted} for integrator `{name}`, got {short_repr(value)}.")
 
 
 def _fits(value: Any, kind: Any) -> bool:

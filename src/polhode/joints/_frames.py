@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.multibody.bodies import ROUNDED, SINGLE, Body, orthogonalised, orthogonality_defect
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import cross, norm
@@ -35,10 +35,10 @@ def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[A
     """A point given in the inertial frame, in the frame of a body; on a mass point it can only be the point itself."""
     s = local(pose, checks.values(name, value, (3,), "in the inertial frame at the initial time"))
     if body.kind in SINGLE:
-        raise ValueError(f"{shown(body)} is a single coordinate, not a place; `{name}` can't lie on it.")
+        raise ValueError(f"{short_repr(body)} is a single coordinate, not a place; `{name}` can't lie on it.")
     if body.kind == "point" and checks.is_concrete(s) and np.max(np.abs(np.asarray(s))) > 1e-9:
         raise ValueError(
-            f"`{name}` is {np.asarray(s).tolist()} away from the mass point {shown(body)}, which can take no moment. "
+            f"`{name}` is {np.asarray(s).tolist()} away from the mass point {short_repr(body)}, which can take no moment. "
             "Give the position of the mass point, or use a rigid body."
         )
     return s
@@ -54,7 +54,7 @@ def is_body(part: object, name: str, value: Any) -> None:
     if not isinstance(value, Body):
         raise ValueError(
             f"`{name}` of {type(part).__name__} must be a body, as `add_body` or `model.body(name)` return it, or "
-            f"`model.ground`, got {shown(value)}."
+            f"`model.ground`, got {short_repr(value)}."
         )
 
 
@@ -63,13 +63,15 @@ def distinct(part: object, first: Body, second: Body) -> None:
     is_body(part, "first", first)
     is_body(part, "second", second)
     if first is second:
-        raise ValueError(f"{type(part).__name__} connects {shown(first)} with itself; give two different bodies.")
+        raise ValueError(f"{type(part).__name__} connects {short_repr(first)} with itself; give two different bodies.")
 
 
 def has_rotation(body: Body, what: str) -> None:
     """Raises ValueError if `what` needs a rotation that the body lacks."""
     if body.kind not in ("rigid", "ground"):
-        raise ValueError(f"{what} needs the rotation of {shown(body)}, which is a {body.kind}; use a rigid body there.")
+        raise ValueError(
+            f"{what} needs the rotation of {short_repr(body)}, which is a {body.kind}; use a rigid body there."
+        )
 
 
 def axis(name: str, value: Any) -> Float[Array, "3"]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.joints.named_coordinates import AbstractMeasured, AbstractMeasuredPair, Term
 from polhode.joints.relative import AbstractRelativeCoordinate, Scalar
 from polhode.multibody.bodies import Body
@@ -73,7 +73,7 @@ class Combination(AbstractMeasured):
             if not isinstance(pair, AbstractMeasuredPair):
                 raise ValueError(
                     "`joints` of a Combination must be joints with a free coordinate, such as `Revolute`, or pairs of "
-                    f"one and the name of its coordinate, got {shown(pair)}."
+                    f"one and the name of its coordinate, got {short_repr(pair)}."
                 )
             pair.coordinate(name)
         checks.array("ratios", self.ratios, (len(self.joints),), "one for each joint")

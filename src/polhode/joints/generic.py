@@ -81,7 +81,7 @@ class Generic(AbstractPairJoint):
 
 def directions(fixed: Sequence[str]) -> frozenset[str]:
     """Names of directions, checked."""
-    names = [fixed] if isinstance(fixed, str) else checks.listed("fixed", fixed, "names of directions: ('x', 'rz')")
+    names = [fixed] if isinstance(fixed, str) else checks.as_list("fixed", fixed, "names of directions: ('x', 'rz')")
     for name in names:
         checks.choice("fixed", name, (*TRANSLATIONS, *ROTATIONS))
     if not names:

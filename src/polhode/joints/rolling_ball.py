@@ -47,6 +47,6 @@ class RollingBall(AbstractPairJoint):
             s0=point_on(self.first, poses[0], self.point),
             normal=normal @ poses[0].R,
             s1=point_on(self.second, poses[1], self.second.x if self.center is None else self.center, "center"),
-            along=checks.stacked([x, y]) @ poses[0].R,
+            along=checks.stack([x, y]) @ poses[0].R,
             radius=checks.positive("radius", self.radius, (), "of the ball"),
         )

@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.joints._frames import start
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -58,7 +58,7 @@ class RotorInertia(AbstractJoint):
         if not isinstance(self.joint, AbstractMeasuredPair):
             raise ValueError(
                 f"`joint` of RotorInertia must be a joint with a free coordinate, such as `Revolute`, got "
-                f"{shown(self.joint)}."
+                f"{short_repr(self.joint)}."
             )
         self.joint.coordinate(self.coordinate)
         checks.positive("inertia", self.inertia, (), "of the rotor along the coordinate")

@@ -11,9 +11,9 @@ import jax
 
 from polhode import checks, integrators
 from polhode.assembly import default_choice, name_table
-from polhode.assembly.assembly import Assembled, Redundant
-from polhode.assembly.held_coordinates import Held
-from polhode.checks import shown
+from polhode.assembly.assembly import AssembledSystem, Redundant
+from polhode.assembly.held_coordinates import HeldQuantity
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.multibody.system import MultibodySystem
@@ -24,10 +24,10 @@ from polhode.viewing.scene.robot_appearance import Machine
 from polhode.viewing.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    from polhode.multibody.parts import ModelParts
 
 
-class Asked(NamedTuple):
+class ProblemRequest(NamedTuple):
     """A problem as it was asked for: the arguments of `Model.problem`."""
 
     formulation: str | None
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     redundant: Redundant
     t0: Any
     joints: str
-    hold: Sequence[str | Held]
+    hold: Sequence[str | HeldQuantity]
     save_loads: bool
 
     def span(self) -> tuple[float, float, float]:
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
         checks.word("name", self.name, "of the problem")
         return begin, end, step
 
-    def assembled(self, model: Model, formulation: str) -> tuple[Assembled, State]:
+    def assembled(self, model: ModelParts, formulation: str) -> tuple[AssembledSystem, State]:
         """The model in these coordinates."""
         return model.assemble(
             formulation,
@@ -87,13 +87,13 @@ _OF_THE_MODEL = Labels()
 
 
 @uncompiled()
-def problem(model: Model, asked: Asked, labels: Labels = _OF_THE_MODEL) -> Problem:
+def problem(model: ModelParts, asked: ProblemRequest, labels: Labels = _OF_THE_MODEL) -> Problem:
     """The problem of a model. Raises ValueError as `Model.problem` does."""
     started = time.perf_counter()
     begin, end, step = asked.span()
     own = model.parameters
     if asked.formulation is None:
-        system, state0, formulation, because = default_choice.assembled(
+        system, state0, formulation, because = default_choice.assemble_default(
             model, lambda form: asked.assembled(model, form), asked.integrator, begin
         )
     else:
@@ -103,7 +103,7 @@ def problem(model: Model, asked: Asked, labels: Labels = _OF_THE_MODEL) -> Probl
     if own.keys() & {"formulation", "joints"}:
         raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
     seen = _in_coordinates(system)
-    called = name_table.named(model, seen, labels.joints, labels.bodies)
+    called = name_table.build_name_table(model, seen, labels.joints, labels.bodies)
     shown_bodies = seen.shown if labels.bodies is None else labels.bodies
     known = checks.is_concrete(model.gravity, [(b.mass, b.inertia, b.x, b.R) for b in model.bodies], state0)
     saves_loads = checks.flag("save_loads", asked.save_loads)
@@ -124,11 +124,11 @@ def problem(model: Model, asked: Asked, labels: Labels = _OF_THE_MODEL) -> Probl
         choice=Choice(because, why and f"`{method}`: {why}"),
         build_time=time.perf_counter() - started,
         named=dataclasses.replace(called, outputs=True),
-        build=_building(model, asked._replace(formulation=formulation, integrator=method), system.dropped),
+        build=_builder(model, asked._replace(formulation=formulation, integrator=method), system.dropped),
     )
 
 
-def _scene(model: Model, shown: Sequence[str], looks: Machine | None) -> Scene | None:
+def _scene(model: ModelParts, shown: Sequence[str], looks: Machine | None) -> Scene | None:
     """How the model is drawn; None where JAX traces numbers that drawing needs."""
     try:
         return model_scene.drawn(model_scene.described(model, shown, looks))
@@ -136,7 +136,7 @@ def _scene(model: Model, shown: Sequence[str], looks: Machine | None) -> Scene |
         return None
 
 
-def _building(model: Model, asked: Asked, dropped: Any) -> Callable[..., Problem]:
+def _builder(model: ModelParts, asked: ProblemRequest, dropped: Any) -> Callable[..., Problem]:
     """Makes the problem anew with other values of parameters; `dropped`: constraints left out before."""
 
     def build(**changed: Any) -> Problem:
@@ -151,15 +151,15 @@ def _building(model: Model, asked: Asked, dropped: Any) -> Callable[..., Problem
     return build
 
 
-def _in_coordinates(system: Assembled) -> MultibodySystem:
+def _in_coordinates(system: AssembledSystem) -> MultibodySystem:
     """The system whose states are (q, v)."""
     return system if isinstance(system, MultibodySystem) else system.base
 
 
 def _outputs(
-    system: Assembled,
+    system: AssembledSystem,
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
-    called: name_table.Named,
+    called: name_table.NameTable,
     loads: bool,
     labels: Labels,
 ) -> dict[str, Observable]:
@@ -179,13 +179,13 @@ def _outputs(
     if not useful or not isinstance(given, Mapping):
         raise ValueError(
             f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
-            f"got {shown(given)}."
+            f"got {short_repr(given)}."
         )
     for name, output in given.items():
         if name in known:
-            raise ValueError(f"The system has an output {shown(name)} of its own; give yours another name.")
+            raise ValueError(f"The system has an output {short_repr(name)} of its own; give yours another name.")
         if not isinstance(name, str) or not callable(output):
             raise ValueError(
-                f"Output {shown(name)} must be a function (t, state) → array under a name, got {shown(output)}."
+                f"Output {short_repr(name)} must be a function (t, state) → array under a name, got {short_repr(output)}."
             )
     return {**known, **(given if isinstance(system, MultibodySystem) else system.observed(given))}

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
-from polhode.assembly.assembly import Assembled, Redundant, assemble
-from polhode.assembly.describe import told
-from polhode.assembly.held_coordinates import Held
-from polhode.assembly.history import History, recorded
+from polhode.assembly.assembly import AssembledSystem, Redundant, assemble
+from polhode.assembly.describe import describe
+from polhode.assembly.held_coordinates import HeldQuantity
+from polhode.assembly.history import History, record_call
 from polhode.assembly.name_registry import Register
-from polhode.assembly.parameters import replaced
-from polhode.assembly.rebuild import Replay, declared
-from polhode.checks import shown
+from polhode.assembly.parameters import substitute
+from polhode.assembly.rebuild import Replay, declared_parameters
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.joints.named_coordinates import AbstractMeasured
@@ -22,17 +22,17 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
-from polhode.name_errors import missing
+from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.systems.base import AbstractSystem, Observable, State
-from polhode.units import checked as checked_units
+from polhode.units import check_units as checked_units
 
 if TYPE_CHECKING:
     from polhode.flexible.flexible_part import FlexiblePart
     from polhode.joints.named_coordinates import AbstractMeasuredPair
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
     from polhode.problem import Problem
-    from polhode.rods.add_to_model import Constrained
+    from polhode.rods.add_to_model import ConstrainedStrains
     from polhode.rods.rod import Rod
     from polhode.rods.section import Section
 
@@ -76,7 +76,7 @@ class Model:
         """All bodies but the ground and nodes of flexible ones, in the order in which they came."""
         return self.register.bodies
 
-    @recorded
+    @record_call
     def add_body(
         self,
         *,
@@ -113,12 +113,12 @@ class Model:
         name = self.register.name(name, "body")
         return self.register.take(bodies.rigid(name, mass, inertia, pose, twist, formulation, check_inertia))
 
-    @recorded
+    @record_call
     def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:
         """Add a mass point: three linear coordinates in every formulation."""
         return self.register.take(bodies.point(self.register.name(name, "point"), mass, position, velocity))
 
-    @recorded
+    @record_call
     def add_coordinate(
         self, *, mass: Any = 1.0, value: Any = 0.0, velocity: Any = 0.0, name: str | None = None
     ) -> Body:
@@ -129,7 +129,7 @@ class Model:
         name = self.register.name(name, "coordinate")
         return self.register.take(bodies.coordinate(name, mass, value, velocity))
 
-    @recorded
+    @record_call
     def add_integral(self, *, name: str | None = None) -> Body:
         """Add a single linear coordinate whose rate integrates what a force element puts on it; it has no energy.
 
@@ -137,7 +137,7 @@ class Model:
         """
         return self.register.take(bodies.integral(self.register.name(name, "integral")))
 
-    @recorded
+    @record_call
     def add_rod(
         self,
         *,
@@ -147,7 +147,7 @@ class Model:
         normal: Any = None,
         reference: Any = "straight",
         lengths: Any = None,
-        constrained: Constrained = "none",
+        constrained: ConstrainedStrains = "none",
         constrained_stress: bool = False,
         strain: str = "SE3",
         clamped: str | Sequence[str] = (),
@@ -205,7 +205,7 @@ class Model:
             angular_velocity=angular_velocity,
         )
 
-    @recorded
+    @record_call
     def add_flexible(
         self,
         part: FlexiblePart,
@@ -252,7 +252,7 @@ class Model:
             self.register.name(node.name, "node")
         return self.register.take(body)
 
-    @recorded
+    @record_call
     def add_particles(
         self,
         positions: Any,
@@ -310,7 +310,7 @@ class Model:
             angular_velocities=angular_velocities,
         )
 
-    @recorded
+    @record_call
     def add(self, part: Part) -> Part:
         """Add a joint from `polhode.joints`, a force from `polhode.forces` or a load on a rod; returns it."""
         if isinstance(part, AbstractComposite):
@@ -321,7 +321,9 @@ class Model:
             raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}. {_comes_by(part)}")
         for body in part.bodies:
             if body is not self.ground and not self.register.has(body):
-                raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
+                raise ValueError(
+                    f"{type(part).__name__} refers to {short_repr(body)}, which is not a body of this model."
+                )
             if isinstance(body, FlexibleBody):
                 nodes = ", ".join(body.called)
                 raise ValueError(f"{type(part).__name__} must name a node of {body!r}, `.node(name)`; it has {nodes}.")
@@ -341,8 +343,8 @@ class Model:
         redundant: Redundant = "error",
         t0: float = 0.0,
         joints: str = "invariant",
-        hold: Sequence[str | Held] = (),
-    ) -> tuple[Assembled, State]:
+        hold: Sequence[str | HeldQuantity] = (),
+    ) -> tuple[AssembledSystem, State]:
         """The equations of motion in the chosen coordinates, and a consistent initial state.
 
         **Arguments:**
@@ -382,7 +384,7 @@ class Model:
         redundant: Redundant = "error",
         t0: float = 0.0,
         joints: str = "invariant",
-        hold: Sequence[str | Held] = (),
+        hold: Sequence[str | HeldQuantity] = (),
         save_loads: bool = False,
     ) -> Problem:
         """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
@@ -409,11 +411,11 @@ class Model:
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
         """
-        from polhode.model.as_problem import Asked, problem
+        from polhode.model.as_problem import ProblemRequest, problem
 
         return problem(
             self,
-            Asked(
+            ProblemRequest(
                 formulation=formulation,
                 t1=t1,
                 h=h,
@@ -454,19 +456,19 @@ class Model:
         """
         from polhode.exporters import mjcf
 
-        return mjcf.written(self, name, strict=strict)
+        return mjcf.export(self, name, strict=strict)
 
     def __repr__(self) -> str:
-        return printable(f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})")
+        return printable(f"Model({'; '.join(f'{what}: {text}' for what, text in describe(self))})")
 
     def _repr_html_(self) -> str:
-        return summary.html("Model", told(self))
+        return summary.html("Model", describe(self))
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The values of the `Parameter`s that it was made with, by name."""
         given = (self._given_gravity, [(call.arguments, call.options) for call in self.history.calls])
-        found = {name: parameter.default for name, parameter in declared(given).items()}
+        found = {name: parameter.default for name, parameter in declared_parameters(given).items()}
         return {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
 
     @uncompiled()
@@ -486,17 +488,17 @@ class Model:
                     ", ".join(known) or "none; declare them, polhode.Parameter(name, value), where it takes numbers"
                 )
                 raise ValueError(
-                    f"The model has no parameter {shown(name)}.{checks.nearest(name, known)} It has {listed}."
+                    f"The model has no parameter {short_repr(name)}.{checks.nearest(name, known)} It has {listed}."
                 )
         values = {**known, **parameters}
-        new = Model(replaced(self._given_gravity, values), units=self.units)
+        new = Model(substitute(self._given_gravity, values), units=self.units)
         Replay(self, new, values).run(self.history.calls)
         return new
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("A Model", name, dir(type(self)), _INSTEAD)
+            raise missing_attribute("A Model", name, dir(type(self)), _INSTEAD)
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import array_of
 from polhode.spaces import quaternions
 
@@ -48,7 +48,7 @@ class Body:
     carrier: str | None = None
 
     def __repr__(self) -> str:
-        return f"Body({shown(self.name)})"
+        return f"Body({short_repr(self.name)})"
 
     @property
     def inert(self) -> bool:
@@ -129,7 +129,7 @@ def mass(value: Any, check: bool = True) -> Float[Array, ""]:
         return checks.positive("mass", value, (), "mass of a body; zero only with check_inertia=False")
     found = checks.array("mass", value, (), "mass of a body")
     if checks.is_concrete(value) and not float(found) >= 0:
-        raise ValueError(f"`mass` can't be negative, got {shown(value)}.")
+        raise ValueError(f"`mass` can't be negative, got {short_repr(value)}.")
     return found
 
 
@@ -216,7 +216,7 @@ def _numbers(name: str, value: Any, meaning: str) -> Any:
         return jnp.asarray(value, dtype=float)
     numbers = checks.numbers(name, value, meaning)
     if not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {short_repr(value)}.")
     return numbers
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from jaxtyping import Array
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_array, to_sparse

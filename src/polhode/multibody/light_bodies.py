@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.compliant import COMPLIANCE, REFINEMENTS, CompliantKKT
 from polhode.linalg.host import to_sparse

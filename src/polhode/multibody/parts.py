@@ -49,6 +49,14 @@ class ModelParts(AddsCoordinates, Protocol):
         """Values of its parameters by name."""
         ...
 
+    def assemble(self, formulation: str = ..., **options: Any) -> tuple[Any, Any]:
+        """Equations of motion in the coordinates of that name, and their start."""
+        ...
+
+    def replace(self, **values: Any) -> Any:
+        """The model with other values of its parameters."""
+        ...
+
     def body(self, name: str) -> Body:
         """The body of that name."""
         ...

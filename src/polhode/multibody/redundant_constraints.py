@@ -11,7 +11,7 @@ import scipy
 from jaxtyping import Array
 
 from polhode.compiler.cache.persistent_memo import remembered
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.rank import redundancy
 from polhode.multibody.consistent_start import DENSE, NAMED, closed, dense, flow, metric
 from polhode.multibody.mechanism.poses import Twist

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.multibody.consistent_start import metric
 from polhode.multibody.mechanism.groups import ForceGroup

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import at, has_rotation, point_on
 from polhode.multibody.bodies import Body
@@ -162,7 +162,7 @@ class Bond(AbstractPairForce):
         length = norm(d)
         if checks.is_concrete(d) and not float(length) > 0:
             raise ValueError(
-                f"Both ends of a bond between {shown(self.first)} and {shown(self.second)} are at the same place."
+                f"Both ends of a bond between {short_repr(self.first)} and {short_repr(self.second)} are at the same place."
             )
         n = d / length
         bond = ElasticBond(

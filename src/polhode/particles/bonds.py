@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.spaces.component_arrays import (
     Quaternions,
     Vectors,
@@ -43,7 +43,7 @@ class Strength(eqx.Module):
         for name, value in (("tension", tension), ("moment", moment), ("shear", shear)):
             meaning = "a number greater than zero, or infinite"
             if checks.is_concrete(value) and not (checks.shape(name, value, meaning) == () and value > 0):
-                raise ValueError(f"`{name}` must be a number greater than zero, or infinite, got {shown(value)}.")
+                raise ValueError(f"`{name}` must be a number greater than zero, or infinite, got {short_repr(value)}.")
         self.tension, self.moment, self.shear = (jnp.asarray(x, float) for x in (tension, moment, shear))
 
     @property
@@ -93,7 +93,7 @@ class BondMaterial(eqx.Module):
         for name, value in {**constants, **dampers}.items():
             values[name] = checks.array(name, value, (), "constant of a bond")
             if checks.is_concrete(value) and np.asarray(value) < 0:
-                raise ValueError(f"`{name}` must not be negative (constant of a bond), got {shown(value)}.")
+                raise ValueError(f"`{name}` must not be negative (constant of a bond), got {short_repr(value)}.")
         self.bending, self.axial, self.shear = (values[name] for name in constants)
         self.axial_damping, self.bending_damping = (values[name] for name in dampers)
         if not (strength is None or isinstance(strength, Strength)):
@@ -140,7 +140,7 @@ def loads(
     along = -k.axial / k.length * (length / k.length - 1)
     force = scaled(along if push is None else along + push(length), n)
     moment = scaled(-k.bending, relative_rotation(pair.here, pair.there))
-    c, transverse, turning = _sheared(law, k, pair, n)
+    c, transverse, turning = _shear_terms(law, k, pair, n)
     s = k.shear * (1 - c)
     return moved(force, s * inverse, transverse), moved(moment, s, turning)
 
@@ -151,12 +151,12 @@ def energies(law: Shear, k: Constants, pair: Pair) -> tuple[Array, Array, Array]
     real = inverse > 0
     length = 1 / jnp.where(real, inverse, 1.0)
     theta = relative_rotation(pair.here, pair.there)
-    c = _sheared(law, k, pair, scaled(inverse, pair.d))[0]
+    c = _shear_terms(law, k, pair, scaled(inverse, pair.d))[0]
     bending, axial = 0.5 * k.bending * dot(theta, theta), 0.5 * k.axial * (length / k.length - 1) ** 2
     return bending, jnp.where(real, axial, 0.0), jnp.where(real, 0.5 * k.shear * (1 - c) ** 2, 0.0)
 
 
-def _sheared(law: Shear, k: Constants, pair: Pair, n: Vectors) -> tuple[Array, Vectors, Vectors]:
+def _shear_terms(law: Shear, k: Constants, pair: Pair, n: Vectors) -> tuple[Array, Vectors, Vectors]:
     """c, and what 1 - c times the stiffness makes of it: l times the force, and the moment."""
     unit = scaled(pair.sign / k.length, k.arm)
     a, b = rotate(pair.here, unit), rotate(pair.there, unit)
@@ -179,7 +179,7 @@ def stress(law: Shear, k: Constants, pair: Pair, limits: Vectors) -> Array:
     inverse = _inverse_length(pair.d)
     length = 1 / jnp.where(inverse > 0, inverse, 1.0)
     theta = relative_rotation(pair.here, pair.there)
-    c, transverse, _ = _sheared(law, k, pair, scaled(inverse, pair.d))
+    c, transverse, _ = _shear_terms(law, k, pair, scaled(inverse, pair.d))
     tension = jnp.maximum(k.axial / k.length * (length / k.length - 1), 0.0)
     shear = k.shear * jnp.abs(1 - c) * inverse * jnp.sqrt(dot(transverse, transverse))
     return tension / limits[0] + k.bending * jnp.sqrt(dot(theta, theta)) / limits[1] + shear / limits[2]

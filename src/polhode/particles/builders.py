@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 
 class Layout(NamedTuple):
@@ -29,7 +29,7 @@ def chain(n: int, diameter: float = 1.0, start: Any = (0.0, 0.0, 0.0), direction
     diameter = float(checks.positive("diameter", diameter, (), "diameter of the particles"))
     along = np.asarray(checks.array("direction", direction, (3,), "direction of the chain"))
     if not np.any(along):
-        raise ValueError(f"`direction` must not be zero (direction of the chain), got {shown(direction)}.")
+        raise ValueError(f"`direction` must not be zero (direction of the chain), got {short_repr(direction)}.")
     origin = np.asarray(checks.array("start", start, (3,), "centre of the first particle"))
     x = origin + diameter * np.arange(n)[:, None] * along / np.linalg.norm(along)
     return Layout(x, np.full(n, diameter), np.stack((np.arange(n - 1), np.arange(1, n)), axis=1))
@@ -58,10 +58,10 @@ def block(
 
     `diagonals` adds bonds along the diagonals of faces, without which a lattice shears easily.
     """
-    edges = checks.listed("shape", shape, "particles along each edge")
+    edges = checks.as_list("shape", shape, "particles along each edge")
     counts = [checks.count("shape", k, "particles along each edge") for k in edges]
     if len(counts) != 3:
-        raise ValueError(f"`shape` must be three numbers of particles, got {shown(shape)}.")
+        raise ValueError(f"`shape` must be three numbers of particles, got {short_repr(shape)}.")
     diameter = float(checks.positive("diameter", diameter, (), "diameter of the particles"))
     origin = np.asarray(checks.array("corner", corner, (3,), "centre of the first particle"))
     number = np.arange(int(np.prod(counts))).reshape(counts)
@@ -69,18 +69,18 @@ def block(
     steps = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
     if diagonals:
         steps += [(1, 1, 0), (1, -1, 0), (1, 0, 1), (1, 0, -1), (0, 1, 1), (0, 1, -1)]
-    pairs = [_shifted(number, step) for step in steps]
+    pairs = [_lattice_pairs(number, step) for step in steps]
     return Layout(origin + diameter * x, np.full(number.size, diameter), np.concatenate(pairs))
 
 
-def _shifted(number: np.ndarray, step: tuple[int, int, int]) -> np.ndarray:
+def _lattice_pairs(number: np.ndarray, step: tuple[int, int, int]) -> np.ndarray:
     """Pairs of lattice places that are one step apart."""
     here = tuple(slice(max(0, -k), size - max(0, k)) for k, size in zip(step, number.shape, strict=True))
     there = tuple(slice(max(0, k), size - max(0, -k)) for k, size in zip(step, number.shape, strict=True))
     return np.stack((number[here].reshape(-1), number[there].reshape(-1)), axis=1)
 
 
-def turned(positions: np.ndarray, rotation_vector: Any) -> np.ndarray:
+def rotate(positions: np.ndarray, rotation_vector: Any) -> np.ndarray:
     """Positions turned about their centre."""
     middle = positions.mean(axis=0)
     return middle + scipy.spatial.transform.Rotation.from_rotvec(np.array(rotation_vector)).apply(positions - middle)

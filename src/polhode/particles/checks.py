@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.walls import AbstractWall
 
@@ -26,7 +26,7 @@ def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall,
     """Walls that push with this constant, or ValueError."""
     walls = (walls,) if isinstance(walls, AbstractWall) else walls
     if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
-        raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {shown(walls)}.")
+        raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {short_repr(walls)}.")
     if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)
@@ -36,7 +36,7 @@ def not_negative(name: str, value: Any) -> Array:
     """A number of at least zero."""
     found = checks.array(name, value, (), "constant of contacts")
     if checks.is_concrete(value) and np.asarray(value) < 0:
-        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {shown(value)}.")
+        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {short_repr(value)}.")
     return found
 
 
@@ -67,7 +67,7 @@ def materials(material: Any, m: int) -> list[BondMaterial]:
         return [BondMaterial(0.0, 0.0, 0.0)]
     found = [material] if isinstance(material, BondMaterial) else list(material) if np.iterable(material) else []
     if not found or not all(isinstance(k, BondMaterial) for k in found):
-        raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {shown(material)}.")
+        raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {short_repr(material)}.")
     return found
 
 

@@ -22,7 +22,7 @@ from polhode.particles.checks import not_negative, walls_of
 from polhode.particles.walls import AbstractWall
 
 
-class SpheresTouching(AbstractForceElement):
+class SphereContactElement(AbstractForceElement):
     """Hertz's contact of two spheres about the centres of mass, (2/5) K δ^{5/2} with δ = [1 - |d|/D]₊.
 
     **Arguments:**
@@ -41,14 +41,14 @@ class SpheresTouching(AbstractForceElement):
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         del t
-        return contacts.hertz_energy(self.stiffness, contacts.overlap(_apart(poses), self.reach)[0])
+        return contacts.hertz_energy(self.stiffness, contacts.overlap(_relative_position(poses), self.reach)[0])
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t, twists
-        return _opposite(contacts.force(self.stiffness, 0.0, _apart(poses), self.reach))
+        return _action_and_reaction(contacts.force(self.stiffness, 0.0, _relative_position(poses), self.reach))
 
 
-class SpheresTouchingDamped(AbstractForceElement):
+class DampedSphereContactElement(AbstractForceElement):
     """The same with a force per speed of approach while the spheres touch.
 
     **Arguments:**
@@ -61,7 +61,7 @@ class SpheresTouchingDamped(AbstractForceElement):
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 
-    contact: SpheresTouching
+    contact: SphereContactElement
     damping: Float[Array, ""]
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
@@ -69,21 +69,21 @@ class SpheresTouchingDamped(AbstractForceElement):
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         v = tuple(twists[0].u - twists[1].u)
-        drag = _opposite(contacts.force(0.0, self.damping, _apart(poses), self.contact.reach, v))
+        drag = _action_and_reaction(contacts.force(0.0, self.damping, _relative_position(poses), self.contact.reach, v))
         elastic = self.contact.wrenches(t, poses, twists)
         return tuple(jax.tree.map(jnp.add, a, b) for a, b in zip(elastic, drag, strict=True))
 
 
-def _apart(poses: Poses) -> tuple[Array, ...]:
+def _relative_position(poses: Poses) -> tuple[Array, ...]:
     return tuple(poses[0].x - poses[1].x)
 
 
-def _opposite(force: tuple[Array, ...]) -> tuple[Wrench, Wrench]:
+def _action_and_reaction(force: tuple[Array, ...]) -> tuple[Wrench, Wrench]:
     f = jnp.stack(force)
     return Wrench(jnp.zeros(3), f), Wrench(jnp.zeros(3), -f)
 
 
-class SphereAtWall(AbstractForceElement):
+class WallContactElement(AbstractForceElement):
     """Hertz's contact of a sphere about the centre of mass with the faces of a wall, D half a diameter.
 
     **Arguments:**
@@ -119,7 +119,7 @@ class SphereAtWall(AbstractForceElement):
         return (Wrench(jnp.zeros(3), sum(pushes, start=jnp.zeros(3))),)
 
 
-class SphereAtWallDamped(AbstractForceElement):
+class DampedWallContactElement(AbstractForceElement):
     """The same with a force per speed of approach while the sphere touches the wall.
 
     **Arguments:**
@@ -131,7 +131,7 @@ class SphereAtWallDamped(AbstractForceElement):
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 
-    contact: SphereAtWall
+    contact: WallContactElement
     damping: Float[Array, ""]
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
@@ -161,13 +161,13 @@ class SphereContact(AbstractPairForce):
     damping: Any = 0.0
     name: str | None = None
 
-    def place(self, poses: Poses) -> SpheresTouching | SpheresTouchingDamped:
+    def place(self, poses: Poses) -> SphereContactElement | DampedSphereContactElement:
         del poses
-        contact = SpheresTouching(
+        contact = SphereContactElement(
             not_negative("stiffness", self.stiffness), checks.positive("reach", self.reach, (), "mean of the diameters")
         )
         damping = not_negative("damping", self.damping)
-        return contact if vanishes(damping) else SpheresTouchingDamped(contact, damping)
+        return contact if vanishes(damping) else DampedSphereContactElement(contact, damping)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -197,9 +197,9 @@ class WallContact(AbstractForce):
     def bodies(self) -> tuple[Body, ...]:
         return (self.body,)
 
-    def place(self, poses: Poses) -> SphereAtWall | SphereAtWallDamped:
+    def place(self, poses: Poses) -> WallContactElement | DampedWallContactElement:
         del poses
         radius = checks.positive("radius", self.radius, (), "radius of the sphere")
-        contact = SphereAtWall(self.wall, not_negative("stiffness", self.stiffness), radius)
+        contact = WallContactElement(self.wall, not_negative("stiffness", self.stiffness), radius)
         damping = not_negative("damping", self.damping)
-        return contact if vanishes(damping) else SphereAtWallDamped(contact, damping)
+        return contact if vanishes(damping) else DampedWallContactElement(contact, damping)

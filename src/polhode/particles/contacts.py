@@ -9,14 +9,14 @@ from jaxtyping import Array
 
 from polhode.spaces.component_arrays import Vectors, dot, scaled
 
-_TOGETHER = 1e-200
+_COINCIDENT = 1e-200
 """|d|² below which two centres are one: powers of 1/|d| in derivatives still have finite numbers above."""
 
 
 def overlap(d: Vectors, reach: Any) -> tuple[Array, Array]:
     """δ = [1 - |d|/D]₊ for D = `reach`, and 1/|d|; both zero for d = 0, or nearly."""
     square = dot(d, d)
-    near = (square > _TOGETHER) & (square < reach * reach)
+    near = (square > _COINCIDENT) & (square < reach * reach)
     inverse = 1 / jnp.sqrt(jnp.where(near, square, 1.0))
     return jnp.where(near, 1 - 1 / (inverse * reach), 0.0), jnp.where(near, inverse, 0.0)
 

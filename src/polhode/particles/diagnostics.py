@@ -14,7 +14,7 @@ from polhode import checks
 from polhode.compiler.cache.program_cache import compiled
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
-from polhode.particles.interactions import AbstractInteracting
+from polhode.particles.interactions import AbstractSphereInteractions
 from polhode.spaces.component_arrays import Vectors, columns, less, picked
 from polhode.systems.base import Observable, State
 
@@ -22,7 +22,7 @@ OVERLAP = 0.3
 """Share of the reach by which particles may overlap at the start."""
 
 
-class AbstractParticles(AbstractInteracting):
+class AbstractParticles(AbstractSphereInteractions):
     """A system of spheres whose states, inputs and outputs are in the order of the user, wherever they are stored."""
 
     @abc.abstractmethod

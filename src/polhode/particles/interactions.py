@@ -22,7 +22,7 @@ from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
 
-_UNROLLED, _MANY = 4, 30_000
+_UNROLL, _MANY = 4, 30_000
 """Bonds or neighbours in one pass over the particles; one by one where particles are many, as then what one pass reads
 no longer fits into the caches."""
 
@@ -40,7 +40,7 @@ class ParticleStates(NamedTuple):
     whole: Float[Array, " m"]
 
 
-class AbstractInteracting(AbstractSeparable):
+class AbstractSphereInteractions(AbstractSeparable):
     """Spheres that act on each other, wherever they are stored: on one device or in domains of several.
 
     Every particle sums what its own bonds and neighbours do to it, so nothing is scattered; pairs are computed twice.
@@ -186,7 +186,7 @@ class AbstractInteracting(AbstractSeparable):
 
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
         partner = self.slots.partner if self.touches_bonded else None
-        return _summed(one, (self.constants, self.slots.sign, self.ends_of_slots, partner, whole), (zero, zero))
+        return _sum_slots(one, (self.constants, self.slots.sign, self.ends_of_slots, partner, whole), (zero, zero))
 
     @property
     def touches_bonded(self) -> bool:
@@ -213,7 +213,7 @@ class AbstractInteracting(AbstractSeparable):
 
             def more(total: Vectors) -> Vectors:
                 found = reading() if one is None else one
-                return rest(found, first + size, _summed(found, members[first : first + size], total))
+                return rest(found, first + size, _sum_slots(found, members[first : first + size], total))
 
             return jax.lax.cond(longest > first, more, lambda total: total, total)
 
@@ -236,7 +236,7 @@ class AbstractInteracting(AbstractSeparable):
 
         if self.bonds and self.dampers is not None:
             dampers = self.dampers if whole is None else scaled(whole, self.dampers)
-            force, moment = _summed(stretched, (dampers, self.ends_of_slots), (zero, zero))
+            force, moment = _sum_slots(stretched, (dampers, self.ends_of_slots), (zero, zero))
         c = self.contact_damping
         if c is None:
             return Loads(force, moment)
@@ -255,14 +255,14 @@ class AbstractInteracting(AbstractSeparable):
         if self.touches_bonded:
             share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
             slots = self.ends_of_slots, self.slots.partner, share
-            force = _summed(lambda slot: pressed(linked, *slot), slots, force)
+            force = _sum_slots(lambda slot: pressed(linked, *slot), slots, force)
         for distance, normal in self.faces(x):
             speed = sum(a * b for a, b in zip(normal, v, strict=True))
             force = moved(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)
         return Loads(force, moment)
 
 
-def _summed(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
+def _sum_slots(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
     """Sums over the first axis of `slots` of what each makes: one after the other, so that every pass is one of long
     loops over the particles, and little is stored.
     """
@@ -271,4 +271,4 @@ def _summed(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
         return jax.tree.map(jnp.add, total, one(slot)), None
 
     few = jax.tree.leaves(zero)[0].shape[0] < _MANY
-    return jax.lax.scan(add, zero, slots, unroll=_UNROLLED if few else 1)[0]
+    return jax.lax.scan(add, zero, slots, unroll=_UNROLL if few else 1)[0]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.multibody.bodies import Body
 from polhode.particles.bond_elements import Bond
 from polhode.particles.bonds import BondMaterial
@@ -41,7 +41,7 @@ class ParticleGroup:
     bonds: tuple[Bond, ...]
 
     def __repr__(self) -> str:
-        return f"ParticleGroup({shown(self.name)}, {len(self.bodies)} particles, {len(self.bonds)} bonds)"
+        return f"ParticleGroup({short_repr(self.name)}, {len(self.bodies)} particles, {len(self.bonds)} bonds)"
 
 
 def build(
@@ -76,7 +76,7 @@ def build(
     K, damping = not_negative("contact", contact), not_negative("contact_damping", contact_damping)
     at_walls = K if wall_contact is None else not_negative("wall_contact", wall_contact)
     links = bond_pairs(pairs, n)
-    touching = _touching(n, links, contact, bonded_contacts)
+    touching = _contact_pairs(n, links, contact, bonded_contacts)
     if checks.is_concrete(x, diameter) and touching:
         _check_overlaps(x, diameter, touching)
     found = materials(material, len(links))
@@ -119,7 +119,7 @@ def _check_overlaps(x: np.ndarray, diameter: np.ndarray, pairs: list[tuple[int, 
         )
 
 
-def _touching(n: int, links: np.ndarray, contact: Any, bonded: bool) -> list[tuple[int, int]]:
+def _contact_pairs(n: int, links: np.ndarray, contact: Any, bonded: bool) -> list[tuple[int, int]]:
     """Pairs with a contact."""
     if checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         return []

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.particles.bonds import Constants, Slots
 from polhode.particles.diagnostics import AbstractParticles
 from polhode.particles.halo import AXIS, Halo, along_last, halo
@@ -90,7 +90,7 @@ class ShardedParticles(AbstractParticles):
 
     def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         # Gathered once here, not once for every pass over the lists.
-        gather = jax.shard_map(_gathered, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
+        gather = jax.shard_map(_gather, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
         every = gather(a)
         return lambda which: picked(every, which)
 
@@ -123,7 +123,7 @@ class ShardedParticles(AbstractParticles):
         block = self.n // self.mesh.size
 
         def own(x: Vectors, reach: Array, partners: Array) -> tuple[Any, Any, Array, Array]:
-            every = _gathered(x)
+            every = _gather(x)
             mine = jax.lax.axis_index(AXIS) * block + jnp.arange(block, dtype=jnp.int32)
             found, code = search(every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine)
             worst = lambda a: jax.lax.pmax(a, AXIS)  # noqa: E731
@@ -177,13 +177,13 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     state = system.states(*check_point(system.state_space, state, "state"))
     mesh = Mesh(np.array(chosen), (AXIS,))
     new = _Numbers(np.asarray(state[0]), np.asarray(system.pairs), count)
-    spread = _spread(system, new, mesh)
+    spread = _shard(system, new, mesh)
     parts = [np.asarray(a)[new.particles] for a in state[:4]]
     whole = [np.append(np.asarray(a), 0.0)[new.bonds] for a in state[4:]]
     return spread, spread.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
 
 
-def _spread(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
+def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
     """The system with everything in its new order and on its device."""
     alike = lambda a: a.shape[-1] == 1 < system.n  # noqa: E731
     at_slots = lambda a: np.asarray(a) if alike(a) else np.asarray(a)[:, new.particles]  # noqa: E731
@@ -267,7 +267,7 @@ def _domains(x: np.ndarray, which: np.ndarray, count: int) -> list[np.ndarray]:
     return _domains(x, ordered[:cut], half) + _domains(x, ordered[cut:], count - half)
 
 
-def _gathered(a: tuple[Array, ...]) -> tuple[Array, ...]:
+def _gather(a: tuple[Array, ...]) -> tuple[Array, ...]:
     """The whole arrays on every device."""
     return tuple(jax.lax.all_gather(jnp.stack(a), AXIS, axis=1, tiled=True))
 
@@ -277,7 +277,7 @@ def _devices(devices: Any) -> list[Any]:
         return jax.devices()
     found = list(devices) if isinstance(devices, list | tuple | np.ndarray) else [devices]
     if not found or not all(isinstance(d, jax.Device) for d in found):
-        raise ValueError(f"`devices` must be at least one of `jax.devices()`, got {shown(devices)}.")
+        raise ValueError(f"`devices` must be at least one of `jax.devices()`, got {short_repr(devices)}.")
     if len(set(found)) < len(found):
-        raise ValueError(f"`devices` names a device more than once: {shown(devices)}.")
+        raise ValueError(f"`devices` names a device more than once: {short_repr(devices)}.")
     return found

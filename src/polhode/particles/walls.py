@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.spaces.component_arrays import Vectors, dot, less, moved, scaled
 
 
@@ -60,11 +60,11 @@ class Box(AbstractWall):
                 continue
             corner = checks.numbers(name, value, "a corner of the box")
             if corner.shape != (3,) or np.any(np.isnan(corner)):
-                raise ValueError(f"`{name}` must be three numbers (a corner of the box), got {shown(value)}.")
+                raise ValueError(f"`{name}` must be three numbers (a corner of the box), got {short_repr(value)}.")
         self.lower, self.upper = jnp.asarray(lower, float), jnp.asarray(upper, float)
         if checks.is_concrete(lower, upper) and not np.all(np.asarray(lower) < np.asarray(upper)):
             raise ValueError(
-                f"`lower` must be below `upper` in all three directions, got {shown(lower)} and {shown(upper)}."
+                f"`lower` must be below `upper` in all three directions, got {short_repr(lower)} and {short_repr(upper)}."
             )
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
@@ -109,5 +109,5 @@ def _direction(name: str, value: Any) -> Array:
     found = checks.array(name, value, (3,), "a direction")
     length = jnp.sqrt(jnp.sum(found * found))
     if checks.is_concrete(value) and not float(length) > 0:
-        raise ValueError(f"`{name}` must not be zero (a direction), got {shown(value)}.")
+        raise ValueError(f"`{name}` must not be zero (a direction), got {short_repr(value)}.")
     return found / length

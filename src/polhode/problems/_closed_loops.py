@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.multibody.mechanism.poses import Pose, Twist, axial
 
 Poses = Callable[[Array], dict[str, Pose]]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.assembly.default_choice import method_for
-from polhode.assembly.name_table import named
+from polhode.assembly.name_table import build_name_table
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.conversions.livens import LivensMultibody
@@ -80,7 +80,7 @@ def assembled(
         h=h,
         scene=scene.Scene(parts=drawing, up=up),
         build=build,
-        named=named(model, system if isinstance(system, Assembled) else system.base),
+        named=build_name_table(model, system if isinstance(system, Assembled) else system.base),
     )
 
 

@@ -60,7 +60,7 @@ def rod_outputs(system: Assembled, rod: Rod) -> dict[str, Observable]:
 
 def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -> tuple[scene.Line | scene.Trail, ...]:
     """A tube through the nodes that strains can colour, and where its end went."""
-    rest = checks.stacked([edge.shape.rest / edge.shape.length for edge in rod.edges])
+    rest = checks.stack([edge.shape.rest / edge.shape.length for edge in rod.edges])
 
     def strained(t: Array, state: State) -> Float[Array, "N 4"]:
         w = outputs["strains"](t, state) - rest
@@ -87,7 +87,7 @@ def observed(rod: Rod) -> tuple[Callable[[Assembled], Any], Callable[[Assembled]
 def linear_momentum(system: Assembled, bodies: Sequence[Body]) -> Observable:
     """Σ m u of all bodies of a model, shape (3,), inertial frame."""
     known = {body.name: body.mass for body in bodies}
-    masses = checks.stacked([known[name] for name in system.names])
+    masses = checks.stack([known[name] for name in system.names])
 
     def momentum(t: Array, state: State) -> Float[Array, "3"]:
         del t

@@ -13,7 +13,7 @@ from polhode import checks
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
 from polhode.jax_context import check_environment
-from polhode.problem import Problem, timed
+from polhode.problem import Problem, timed_build
 from polhode.problems import named
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
@@ -59,7 +59,7 @@ def get(name: str, **parameters: Any) -> Problem:
         if key not in known:
             near = checks.nearest(key, known)
             raise ValueError(f"Problem `{name}` has no parameter `{key}`.{near} It has {', '.join(known)}.")
-    return timed(builder, **parameters)
+    return timed_build(builder, **parameters)
 
 
 def builder_of(name: str) -> Callable[..., Problem]:

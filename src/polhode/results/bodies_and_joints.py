@@ -8,10 +8,10 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
-from polhode.name_errors import UnknownName, unknown
+from polhode.checks import short_repr
+from polhode.name_errors import UnknownName, unknown_name
 from polhode.results.by_name import ByName
-from polhode.results.protocols import Read
+from polhode.results.protocols import ResultView
 from polhode.results.unwrapping import library, matrices, quaternions, without_jumps
 
 
@@ -20,7 +20,7 @@ class Outputs(dict[str, Any]):
     """Outputs by name, a tree as dictionaries are; a name that isn't there is answered with near ones."""
 
     def __missing__(self, name: Any) -> Any:
-        raise unknown("output", name, list(self))
+        raise unknown_name("output", name, list(self))
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
         names = tuple(sorted(self))
@@ -45,20 +45,20 @@ class BodyResults:
     - `x`, `y`, `z` (n,): components of the position. - `speed` (n,): magnitude of the velocity.
     """
 
-    def __init__(self, run: Read, name: str, row: int) -> None:
+    def __init__(self, run: ResultView, name: str, row: int) -> None:
         self._run, self.name, self._row = run, name, row
 
     @property
     def position(self) -> Float[Array, "n 3"]:
-        return value(self._run, "positions", f"body {shown(self.name)}")[..., self._row, :]
+        return value(self._run, "positions", f"body {short_repr(self.name)}")[..., self._row, :]
 
     @property
     def velocity(self) -> Float[Array, "n 3"]:
-        return value(self._run, "velocities", f"body {shown(self.name)}")[..., self._row, :]
+        return value(self._run, "velocities", f"body {short_repr(self.name)}")[..., self._row, :]
 
     @property
     def angular_velocity(self) -> Float[Array, "n 3"]:
-        return value(self._run, "angular_velocities", f"body {shown(self.name)}")[..., self._row, :]
+        return value(self._run, "angular_velocities", f"body {short_repr(self.name)}")[..., self._row, :]
 
     @property
     def spatial_angular_velocity(self) -> Float[Array, "n 3"]:
@@ -69,7 +69,7 @@ class BodyResults:
     def rotation(self) -> Float[Array, "n 3 3"]:
         if "rotations" not in self._run.outputs and "quaternions" in self._run.outputs:
             return matrices(self._run.outputs["quaternions"][..., self._row, :])
-        return value(self._run, "rotations", f"body {shown(self.name)}")[..., self._row, :, :]
+        return value(self._run, "rotations", f"body {short_repr(self.name)}")[..., self._row, :, :]
 
     @property
     def orientation(self) -> Float[Array, "n 4"]:
@@ -88,7 +88,7 @@ class BodyResults:
         return library(self.velocity).linalg.norm(self.velocity, axis=-1)
 
     def __repr__(self) -> str:
-        return f"<body {shown(self.name)}: position, orientation, rotation, velocity, angular_velocity>"
+        return f"<body {short_repr(self.name)}: position, orientation, rotation, velocity, angular_velocity>"
 
 
 class JointResults:
@@ -105,7 +105,7 @@ class JointResults:
     - `velocity_limit`: the largest magnitude of its rate by the model file, infinite without one.
     """
 
-    def __init__(self, run: Read, name: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, run: ResultView, name: str, told: Mapping[str, Any]) -> None:
         self._run, self.name, self._told = run, name, told
 
     @property
@@ -166,7 +166,9 @@ class JointResults:
     def torque(self) -> Float[Array, " n"]:
         angles = [name for name in self._told["coordinates"] if name in self._told["angles"]]
         if len(angles) != 1:
-            raise UnknownName(f"Joint {shown(self.name)} has {len(angles)} angles; `efforts` has forces by coordinate.")
+            raise UnknownName(
+                f"Joint {short_repr(self.name)} has {len(angles)} angles; `efforts` has forces by coordinate."
+            )
         return self._of("joint_efforts", angles[0])
 
     @property
@@ -184,7 +186,9 @@ class JointResults:
     @property
     def point(self) -> Float[Array, "n 3"]:
         if "point" not in self._told:
-            raise UnknownName(f"The point of joint {shown(self.name)} is not known: its numbers were traced by JAX.")
+            raise UnknownName(
+                f"The point of joint {short_repr(self.name)} is not known: its numbers were traced by JAX."
+            )
         second = self.bodies[1]
         xp = library(self._run.t)
         point = xp.asarray(self._told["point"])
@@ -196,7 +200,7 @@ class JointResults:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self._told["coordinates"]:
             return self.coordinate(name)
-        raise AttributeError(str(unknown(f"quantity of joint {shown(self.name)},", name, dir(self))))
+        raise AttributeError(str(unknown_name(f"quantity of joint {short_repr(self.name)},", name, dir(self))))
 
     def __dir__(self) -> list[str]:
         own = [name for name in super().__dir__() if not name.startswith("_")]
@@ -206,51 +210,51 @@ class JointResults:
 
     def __repr__(self) -> str:
         quantities = (*self._told["coordinates"], "rate", "effort", "force", "moment", "power")
-        return f"<joint {shown(self.name)}, {self.kind} of {' and '.join(self.bodies)}: {', '.join(quantities)}>"
+        return f"<joint {short_repr(self.name)}, {self.kind} of {' and '.join(self.bodies)}: {', '.join(quantities)}>"
 
     def _only(self, name: str | None) -> str:
         known = list(self._told["coordinates"])
         if name is None and len(known) != 1:
             has = f"the coordinates {', '.join(known)}; name one of them" if known else "no coordinate"
-            raise UnknownName(f"Joint {shown(self.name)}, a {self.kind}, has {has}.")
+            raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, has {has}.")
         if name is not None and name not in known:
-            raise unknown(f"coordinate of joint {shown(self.name)}", name, known)
+            raise unknown_name(f"coordinate of joint {short_repr(self.name)}", name, known)
         return known[0] if name is None else name
 
     def _of(self, group: str, name: str) -> Any:
-        return value(self._run, group, f"joint {shown(self.name)}")[..., self._told["coordinates"][name]]
+        return value(self._run, group, f"joint {short_repr(self.name)}")[..., self._told["coordinates"][name]]
 
     def _load(self, group: str) -> Any:
         number = self._told["load"]
         if number is None:
-            raise UnknownName(f"Joint {shown(self.name)}, a {self.kind}, holds nothing, so it transmits no force.")
-        values = value(self._run, group, f"joint {shown(self.name)}")
+            raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, holds nothing, so it transmits no force.")
+        values = value(self._run, group, f"joint {short_repr(self.name)}")
         return values[..., number] if group == "joint_powers" else values[..., number, :]
 
 
-def bodies(run: Read) -> ByName[BodyResults]:
+def bodies(run: ResultView) -> ByName[BodyResults]:
     """The bodies of a run."""
-    names = list(told(run).get("bodies", ()))
+    names = list(model_names(run).get("bodies", ()))
     rows = {name: row for row, name in enumerate(names)}
-    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL, told(run))
+    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL, model_names(run))
 
 
-def joints(run: Read) -> ByName[JointResults]:
+def joints(run: ResultView) -> ByName[JointResults]:
     """The joints of a run."""
-    known = told(run).get("joints", {})
-    return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL, told(run))
+    entries = model_names(run).get("joints", {})
+    return ByName("joint", list(entries), lambda name: JointResults(run, name, entries[name]), NO_MODEL, model_names(run))
 
 
 NO_MODEL = "the problem is not one of a model, or its model has none."
 """Why there are no names."""
 
 
-def told(run: Read) -> Mapping[str, Any]:
+def model_names(run: ResultView) -> Mapping[str, Any]:
     """The names of its model and all that is known of them."""
     return run.meta.get("names", {})
 
 
-def value(run: Read, name: str, of: str) -> Any:
+def value(run: ResultView, name: str, of: str) -> Any:
     """A quantity of all bodies, joints or forces: as it was saved, or from the saved states."""
     if name in run.saved.outputs:
         return run.saved.outputs[name]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from polhode.checks import shown
-from polhode.name_errors import UnknownName, unknown
+from polhode.checks import short_repr
+from polhode.name_errors import UnknownName, unknown_name
 from polhode.printable import printable
 
 T = TypeVar("T")
@@ -29,12 +29,12 @@ class ByName(Mapping[str, T], Generic[T]):
             kind = next((kind for kind, plural in _KINDS.items() if name in list(self._told.get(plural, ()))), None)
             if kind is not None:
                 raise UnknownName(
-                    f"There is no {self._what} {shown(name)}, but a {kind} of this name: "
+                    f"There is no {self._what} {short_repr(name)}, but a {kind} of this name: "
                     f"`run.{_KINDS[kind]}[{name!r}]`."
                 )
             if not self._names:
-                raise UnknownName(f"There is no {self._what} {shown(name)}: {self._why_none}")
-            raise unknown(self._what, name, self._names)
+                raise UnknownName(f"There is no {self._what} {short_repr(name)}: {self._why_none}")
+            raise unknown_name(self._what, name, self._names)
         return self._make(name)
 
     def __iter__(self) -> Iterator[str]:

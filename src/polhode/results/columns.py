@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
-from polhode.name_errors import unknown
+from polhode.name_errors import unknown_name
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
-Read = Callable[[], Any]
+ColumnReader = Callable[[], Any]
 
 _VECTOR = ("x", "y", "z")
 _QUATERNION = ("w", "x", "y", "z")
@@ -32,12 +32,12 @@ _SAVED_AS = {
     "angular_velocity": "angular_velocity",
 }
 _LOADS = {"force_": ("force", _VECTOR), "moment_": ("moment", _VECTOR)}
-_TOLD = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
-_TOLD_TOO = ("joint_velocities", "joint_loads", "force_loads")
+_MOTION_OUTPUTS = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
+_LOAD_OUTPUTS = ("joint_velocities", "joint_loads", "force_loads")
 """Outputs that columns of bodies, joints and forces say."""
 
 
-def chosen(run: Run, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
+def select_columns(run: Run, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
     """Columns of a run by name, each of shape (n,), `time` first.
 
     **Arguments:**
@@ -48,24 +48,24 @@ def chosen(run: Run, columns: str | Sequence[str] | None = None) -> dict[str, np
 
     **Raises** `UnknownName`, with near names, for a name that fits nothing, and for what was not saved.
     """
-    known = _columns(run)
+    readers = _columns(run)
     if columns is None:
-        wanted = [name for name in known if not name.startswith("state.")]
+        names = [name for name in readers if not name.startswith("state.")]
     else:
-        given = [columns] if isinstance(columns, str) else checks.listed("columns", columns, "names of columns")
-        wanted = list(dict.fromkeys(("time", *(name for each in given for name in _found(run, known, each)))))
-    return {name: np.asarray(known[name]()) for name in wanted}
+        patterns = [columns] if isinstance(columns, str) else checks.as_list("columns", columns, "names of columns")
+        names = list(dict.fromkeys(("time", *(name for each in patterns for name in _match(run, readers, each)))))
+    return {name: np.asarray(readers[name]()) for name in names}
 
 
-def _found(run: Run, known: Mapping[str, Read], given: Any) -> list[str]:
-    inside = _fitting(known, given)
+def _match(run: Run, known: Mapping[str, ColumnReader], given: Any) -> list[str]:
+    inside = _fitting_names(known, given)
     if not inside:
         # Reading what was not saved says so, and what to do.
-        every = _named(run, readable=True)
-        for name in _fitting(every, given):
+        every = _named_columns(run, readable=True)
+        for name in _fitting_names(every, given):
             every[name]()
         _read_quantity(run, given)
-        raise unknown("column", given, known)
+        raise unknown_name("column", given, known)
     return inside
 
 
@@ -77,31 +77,31 @@ def _read_quantity(run: Run, given: Any) -> None:
             getattr(group[name], quantity)
 
 
-def _fitting(known: Mapping[str, Read], given: Any) -> list[str]:
+def _fitting_names(known: Mapping[str, ColumnReader], given: Any) -> list[str]:
     if given in known:
         return [given]
     inside = [name for name in known if isinstance(given, str) and name.startswith(f"{given}.")]
     return inside or (fnmatch.filter(known, given) if isinstance(given, str) else [])
 
 
-def _columns(run: Run) -> dict[str, Read]:
+def _columns(run: Run) -> dict[str, ColumnReader]:
     """All columns by name, read when they are asked for."""
     if np.ndim(run.t) != 1:
         raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
-    found: dict[str, Read] = {"time": lambda: run.t}
-    named = _named(run, _can_read(run))
-    for name, read in (*named.items(), *_of_frames(run, bool(named))):
+    readers: dict[str, ColumnReader] = {"time": lambda: run.t}
+    named_readers = _named_columns(run, _can_read(run))
+    for name, read in (*named_readers.items(), *_of_frames(run, bool(named_readers))):
         # What has the name of something else keeps its section before it.
-        found.setdefault(name, read)
-    return found
+        readers.setdefault(name, read)
+    return readers
 
 
-def _named(run: Run, readable: bool) -> dict[str, Read]:
+def _named_columns(run: Run, readable: bool) -> dict[str, ColumnReader]:
     """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
     return dict((*_of_forces(run, readable), *_of_bodies(run, readable), *_of_joints(run, readable)))
 
 
-def _of_bodies(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
+def _of_bodies(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
     for name in run.bodies:
         for prefix, (quantity, parts) in _BODIES.items():
             if readable or _is_saved(run, _SAVED_AS[quantity]):
@@ -110,8 +110,8 @@ def _of_bodies(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
 
 
 def _is_saved(run: Run, quantity: str) -> bool:
-    needed = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
-    return any(name in run.saved.outputs for name in needed.get(quantity, (quantity,)))
+    sources = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
+    return any(name in run.saved.outputs for name in sources.get(quantity, (quantity,)))
 
 
 def _can_read(run: Run) -> bool:
@@ -119,7 +119,7 @@ def _can_read(run: Run) -> bool:
     return run.reader is not None and run.reader.missing is None
 
 
-def _of_joints(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
+def _of_joints(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
     loads = readable or "joint_loads" in run.saved.outputs
     for name, joint in run.joints.items():
         several = len(joint.names) > 1
@@ -139,7 +139,7 @@ def _of_joints(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
         yield f"{name}.power", functools.partial(lambda n: run.joints[n].power, name)
 
 
-def _of_forces(run: Run, readable: bool) -> Iterator[tuple[str, Read]]:
+def _of_forces(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
     if not (readable or "force_loads" in run.saved.outputs):
         return
     for name, force in run.forces.items():
@@ -158,14 +158,14 @@ def _part(run: Run, group: str, name: str, quantity: str, i: int) -> Any:
     return getattr(getattr(run, group)[name], quantity)[..., i]
 
 
-def _of_frames(run: Run, named: bool) -> Iterator[tuple[str, Read]]:
+def _of_frames(run: Run, named: bool) -> Iterator[tuple[str, ColumnReader]]:
     """Columns of everything that was saved; outputs and invariants without their section, but where names are taken."""
     leaves = run.columns()
-    told = (*_TOLD, *_TOLD_TOO) if named else ()
+    replaced = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if named else ()
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
     for name, values in leaves.items():
         section, _, rest = name.partition(".")
-        if name == "time" or (section == "outputs" and rest.split(".")[0] in told):
+        if name == "time" or (section == "outputs" and rest.split(".")[0] in replaced):
             continue
         bare = section == "outputs" or (section == "invariants" and rest.split(".")[0] not in outputs)
         label = rest if bare else name

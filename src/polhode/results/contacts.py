@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.results.bodies_and_joints import told
+from polhode.results.bodies_and_joints import model_names
 from polhode.results.by_name import ByName
-from polhode.results.protocols import Read
+from polhode.results.protocols import ResultView
 
 _NO_NAMES = "contacts are those of `events.impact` and `events.stop` in this run, without `rests_below`."
 
@@ -50,7 +50,7 @@ class ContactResults:
         return self._run.outputs["contacts"][quantity][..., self._row]
 
 
-def contacts(run: Read) -> ByName[ContactResults]:
+def contacts(run: ResultView) -> ByName[ContactResults]:
     """Contacts of a run by name."""
     names = list(run.meta.get("contacts", ()))
-    return ByName("contact", names, lambda name: ContactResults(run, name, names.index(name)), _NO_NAMES, told(run))
+    return ByName("contact", names, lambda name: ContactResults(run, name, names.index(name)), _NO_NAMES, model_names(run))

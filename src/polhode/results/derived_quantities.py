@@ -10,13 +10,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from polhode.assembly.name_table import Named
+from polhode.assembly.name_table import NameTable
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.forces import ForceReadings, ForceValues
 from polhode.multibody.measurements.joints import EFFORTS, JointValues, Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
-from polhode.results.observer import Watch
+from polhode.results.observer import BatchedObserver
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.conversion import AbstractWritten
 
@@ -57,8 +57,8 @@ class Coordinates(eqx.Module):
 
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         del t
-        found = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
-        return dict(zip(GROUPS["coordinates"], found, strict=True))
+        values = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
+        return dict(zip(GROUPS["coordinates"], values, strict=True))
 
 
 class Loads(eqx.Module):
@@ -81,7 +81,7 @@ class Forces(eqx.Module):
         return self.readings.values(self.system, t, q, v)._asdict()
 
 
-_READ = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
+_OBSERVERS = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
 
 
 def group_of(name: str) -> str:
@@ -89,12 +89,12 @@ def group_of(name: str) -> str:
     return next(key for key, names in GROUPS.items() if name in names)
 
 
-def observer_of(group: str, system: MultibodySystem, named: Named) -> Motion | Coordinates | Loads | Forces:
+def observer_of(group: str, system: MultibodySystem, named: NameTable) -> Motion | Coordinates | Loads | Forces:
     """All quantities of a group as a function of states (q, v) of a system."""
-    return _READ[group](system, named.force_readings if group == "forces" else named.readings)
+    return _OBSERVERS[group](system, named.force_readings if group == "forces" else named.readings)
 
 
-class Left(eqx.Module):
+class ConvertedObserver(eqx.Module):
     """An observer of states (q, v), for states of the system that a method took."""
 
     inner: Callable[..., dict[str, Array]]
@@ -104,7 +104,7 @@ class Left(eqx.Module):
         return self.inner(t, *self.left(state), *multipliers)
 
 
-class Chain(eqx.Module):
+class StateConversion(eqx.Module):
     """The way from states of a method to (q, v)."""
 
     converted: Converted
@@ -115,12 +115,12 @@ class Chain(eqx.Module):
         return self.source.left(state) if isinstance(self.source, AbstractWritten) else state
 
 
-class Parts(NamedTuple):
+class RunContext(NamedTuple):
     """Parts of the problem of a run: its bodies and joints if they have names, its system, and the same as the method
     took it.
     """
 
-    named: Named | None
+    named: NameTable | None
     source: AbstractSystem
     converted: Converted
 
@@ -133,7 +133,7 @@ class Reader:
     - `find`: finds what the run is of, when it is asked for first. Raises ValueError, with the reason, if nobody can.
     """
 
-    def __init__(self, find: Callable[[], Parts]) -> None:
+    def __init__(self, find: Callable[[], RunContext]) -> None:
         self._find = functools.cache(find)
         self._frames: Any = None
         self._found: dict[str, dict[str, np.ndarray]] = {}
@@ -147,14 +147,14 @@ class Reader:
             return str(error)
         return None
 
-    def mechanism(self) -> tuple[MultibodySystem, Chain] | None:
+    def mechanism(self) -> tuple[MultibodySystem, StateConversion] | None:
         """The system whose states are (q, v), and the way to these; None if the run is of no multibody system.
 
         Raises ValueError, with the reason, if it can't be had.
         """
         _, source, converted = self._find()
         base = source.base if isinstance(source, AbstractWritten) else source
-        return (base, Chain(converted, source)) if isinstance(base, MultibodySystem) else None
+        return (base, StateConversion(converted, source)) if isinstance(base, MultibodySystem) else None
 
     def values(self, frames: Any, name: str) -> np.ndarray:
         """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
@@ -172,8 +172,8 @@ class Reader:
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         assert named is not None
         given = (multipliers,) if group == "loads" and own and system.m else ()
-        observer = Left(observer_of(group, system, named), Chain(converted, source))
-        found = Watch(observer, _ROWS, once=True).seen(t, state, *given)
+        observer = ConvertedObserver(observer_of(group, system, named), StateConversion(converted, source))
+        found = BatchedObserver(observer, _ROWS, once=True).seen(t, state, *given)
         in_tree = isinstance(system.coordinates, JointTree)
         return found if group != "loads" or (given and not in_tree) else _while_open(found, frames.outputs)
 
@@ -182,8 +182,8 @@ def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dic
     """Loads of joints where no contact presses, NaN elsewhere: they follow from accelerations without its force."""
     if "contacts" not in outputs:
         return loads
-    pressed = np.any(np.asarray(outputs["contacts"]["closed"]) > 0, axis=-1)
-    rows = lambda x: pressed.reshape(-1, *(1,) * (np.ndim(x) - 1))  # noqa: E731
+    is_closed = np.any(np.asarray(outputs["contacts"]["closed"]) > 0, axis=-1)
+    rows = lambda x: is_closed.reshape(-1, *(1,) * (np.ndim(x) - 1))  # noqa: E731
     return {name: x if name == EFFORTS else np.where(rows(x), np.nan, x) for name, x in loads.items()}
 
 
@@ -193,5 +193,5 @@ def reader_of(problem: Problem | None, source: AbstractSystem, converted: Conver
     base = source.base if isinstance(source, AbstractWritten) else source
     if named is None and not isinstance(base, MultibodySystem):
         return None
-    parts = Parts(named, source, converted)
+    parts = RunContext(named, source, converted)
     return Reader(lambda: parts)

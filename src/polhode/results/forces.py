@@ -7,11 +7,11 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
-from polhode.name_errors import UnknownName, unknown
-from polhode.results.bodies_and_joints import told, value
+from polhode.checks import short_repr
+from polhode.name_errors import UnknownName, unknown_name
+from polhode.results.bodies_and_joints import model_names, value
 from polhode.results.by_name import ByName
-from polhode.results.protocols import Read
+from polhode.results.protocols import ResultView
 
 
 class ForceResults:
@@ -26,7 +26,7 @@ class ForceResults:
       `torque` as well where that is an angle. - `efforts`: of a `JointControl`, by the name of the joint.
     """
 
-    def __init__(self, run: Read, name: str, known: Mapping[str, Any]) -> None:
+    def __init__(self, run: ResultView, name: str, known: Mapping[str, Any]) -> None:
         self._run, self.name, self._told = run, name, known
 
     @property
@@ -84,22 +84,26 @@ class ForceResults:
 
     @property
     def effort(self) -> Float[Array, " n"]:
-        known = list(self._told["efforts"].values())
-        if len(known) != 1:
-            along = "no joint coordinate" if not known else f"{len(known)}; `efforts` has them by joint"
-            raise UnknownName(f"An effort is along one joint coordinate; force {shown(self.name)} acts along {along}.")
-        return self._of("force_efforts")[..., known[0]]
+        columns = list(self._told["efforts"].values())
+        if len(columns) != 1:
+            along = "no joint coordinate" if not columns else f"{len(columns)}; `efforts` has them by joint"
+            raise UnknownName(
+                f"An effort is along one joint coordinate; force {short_repr(self.name)} acts along {along}."
+            )
+        return self._of("force_efforts")[..., columns[0]]
 
     @property
     def torque(self) -> Float[Array, " n"]:
         if len(self._told["angles"]) != 1:
-            raise UnknownName(f"Force {shown(self.name)}, a {self.kind}, does not act along the angle of one joint.")
+            raise UnknownName(
+                f"Force {short_repr(self.name)}, a {self.kind}, does not act along the angle of one joint."
+            )
         return self.effort
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self.measured:
             return self._measure(name)
-        raise AttributeError(str(unknown(f"quantity of force {shown(self.name)},", name, dir(self))))
+        raise AttributeError(str(unknown_name(f"quantity of force {short_repr(self.name)},", name, dir(self))))
 
     def __dir__(self) -> list[str]:
         own = {name for name in super().__dir__() if not name.startswith("_")}
@@ -109,7 +113,7 @@ class ForceResults:
     def __repr__(self) -> str:
         effort = ("effort",) if len(self._told["efforts"]) == 1 else ()
         quantities = ("force", "moment", "power", *effort, *self.measured)
-        return f"<force {shown(self.name)}, {self.kind} on {' and '.join(self.bodies)}: {', '.join(quantities)}>"
+        return f"<force {short_repr(self.name)}, {self.kind} on {' and '.join(self.bodies)}: {', '.join(quantities)}>"
 
     def _measure(self, label: str) -> Any:
         return self._of("force_measures")[..., self._told["measures"][label]]
@@ -119,7 +123,7 @@ class ForceResults:
         rows = list(self._told["bodies"].values())
         if len(rows) > 2:
             raise UnknownName(
-                f"Force {shown(self.name)} acts on {', '.join(self.bodies)}; `forces` and `moments` have them by body."
+                f"Force {short_repr(self.name)} acts on {', '.join(self.bodies)}; `forces` and `moments` have them by body."
             )
         return rows[-1]
 
@@ -127,13 +131,13 @@ class ForceResults:
         return self._of(group)[..., row, :]
 
     def _of(self, group: str) -> Any:
-        return value(self._run, group, f"force {shown(self.name)}")
+        return value(self._run, group, f"force {short_repr(self.name)}")
 
 
-def forces(run: Read) -> ByName[ForceResults]:
+def forces(run: ResultView) -> ByName[ForceResults]:
     """The forces of a run that have names."""
-    known = told(run).get("forces", {})
-    return ByName("force", list(known), lambda name: ForceResults(run, name, known[name]), _NO_NAMES, told(run))
+    entries = model_names(run).get("forces", {})
+    return ByName("force", list(entries), lambda name: ForceResults(run, name, entries[name]), _NO_NAMES, model_names(run))
 
 
 _NO_NAMES = "the problem is not one of a model, or no force of its model was given a name."

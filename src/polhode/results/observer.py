@@ -16,7 +16,7 @@ from polhode.problem import Observable
 from polhode.systems.base import AbstractSystem, State
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """Outputs, invariants and residuals of a state."""
 
     outputs: dict[str, Any]
@@ -47,7 +47,7 @@ class Observer(eqx.Module):
         self.invariants = dict(invariants)
         self.beside = beside
 
-    def __call__(self, t: Array, state: State) -> Seen:
+    def __call__(self, t: Array, state: State) -> Observation:
         """Outputs, invariants and residuals of one state."""
         outputs = {name: f(t, state) for name, f in self.outputs.items()}
         invariants = {name: f(t, state) for name, f in self.invariants.items()}
@@ -56,10 +56,10 @@ class Observer(eqx.Module):
         residuals = self.system.residuals(t, state)
         if self.beside is not None:
             residuals = {**self.beside(t, state), **residuals}
-        return Seen(outputs, invariants, residuals)
+        return Observation(outputs, invariants, residuals)
 
 
-class Watch:
+class BatchedObserver:
     """Looks at the states of one run, with what users' functions have captured when it first looks."""
 
     def __init__(self, observer: eqx.Module, rows: int, *, once: bool = False) -> None:
@@ -68,7 +68,7 @@ class Watch:
 
     def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
         """Frames of stacked states, as NumPy arrays."""
-        seen: Seen = self.seen(t, state)
+        seen: Observation = self.seen(t, state)
         return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
     def empty(self, state: State, multipliers: Any) -> Frames:

@@ -24,7 +24,7 @@ class Values(Protocol):
         ...
 
 
-class Read(Protocol):
+class ResultView(Protocol):
     """The saved instants of a run, or a single instant, of which arrays have no axis n.
 
     - `meta`: with the names of the model. - `saved`: the instants. - `reader`: what computes that which was not saved.
@@ -44,7 +44,7 @@ class Read(Protocol):
     def bodies(self) -> ByName[Any]: ...
 
 
-class Run(Read, Protocol):
+class Run(ResultView, Protocol):
     """A whole run, as the audit and pictures read it: `polhode.Solution`, in memory or in a store."""
 
     @property

@@ -26,8 +26,8 @@ def library(values: Any) -> Any:
 def quaternions(R: Any) -> Any:
     """Unit quaternions (w, x, y, z) of rotation matrices, leading axes at will."""
     if isinstance(R, Tracer):
-        found = R.reshape(-1, 3, 3)
-        return jax.vmap(_quaternions.from_matrix)(found).reshape(*R.shape[:-2], 4)
+        flat = R.reshape(-1, 3, 3)
+        return jax.vmap(_quaternions.from_matrix)(flat).reshape(*R.shape[:-2], 4)
     R = np.asarray(R)
     # The column of the largest component of qqᵀ, so that nothing small is divided by.
     trace = np.trace(R, axis1=-2, axis2=-1)
@@ -74,5 +74,5 @@ def positive(q: Any) -> Any:
     size = xp.abs(q)
     axis = xp.argmax(size[..., 1:] >= _ALMOST * xp.max(size[..., 1:], axis=-1, keepdims=True), axis=-1)
     along = xp.take_along_axis(q[..., 1:], axis[..., None], axis=-1)[..., 0]
-    leading = xp.where(size[..., 0] > _SMALL, q[..., 0], along)
-    return q * xp.where(leading < 0, -1.0, 1.0)[..., None]
+    deciding = xp.where(size[..., 0] > _SMALL, q[..., 0], along)
+    return q * xp.where(deciding < 0, -1.0, 1.0)[..., None]

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
-from polhode.compiler.interpreted import interpreted
+from polhode.checks import short_repr
+from polhode.compiler.numpy_jit import interpreted
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
@@ -24,8 +24,13 @@ from polhode.rods.strain import MEASURES, AbstractStrain
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-Constrained = Literal["none", "kirchhoff", "inextensible", "both"] | Sequence[str]
-CONSTRAINED: dict[str, tuple[int, ...]] = {"none": (), "kirchhoff": (3, 4), "inextensible": (5,), "both": (3, 4, 5)}
+ConstrainedStrains = Literal["none", "kirchhoff", "inextensible", "both"] | Sequence[str]
+CONSTRAINT_PRESETS: dict[str, tuple[int, ...]] = {
+    "none": (),
+    "kirchhoff": (3, 4),
+    "inextensible": (5,),
+    "both": (3, 4, 5),
+}
 ENDS = ("first", "last")
 STRAIGHT = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 """w⁰ of a straight rod that isn't twisted."""
@@ -41,7 +46,7 @@ def build(
     normal: Any,
     reference: Any,
     lengths: Any,
-    constrained: Constrained,
+    constrained: ConstrainedStrains,
     constrained_stress: bool,
     strain: str,
     clamped: str | Sequence[str],
@@ -52,7 +57,7 @@ def build(
     """Adds nodes and edges to a model; see `Model.add_rod`."""
     for option, value in (("closed", closed), ("constrained_stress", constrained_stress)):
         if not isinstance(value, bool):
-            raise ValueError(f"`{option}` must be True or False, got {shown(value)}.")
+            raise ValueError(f"`{option}` must be True or False, got {short_repr(value)}.")
     if rotations is not None and normal is not None:
         raise ValueError("`normal` is for frames along the points; give it or `rotations`.")
     x = points_of(points, closed)
@@ -62,8 +67,8 @@ def build(
         raise ValueError(f"A closed rod needs at least 3 nodes, got {count}.")
     R = frames_along(x, normal, closed) if rotations is None else given_frames(rotations, x, closed)
     measure = MEASURES[checks.choice("strain", strain, MEASURES)]()
-    ends = _clamped(clamped, closed)
-    which = _constrained(constrained)
+    ends = _clamped_ends(clamped, closed)
+    which = _constrained_components(constrained)
     # NumPy's arrays are taken apart and put together much faster.
     x, R = checks.readable((x, R))
     start = _increments(measure, x, R, closed)
@@ -81,7 +86,9 @@ def build(
     edges = []
     for e in range(N):
         first, second = e, (e + 1) % count
-        shape = EdgeShape(measure, (_fixed(nodes, placed, first), _fixed(nodes, placed, second)), rest[e], ds[e])
+        shape = EdgeShape(
+            measure, (_clamped_pose(nodes, placed, first), _clamped_pose(nodes, placed, second)), rest[e], ds[e]
+        )
         edges.append(_edge(nodes[first], nodes[second], shape, sections[e], free, f"{name}-edge-{e + 1}"))
         model.add(edges[-1])
         if which:
@@ -121,20 +128,20 @@ def _nodes(
     ]
 
 
-def _fixed(nodes: Sequence[Body], at: Pose, i: int) -> Pose | None:
+def _clamped_pose(nodes: Sequence[Body], at: Pose, i: int) -> Pose | None:
     """Where a clamped node is; None for one that moves."""
     return Pose(at.x[i], at.R[i]) if nodes[i].kind == "ground" else None
 
 
 def _edge(first: Body, second: Body, shape: EdgeShape, section: Section, free: np.ndarray, name: str) -> Edge:
     """An edge with the stiffness and damping of its free strains."""
-    damping = None if section.damping is None else _masked(section.damping, free)
-    return Edge(first, second, shape, _masked(section.stiffness, free), damping, name)
+    damping = None if section.damping is None else _mask(section.damping, free)
+    return Edge(first, second, shape, _mask(section.stiffness, free), damping, name)
 
 
-def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
+def _clamped_ends(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
     if not isinstance(value, str | Sequence):
-        raise ValueError(f'`clamped` must be "first", "last" or a tuple of these, got {shown(value)}.')
+        raise ValueError(f'`clamped` must be "first", "last" or a tuple of these, got {short_repr(value)}.')
     ends = (value,) if isinstance(value, str) else tuple(value)
     for end in ends:
         checks.choice("clamped", end, ENDS)
@@ -143,13 +150,13 @@ def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
     return ends
 
 
-def _constrained(value: Constrained) -> tuple[int, ...]:
+def _constrained_components(value: ConstrainedStrains) -> tuple[int, ...]:
     if isinstance(value, str) and value not in STRAINS:
-        return CONSTRAINED[checks.choice("constrained", value, (*CONSTRAINED, *STRAINS))]
+        return CONSTRAINT_PRESETS[checks.choice("constrained", value, (*CONSTRAINT_PRESETS, *STRAINS))]
     if not isinstance(value, str | Sequence):
         raise ValueError(
-            f"`constrained` must be one of {', '.join(CONSTRAINED)}, or names out of {', '.join(STRAINS)}, got "
-            f"{shown(value)}."
+            f"`constrained` must be one of {', '.join(CONSTRAINT_PRESETS)}, or names out of {', '.join(STRAINS)}, got "
+            f"{short_repr(value)}."
         )
     names = [checks.choice("constrained", name, STRAINS) for name in ((value,) if isinstance(value, str) else value)]
     if len(set(names)) == len(STRAINS):
@@ -199,15 +206,15 @@ def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ..
     if len(given) != N or not all(isinstance(s, Section) for s in given):
         raise ValueError(
             f"`section` must be one `rods.Section` or one for each of the {N} edges, as `rods.circular`, `rods.tube` "
-            f"and `rods.rectangle` make them, got {shown(section)}."
+            f"and `rods.rectangle` make them, got {short_repr(section)}."
         )
     return given
 
 
 def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any]:
     """Masses and inertias of the nodes: half of the edges beside them (trapezoidal rule)."""
-    mass = checks.stacked([s.mass for s in sections]) * ds
-    inertia = checks.stacked([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
+    mass = checks.stack([s.mass for s in sections]) * ds
+    inertia = checks.stack([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
     return checks.readable((halves(mass, closed), halves(inertia, closed)))
 
 
@@ -216,7 +223,7 @@ def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
     return checks.readable(jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3)))
 
 
-def _masked(matrix: Any, free: np.ndarray) -> Any:
+def _mask(matrix: Any, free: np.ndarray) -> Any:
     masked = checks.readable(matrix) * (free[:, None] * free)
     if isinstance(masked, np.ndarray):
         # So that it is known not to change, see `polhode.compiler.fingerprint.object_cache`.

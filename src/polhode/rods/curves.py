@@ -53,13 +53,13 @@ def catenary(
             f"The ends lie above one another, {width:.3g} apart across `down`: the cable would hang folded. Move one "
             "end to the side, or place the nodes on a vertical line if the cable is held at one end."
         )
-    across, height = _hanging(width, rise, L, np.linspace(0.0, L, n + 1))
+    across, height = _catenary_points(width, rise, L, np.linspace(0.0, L, n + 1))
     nodes = a + across[:, None] * (level / width) + height[:, None] * up
     nodes[0], nodes[-1] = a, b
     return nodes
 
 
-def _hanging(width: float, rise: float, length: float, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _catenary_points(width: float, rise: float, length: float, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distances across and up from the first end, at arc lengths s from it."""
     ratio = math.sqrt(max(length**2 - rise**2, width**2)) / width
     if ratio - 1 < 1e-15:

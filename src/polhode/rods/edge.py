@@ -213,12 +213,12 @@ class RigidStrains(AbstractConstraintElement):
         del t
         rows = self.shape.strain.rows(self.shape.nodes(poses), self.which)
         return tuple(
-            row if frame is None else _carried(row, pose, frame)
+            row if frame is None else _rows_on_body(row, pose, frame)
             for pose, row, frame in zip(poses, rows, self.shape.frames, strict=True)
         )
 
 
-def _carried(rows: Float[Array, "k 6"], pose: Pose, frame: Pose) -> Float[Array, "k 6"]:
+def _rows_on_body(rows: Float[Array, "k 6"], pose: Pose, frame: Pose) -> Float[Array, "k 6"]:
     """Rows on the motion of a node as rows on that of the body that it is fixed in."""
     turn, push = rows[:, :3], rows[:, 3:]
     return jnp.concatenate((turn @ frame.R.T + jnp.cross(frame.x, push @ pose.R), push), axis=1)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces.loads import FRAMES, Frame, PointForce, Torque
 from polhode.forces.plane_contact import PlaneContact
@@ -84,7 +84,7 @@ class DistributedLoad(AbstractComposite):
         density = self._density(name)
         if density is None:
             return
-        for i, (body, s, weight) in enumerate(_moving(self.rod)):
+        for i, (body, s, weight) in enumerate(_free_nodes(self.rod)):
             load = AtNode(density, s, weight) if isinstance(density, Function) else weight * density
             yield body, load, None if self.name is None else f"{self.name}-{name}-{i}"
 
@@ -147,7 +147,7 @@ class RodContact(AbstractComposite):
                 self.exponent,
                 None if self.name is None else f"{self.name}-{i}",
             )
-            for i, (body, radius, weight) in enumerate(_moving(self.rod, radii))
+            for i, (body, radius, weight) in enumerate(_free_nodes(self.rod, radii))
         ]
 
     def _radii(self) -> Float[Array, " nodes"]:
@@ -160,7 +160,7 @@ class RodContact(AbstractComposite):
         return jnp.maximum(jnp.concatenate((edges[:1], edges)), jnp.concatenate((edges, edges[-1:])))
 
 
-def _moving(rod: Rod, values: Float[Array, " nodes"] | None = None) -> Iterable[tuple[Body, Array, Array]]:
+def _free_nodes(rod: Rod, values: Float[Array, " nodes"] | None = None) -> Iterable[tuple[Body, Array, Array]]:
     """Nodes that are not clamped, with a value each (the place along the rod) and the length that belongs to them."""
     each = zip(rod.nodes, rod.arc_lengths if values is None else values, rod.node_lengths, strict=True)
     return (found for found in each if found[0].kind != "ground")
@@ -169,7 +169,7 @@ def _moving(rod: Rod, values: Float[Array, " nodes"] | None = None) -> Iterable[
 def _is_rod(part: AbstractComposite, value: Any) -> None:
     if not isinstance(value, Rod):
         raise ValueError(
-            f"`rod` of {type(part).__name__} must be a rod as `Model.add_rod` returns it, got {shown(value)}. On "
+            f"`rod` of {type(part).__name__} must be a rod as `Model.add_rod` returns it, got {short_repr(value)}. On "
             f"single "
             "bodies use `forces.PointForce`, `forces.Torque` and `forces.PlaneContact`."
         )

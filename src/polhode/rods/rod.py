@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge
@@ -49,7 +49,7 @@ class Rod:
     constrained: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"Rod({shown(self.name)}, {len(self.edges)} edges)"
+        return f"Rod({short_repr(self.name)}, {len(self.edges)} edges)"
 
     @property
     def first(self) -> Body:
@@ -127,8 +127,8 @@ class Rod:
         """
         rows, clamped, clamps = self._rows(system)
         ends, strain = self._ends(), self._strain
-        rest, C = (checks.stacked(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
-        D = checks.stacked([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
+        rest, C = (checks.stack(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
+        D = checks.stack([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
 
         def one(poses: Poses, twists: Twists, rest: Array, length: Array, C: Array, D: Array) -> Array:
             d = strain.increment(poses)

@@ -48,7 +48,7 @@ class Section:
         put("stiffness", _matrix("stiffness", self.stiffness, "(EI1, EI2, GJ, GA1, GA2, EA) or a symmetric 6×6 matrix"))
         put("mass", checks.positive("mass", self.mass, (), "mass per length of a rod"))
         put("inertia", _inertia(self.inertia))
-        damping = None if _vanishes(self.damping) else _matrix("damping", _spread(self.damping), "like `stiffness`")
+        damping = None if _vanishes(self.damping) else _matrix("damping", _per_strain(self.damping), "like `stiffness`")
         put("damping", damping)
         put("radius", checks.array("radius", self.radius, (), "half the thickness of a rod"))
         _definite("stiffness", self.stiffness, strictly=True)
@@ -232,7 +232,7 @@ def _inertia(value: Any) -> Float[Array, "3 3"]:
     return matrix
 
 
-def _spread(value: Any) -> Any:
+def _per_strain(value: Any) -> Any:
     return jnp.full(6, value) if checks.shape("damping", value, "of a section") == () else value
 
 

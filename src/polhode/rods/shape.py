@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.spaces import quaternions
 
 Points = Float[Array, "nodes 3"]
@@ -64,7 +64,7 @@ def frames_along(points: Points, normal: Any, closed: bool) -> Frames:
     cosines, tangents = _tangents(points, closed)
     if checks.is_concrete(points):
         _check_turns(np.asarray(cosines), closed)
-    return _carried(None if normal is None else _first_frame(tangents[0], normal), tangents)
+    return _transport_frames(None if normal is None else _first_frame(tangents[0], normal), tangents)
 
 
 @interpreted
@@ -76,13 +76,13 @@ def _tangents(points: Points, closed: bool) -> tuple[Array, Points]:
     inner = before + after
     tangents = inner / jnp.linalg.norm(inner, axis=1, keepdims=True)
     if not closed:
-        ends = (e[0], e[0]) if len(e) == 1 else (_mirrored(tangents[0], e[0]), _mirrored(tangents[-1], e[-1]))
+        ends = (e[0], e[0]) if len(e) == 1 else (_mirror(tangents[0], e[0]), _mirror(tangents[-1], e[-1]))
         tangents = jnp.concatenate((ends[0][None], tangents, ends[1][None]))
     return jnp.sum(before * after, axis=1), tangents
 
 
 @interpreted
-def _carried(first: Float[Array, "3 3"] | None, tangents: Points) -> Frames:
+def _transport_frames(first: Float[Array, "3 3"] | None, tangents: Points) -> Frames:
     """The frames of all nodes from the first, by default the smallest rotation that takes the third axis there."""
     if first is None:
         first = _turn(jnp.asarray(_E3), tangents[0])
@@ -100,7 +100,7 @@ def _turn(a: Array, b: Array) -> Float[Array, "3 3"]:
     return quaternions.to_matrix(quaternions.from_vector(quaternions.between(a, b)))
 
 
-def _mirrored(tangent: Array, e: Array) -> Array:
+def _mirror(tangent: Array, e: Array) -> Array:
     return 2 * (tangent @ e) * e - tangent
 
 

@@ -15,10 +15,10 @@ from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.loops.signals import Interrupts
 from polhode.simulation.plan import Plan
-from polhode.simulation.run import Run, SimulationError, computed
-from polhode.simulation.save_schedule import Saving
-from polhode.simulation.stepping.segments import Leg
-from polhode.simulation.store_sink import StoreSink, opened
+from polhode.simulation.run import Run, SimulationError, compute
+from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.stepping.segments import Segment
+from polhode.simulation.store_sink import StoreSink, open_sink
 from polhode.solution.solution import Solution
 from polhode.storage.store import RunStore
 
@@ -35,20 +35,20 @@ def estimated(solution: Solution, run: Run, store: str | Path | None, interrupts
         sink = None
         if store is not None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path(store).resolve().parent)))
-            sink = stack.enter_context(opened(folder / "finer.zarr", run.meta, False, "fail", None))
-        found = _compared(solution, run, sink, interrupts)
+            sink = stack.enter_context(open_sink(folder / "finer.zarr", run.meta, False, "fail", None))
+        found = _compare(solution, run, sink, interrupts)
     if store is not None:
         kept, _ = RunStore.reopen(store)
         kept.close({**solution.stats, "error_estimate": found})
     return found
 
 
-def _compared(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
+def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
     order = run.task.integrator.order
     parts, saving = _finer(run, solution)
     plan = Plan(parts, run.plan.how, run.plan.start)
     try:
-        finer = computed(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink, interrupts)
+        finer = compute(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink, interrupts)
     except SimulationError as error:
         return {"failed": f"the run with half the step: {error.reason}"}
     if finer.stats["result"] != Result.successful:
@@ -63,11 +63,11 @@ def _compared(solution: Solution, run: Run, sink: StoreSink | None, interrupts: 
         error, size = factor * float(found[0]), float(found[1])
         return {"error": error, "digits": _digits(error, size)}
 
-    parts = [jax.tree.map(apart, _seen(a), _seen(b)) for a, b in zip(solution.blocks(), finer.blocks(), strict=True)]
+    parts = [jax.tree.map(apart, _compared_values(a), _compared_values(b)) for a, b in zip(solution.blocks(), finer.blocks(), strict=True)]
     return jax.tree.map(lambda *found: told(np.max(found, axis=0)), *parts)
 
 
-def _seen(frames: Frames) -> dict[str, Any]:
+def _compared_values(frames: Frames) -> dict[str, Any]:
     """The compared values: outputs, or the state where there are none."""
     return dict(frames.outputs) or {"state": frames.state}
 
@@ -80,11 +80,11 @@ def _digits(error: float, size: float) -> float:
     return most if error == 0 else float(np.clip(math.log10(size / error), 0.0, most))
 
 
-def _finer(run: Run, solution: Solution) -> tuple[list[Leg], Saving]:
+def _finer(run: Run, solution: Solution) -> tuple[list[Segment], SaveSchedule]:
     """The same legs with half the step, and what to save so that frames are those of the run."""
     method, saving = run.task.integrator, run.saving
     found = [leg._replace(stepper=leg.stepper.finer(method)) for leg in run.plan.legs]
     if saving.at is None and saving.every is not None:
         on_grid = run.plan.legs[0].stepper.on_grid
-        saving = Saving(2 * saving.every, None) if on_grid else Saving(None, np.asarray(solution.t, float))
+        saving = SaveSchedule(2 * saving.every, None) if on_grid else SaveSchedule(None, np.asarray(solution.t, float))
     return found, saving

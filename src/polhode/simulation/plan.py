@@ -10,13 +10,13 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import checks, integrators
-from polhode.checks import shown
-from polhode.integrators.compatibility import suits
+from polhode.checks import short_repr
+from polhode.integrators.compatibility import accepts
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.event_state import Aftermath
-from polhode.simulation.stepping.constant import constant
-from polhode.simulation.stepping.controlled import controlled
-from polhode.simulation.stepping.segments import Breaks, Leg, described
+from polhode.simulation.stepping.constant import constant_segments
+from polhode.simulation.stepping.controlled import controlled_segments
+from polhode.simulation.stepping.segments import Breakpoints, Segment, describe
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task, plain_number
@@ -40,12 +40,12 @@ class Plan(NamedTuple):
     `how["asked"]` is what was asked for, with which a run goes on beyond its end.
     """
 
-    legs: list[Leg]
+    legs: list[Segment]
     how: dict[str, Any]
     start: run_types.Start
 
 
-class Remembering(Protocol):
+class PreviousSteps(Protocol):
     """An earlier run, as far as a plan asks for it; `steps`: how its steps were wanted."""
 
     @property
@@ -55,7 +55,7 @@ class Remembering(Protocol):
         """The progress that the method starts from; None if another method or another system goes on."""
         ...
 
-    def steps_alike(self, task: Task, leg: Leg) -> bool:
+    def steps_alike(self, task: Task, leg: Segment) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         ...
 
@@ -63,7 +63,7 @@ class Remembering(Protocol):
         """Memory of the events of the earlier run."""
         ...
 
-    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Segment] | None:
         """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
 
         Where an event has ended that run between two steps, an h that is `given` begins a grid there.
@@ -71,11 +71,11 @@ class Remembering(Protocol):
         ...
 
 
-def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
+def plan(task: Task, wanted: Steps, memory: PreviousSteps | None = None) -> Plan:
     """The legs of a run. Raises ValueError for sizes, tolerances and breakpoints that make no sense."""
     t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
     h, rtol, atol = wanted.h, wanted.rtol, wanted.atol
-    given = times_of(wanted.breakpoints) + ([] if memory is None else times_of(memory.steps.breakpoints))
+    given = breakpoint_times(wanted.breakpoints) + ([] if memory is None else breakpoint_times(memory.steps.breakpoints))
     breaks = breakpoints(task.system, given, t0, t1)
     told: dict[str, Any] = {"breakpoints": list(breaks.inner)} if breaks.inner else {}
     asked: dict[str, Any] = {"breakpoints": given} if given else {}
@@ -97,12 +97,12 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
         check_span(t0, t1, h)
         # A short span doesn't make the steps of later ones shorter.
         asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
-        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h, wanted.h is not None)
-        parts = constant(t0, t1, h, breaks) if found is None else found
-        return _planned(parts, {**described(parts), **told, "asked": asked}, task, memory)
+        found = None if memory is None or breaks != Breakpoints() else memory.further(task, t1, h, wanted.h is not None)
+        parts = constant_segments(t0, t1, h, breaks) if found is None else found
+        return _with_start(parts, {**describe(parts), **told, "asked": asked}, task, memory)
     if task.integrator.error_order is None:
         estimating = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
-        able = [n for n, method in estimating.items() if suits(method, task.source, plainly=True)]
+        able = [n for n, method in estimating.items() if accepts(method, task.source, without_note=True)]
         raise ValueError(
             f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
             f"{', or use one of ' + ', '.join(able) if able else ''}."
@@ -112,13 +112,13 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
     if rtol < 0 or atol < 0 or rtol + atol == 0:
         raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
     check_span(t0, t1, None)
-    parts = controlled(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
-    return _planned(
+    parts = controlled_segments(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
+    return _with_start(
         parts, {"rtol": rtol, "atol": atol, **told, "asked": {**asked, "rtol": rtol, "atol": atol}}, task, memory
     )
 
 
-def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Remembering | None) -> Plan:
+def _with_start(parts: list[Segment], how: dict[str, Any], task: Task, memory: PreviousSteps | None) -> Plan:
     """With the state as the start, or all that an earlier run with the same method remembers."""
     progress = None if memory is None else memory.progress(task)
     aftermath = None if memory is None else memory.aftermath(task)
@@ -162,18 +162,18 @@ def _check_resolved(t0: float, t1: float, size: float, units: int, what: str) ->
         )
 
 
-def times_of(given: Any) -> list[float]:
+def breakpoint_times(given: Any) -> list[float]:
     """Breakpoints of the user. Raises ValueError for anything but finite times."""
     if isinstance(given, Tracer):
         raise ValueError("`breakpoints` are traced by JAX; give plain numbers.")
-    known = [] if given is None else checks.listed("breakpoints", given, "times")
+    known = [] if given is None else checks.as_list("breakpoints", given, "times")
     times = checks.numbers("breakpoints", known or np.zeros(0), "times")
     if times.ndim != 1 or not np.isfinite(times).all():
-        raise ValueError(f"`breakpoints` must be finite times, got {shown(given)}.")
+        raise ValueError(f"`breakpoints` must be finite times, got {short_repr(given)}.")
     return times.tolist()
 
 
-def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: float) -> Breaks:
+def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: float) -> Breakpoints:
     """Those of the user and of the loads that lie within the span, in the direction of time, or at its ends."""
     low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
     own = np.unique(np.asarray(system.breakpoints(), dtype=float))
@@ -186,7 +186,7 @@ def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: f
     inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
     forward = t1 > t0
     ordered = tuple(float(x) for x in (inner if forward else inner[::-1]))
-    return Breaks(ordered, *((at_low, at_high) if forward else (at_high, at_low)))
+    return Breakpoints(ordered, *((at_low, at_high) if forward else (at_high, at_low)))
 
 
 def limit(given: Any, default: int) -> int:

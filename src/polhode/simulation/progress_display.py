@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
-class Show(Protocol):
+class ProgressDisplay(Protocol):
     """Receiver of the progress of a run."""
 
     def stage(self, text: str) -> None:
@@ -31,7 +31,7 @@ class Show(Protocol):
         ...
 
 
-class Nothing:
+class NoProgress:
     """Shows nothing."""
 
     def stage(self, text: str) -> None:
@@ -44,7 +44,7 @@ class Nothing:
         del stats
 
 
-class Shown:
+class TerminalProgress:
     """A line with what is done until the first step, then a bar, at last the times.
 
     Where standard error is no terminal, only the bar is written, once it is full.
@@ -95,14 +95,14 @@ class Shown:
 
 
 @contextlib.contextmanager
-def showing(wanted: bool, name: str, t0: float, t1: float) -> Iterator[Show]:
+def open_display(wanted: bool, name: str, t0: float, t1: float) -> Iterator[ProgressDisplay]:
     """The display of a run; one that shows nothing unless progress is wanted."""
     if not wanted:
-        yield Nothing()
+        yield NoProgress()
         return
     from polhode.console import Printable
 
-    shown = Shown(name, t0, t1, Printable(stderr=True))
+    shown = TerminalProgress(name, t0, t1, Printable(stderr=True))
     try:
         yield shown
     finally:

@@ -15,13 +15,13 @@ from polhode.result_codes import Result
 from polhode.results.derived_quantities import reader_of
 from polhode.results.observer import Observer
 from polhode.simulation import run_types
-from polhode.simulation.checkpoint.continuation import Kept
+from polhode.simulation.checkpoint.continuation import InMemoryCheckpoint
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import host
 from polhode.simulation.loops.signals import Interrupts, interruption
 from polhode.simulation.plan import Plan
-from polhode.simulation.progress_display import showing
-from polhode.simulation.save_schedule import Saving
+from polhode.simulation.progress_display import open_display
+from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task
 from polhode.solution.solution import Solution
@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
     task: Task
     plan: Plan
-    saving: Saving
+    saving: SaveSchedule
     observer: Observer
     meta: dict[str, Any]
     progress: bool
@@ -66,29 +66,29 @@ class Run(NamedTuple):
 
 def carry_out(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
     """As `computed`; warns of an interruption if the run is to throw, and has Ctrl-C raise what was computed."""
-    solution = computed(run, sink, interrupts)
-    interrupts.keep(interruption(_stopped(run, solution), solution))
+    solution = compute(run, sink, interrupts)
+    interrupts.keep(interruption(_stop_message(run, solution), solution))
     if run.throw and solution.stats["result"] == Result.interrupted and not interrupts.raises():
-        warn(_interrupted(run, solution), InterruptionWarning)
+        warn(_interruption_message(run, solution), InterruptionWarning)
     return solution
 
 
-def _stopped(run: Run, solution: Solution) -> str:
+def _stop_message(run: Run, solution: Solution) -> str:
     if solution.stats["result"] != Result.interrupted:
         return "A signal came when the run had ended."
     return f"A signal ended the run at t = {solution.stats['t_reached']:.6g} of {run.task.t1:.6g}."
 
 
-def _interrupted(run: Run, solution: Solution) -> str:
+def _interruption_message(run: Run, solution: Solution) -> str:
     # Where a signal ends one of many runs, a script would go on with half of it as if it were whole.
     last = f"Its last frame is that of t = {float(solution.t[-1]):.6g}" if len(solution.t) else "It has no frame"
     return (
-        f"{_stopped(run, solution)} {last}, and "
+        f"{_stop_message(run, solution)} {last}, and "
         "`stats['result']` is `interrupted`. `simulate(…, initial=solution)` goes on, `resume` with a store."
     )
 
 
-def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
+def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
     """Make all steps.
 
     Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
@@ -97,9 +97,9 @@ def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Soluti
         sink.belongs_to(run)
     task, plan = run.task, run.plan
     method, system = task.integrator, task.system
-    with showing(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
+    with open_display(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
         show.stage("finding a consistent start")
-        events = _happenings(run)
+        events = _event_handler(run)
         outcome = host.run(
             plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupts, events
         )
@@ -115,14 +115,14 @@ def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Soluti
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
     # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
-    kept = None if events is not None and events.holding else Kept(outcome.checkpoint, plan.legs, task)
+    kept = None if events is not None and events.holding else InMemoryCheckpoint(outcome.checkpoint, plan.legs, task)
     changed = events is not None and events.changed
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
     solution = Solution(saved, stats, run.meta, kept, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
-        raise interruption(_stopped(run, solution), solution, repeated=True) from outcome.error
+        raise interruption(_stop_message(run, solution), solution, repeated=True) from outcome.error
     result = stats["result"]
-    if run.throw and result not in _AS_WANTED:
+    if run.throw and result not in _REGULAR:
         why = sink.reason if sink is not None and sink.reason else result.message
         reached = f"Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}."
         cause = sink.error if sink is not None and sink.error else outcome.error
@@ -130,10 +130,10 @@ def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Soluti
     return solution
 
 
-_AS_WANTED = (Result.successful, Result.interrupted, Result.event_reached)
+_REGULAR = (Result.successful, Result.interrupted, Result.event_reached)
 
 
-def _happenings(run: Run) -> EventHandler | None:
+def _event_handler(run: Run) -> EventHandler | None:
     """The events of a run, with those that have happened before it goes on, or what they have changed."""
     task, start = run.task, run.plan.start
     happened = None if start.aftermath is None else start.aftermath.changes
@@ -154,7 +154,7 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_typ
     if outcome.error is not None:
         said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
         return f" {said}."
-    if stats["result"] not in _EXPLAINED:
+    if stats["result"] not in _DIAGNOSED:
         return ""
     last = jax.tree.map(jnp.asarray, outcome.progress.carry.state)
     try:
@@ -181,7 +181,7 @@ def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> st
 
 
 _UNSTABLE = (Result.nonfinite_state, Result.singular_constraints)
-_EXPLAINED = (
+_DIAGNOSED = (
     Result.nonfinite_state,
     Result.newton_not_converged,
     Result.singular_constraints,

@@ -10,21 +10,21 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import checks
-from polhode.checks import shown
-from polhode.simulation.stepping.segments import Leg
+from polhode.checks import short_repr
+from polhode.simulation.stepping.segments import Segment
 
 _BUFFER_FLOATS = 2_000_000
 _BUFFER_SIZES = (1, 256, 4096)
 
 
-class Saving(NamedTuple):
+class SaveSchedule(NamedTuple):
     """Which instants are kept: every `every`-th step (None: only the ends), or the times `at`."""
 
     every: int | None
     at: np.ndarray | None
 
 
-def instants(every: int | None, at: Any, t0: float, t1: float) -> Saving:
+def save_schedule(every: int | None, at: Any, t0: float, t1: float) -> SaveSchedule:
     """Which instants are kept. Raises ValueError for times that don't fit the span."""
     if at is not None:
         if isinstance(at, Tracer):
@@ -32,18 +32,18 @@ def instants(every: int | None, at: Any, t0: float, t1: float) -> Saving:
         times = np.atleast_1d(checks.numbers("save_at", at, "times"))
         low, high = min(t0, t1), max(t0, t1)
         if times.ndim != 1 or len(times) == 0 or not np.isfinite(times).all():
-            raise ValueError(f"`save_at` must be a non-empty list of finite times, got {shown(at)}.")
+            raise ValueError(f"`save_at` must be a non-empty list of finite times, got {short_repr(at)}.")
         if (np.diff(times) * np.sign(t1 - t0) <= 0).any():
             raise ValueError("`save_at` must run strictly from t0 towards t1; sort it and drop repeated times.")
         if times.min() < low - 1e-12 * (high - low) or times.max() > high + 1e-12 * (high - low):
             raise ValueError(
                 f"`save_at` holds {times.min():g} … {times.max():g}, outside the span [{low:g}, {high:g}]."
             )
-        return Saving(None, np.clip(times, low, high))
-    return Saving(None if every is None else checks.count("save_every", every, "steps, or None", 2**62), None)
+        return SaveSchedule(None, np.clip(times, low, high))
+    return SaveSchedule(None if every is None else checks.count("save_every", every, "steps, or None", 2**62), None)
 
 
-def expected(legs: Sequence[Leg], saving: Saving) -> int | None:
+def frame_count(legs: Sequence[Segment], saving: SaveSchedule) -> int | None:
     """How many frames a run saves after its start; None if nobody knows."""
     if saving.at is not None:
         return len(saving.at)
@@ -52,15 +52,15 @@ def expected(legs: Sequence[Leg], saving: Saving) -> int | None:
     return -(-_steps(legs) // saving.every) if legs[-1].stepper.on_grid else None
 
 
-def _steps(legs: Sequence[Leg]) -> int:
+def _steps(legs: Sequence[Segment]) -> int:
     """The number of steps, where it is known."""
     return int(legs[-1].stepper.last) - int(legs[0].stepper.first)
 
 
-def capacity(state0: Any, legs: Sequence[Leg], saving: Saving) -> int:
+def capacity(state0: Any, legs: Sequence[Segment], saving: SaveSchedule) -> int:
     """Frames in one buffer: no more than are saved, and within a bounded memory."""
     floats = sum(np.size(x) for x in jax.tree.leaves(state0)) + 1
-    wanted = expected(legs, saving)
+    wanted = frame_count(legs, saving)
     # Few sizes, so that runs of other lengths find their program compiled.
     size = next((s for s in _BUFFER_SIZES if wanted is not None and s >= wanted), _BUFFER_SIZES[-1])
     return max(1, min(size, _BUFFER_FLOATS // floats))

@@ -17,15 +17,15 @@ from polhode.result_codes import Result
 from polhode.results.observer import Observer
 from polhode.simulation import plan as planning
 from polhode.simulation import store_sink
-from polhode.simulation.checkpoint.continuation import Memory
-from polhode.simulation.checkpoint.resume import Wanted, resumed
+from polhode.simulation.checkpoint.continuation import PreviousRun
+from polhode.simulation.checkpoint.resume import ResumeRequest, resume_task
 from polhode.simulation.error_estimate import estimated
-from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.loops import traced, traced_events
 from polhode.simulation.loops.signals import interrupts
 from polhode.simulation.plan import Plan
 from polhode.simulation.run import Run, carry_out, statistics, too_large
-from polhode.simulation.save_schedule import Saving, expected, instants
+from polhode.simulation.save_schedule import SaveSchedule, frame_count, save_schedule
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.task import Task
 from polhode.solution.solution import Solution
@@ -140,13 +140,13 @@ def simulate(
     _check_together(initial, store, overwrite, resume, estimate_error)
     if estimate_error and listed(events):
         raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
-    memory = None if initial is None else Memory.of(initial, (t0, state0))
+    memory = None if initial is None else PreviousRun.of(initial, (t0, state0))
     tolerances = rtol is not None or atol is not None
     watched = listed(events)
     task = Task.prepare(
         problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
     ).watching(watched, 64 if max_events is None and inside_transformation() else max_events or 10_000)
-    saving = instants(save_every, save_at, task.t0, task.t1)
+    saving = save_schedule(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
     limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
     steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
@@ -156,9 +156,9 @@ def simulate(
     if inside:
         return _as_expression(task, plan, saving, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
-        given = steps._replace(breakpoints=planning.times_of(breakpoints))
-        wanted = Wanted(given, t1, max_steps, saving, starts=True)
-        return resumed(store, task, wanted, when_full, progress, throw, began)
+        given = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
+        wanted = ResumeRequest(given, t1, max_steps, saving, starts=True)
+        return resume_task(store, task, wanted, when_full, progress, throw, began)
     aftermath = plan.start.aftermath
     if aftermath is not None and aftermath.changes:
         meta["changed_by_events"] = True
@@ -167,14 +167,14 @@ def simulate(
     run = run._replace(build_time=time.perf_counter() - began)
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
-        with store_sink.opened(store, meta, overwrite, when_full, expected(plan.legs, saving)) as sink:
+        with store_sink.open_sink(store, meta, overwrite, when_full, frame_count(plan.legs, saving)) as sink:
             solution = carry_out(run, sink, signals)
         if estimate_error and solution.stats["result"] == Result.successful:
             solution.stats["error_estimate"] = estimated(solution, run, store, signals)
     return solution
 
 
-def stoppable(task: Task, steps: planning.Steps, saving: Saving, stop: Callable[[], bool]) -> Solution:
+def stoppable(task: Task, steps: planning.Steps, saving: SaveSchedule, stop: Callable[[], bool]) -> Solution:
     """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
     plan = planning.plan(task, steps, None)
     run = Run(task, plan, saving, task.observer, task.describe(plan.how, saving), False, False, 0.0)
@@ -196,7 +196,7 @@ def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, est
 
 
 def _as_expression(
-    task: Task, plan: Plan, saving: Saving, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
+    task: Task, plan: Plan, saving: SaveSchedule, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
 ) -> Solution:
     """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
     if store is not None:
@@ -220,12 +220,12 @@ def _as_expression(
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
 
 
-def _with_events(task: Task, plan: Plan, saving: Saving, observer: Observer, meta: dict[str, Any]) -> Solution:
+def _with_events(task: Task, plan: Plan, saving: SaveSchedule, observer: Observer, meta: dict[str, Any]) -> Solution:
     """The same with events."""
     back = task.converted.back
     functions = tuple(function_of(event, task.outputs, back) for event in task.events)
-    watched = Watched.of(task.events, functions, task.source)
-    acts = traced_events.Acts.of(task.events, task.converted, task.source)
+    watched = EventFunctions.of(task.events, functions, task.source)
+    acts = traced_events.EventActions.of(task.events, task.converted, task.source)
     frames, p, table = traced_events.run(
         plan.legs, task.system, task.integrator, task.state0, observer, saving, watched, acts, task.max_events
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation import run_types
@@ -76,7 +76,7 @@ class StoreSink:
 
     def _checkpoint(self, checkpoint: run_types.Checkpoint) -> Checkpoint:
         if self._facts is None:
-            self._facts = continuation.facts(self._run)
+            self._facts = continuation.metadata(self._run)
         return Checkpoint(continuation.arrays(checkpoint, self._run), self._facts)
 
     def _guarded(self, act: Callable[[], None], stopping: Callable[[], bool]) -> Result:
@@ -129,11 +129,11 @@ class StoreSink:
 def check_when_full(value: Any) -> None:
     """Raises ValueError unless it says what to do when a disk is full."""
     if not isinstance(value, str | Path) or not str(value):
-        raise ValueError(f"`when_full` must be 'fail', 'wait' or the path of another place, got {shown(value)}.")
+        raise ValueError(f"`when_full` must be 'fail', 'wait' or the path of another place, got {short_repr(value)}.")
 
 
 @contextlib.contextmanager
-def opened(
+def open_sink(
     path: str | Path | None, meta: dict[str, Any], overwrite: bool, when_full: str | Path, expected: int | None
 ) -> Iterator[StoreSink | None]:
     """A sink into a new store at `path`; None without one."""

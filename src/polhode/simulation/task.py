@@ -13,19 +13,19 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import checks, integrators
-from polhode.checks import shown
-from polhode.compiler.interpreted import shapes
+from polhode.checks import short_repr
+from polhode.compiler.numpy_jit import shapes
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import Unsuited, Written, suits, written
+from polhode.integrators.compatibility import IncompatibleSystem, ConvertedSystem, accepts, convert_for
 from polhode.integrators.serialisation import serialise
 from polhode.jax_context import inside_transformation
-from polhode.problem import ASKED, Problem
+from polhode.problem import NO_CHOICE, Problem
 from polhode.results.observer import Observer
-from polhode.simulation.events.contacts import holds, together, with_openings
-from polhode.simulation.save_schedule import Saving
+from polhode.simulation.events.contacts import can_hold, link_impacts, with_openings
+from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -51,7 +51,7 @@ DIMENSIONS = {
 """Names of the axes of outputs of models, but for time."""
 
 
-class Earlier(Protocol):
+class PreviousEnd(Protocol):
     """A run in whose end another one begins, at time `t` in `state`, by default with the same `method`."""
 
     @property
@@ -117,7 +117,7 @@ class Task(eqx.Module):
         *,
         tolerances: bool = False,
         events: bool = False,
-        memory: Earlier | None = None,
+        memory: PreviousEnd | None = None,
     ) -> Task:
         """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
         `events` whether there are any.
@@ -134,23 +134,23 @@ class Task(eqx.Module):
             integrator = memory.method if integrator is None else integrator
         if known is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
-        chosen = integrator if integrator is not None else _recommended(given, tolerances, events)
+        chosen = integrator if integrator is not None else _default_method(given, tolerances, events)
         method = integrators.get(chosen) if isinstance(chosen, str) else chosen
         if not isinstance(method, AbstractIntegrator):
-            raise ValueError(f"`integrator` must be a name or an integrator, got {shown(chosen)}.")
-        name = chosen if isinstance(chosen, str) else given.integrator if integrator is None else _called(method)
+            raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(chosen)}.")
+        name = chosen if isinstance(chosen, str) else given.integrator if integrator is None else _method_name(method)
         start = plain_number("t0", t0 if t0 is not None else known.t_span[0] if known else 0.0)
         end = plain_number("t1", t1 if t1 is not None else given.t_span[1])
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
         given_state = given.state0 if state0 is None else state0
         if memory is None:
-            given_state = _checked(given_system, given_state)
+            given_state = _check_state(given_system, given_state)
             before = None
         else:
             before = memory.before(given_system, known, start)
             given_state = before.left(given_state)
-        found, note = _written(given_system, method, name, start, given_state)
+        found, note = _convert(given_system, method, name, start, given_state)
         # What the same kind of system knows of the state is not to be rounded on a way there and back.
         same = before is not None and type(before.system) is type(found.system)
         state = state0 if same else found.entered(given_state)
@@ -164,17 +164,17 @@ class Task(eqx.Module):
     def watching(self, found: tuple[Event, ...], max_events: int) -> Task:
         """The same with events. Raises ValueError for functions that can't be watched."""
         limit = checks.count("max_events", max_events, "events of a run")
-        state = shapes(_begun, self.system, self.integrator, self.t0, self.state0) if found else None
+        state = shapes(_initial_state, self.system, self.integrator, self.t0, self.state0) if found else None
         for event in found:
             check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
             check_impact(event, _shape_at_source(self.converted, state), self.source)
-        found = together(found)
+        found = link_impacts(found)
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
-        held = not inside_transformation() and holds(self.integrator, self.source, self.converted, found)
+        held = not inside_transformation() and can_hold(self.integrator, self.source, self.converted, found)
         found = with_openings(found) if held else found
         return dataclasses.replace(self, events=found, max_events=limit, holds_contacts=held)
 
-    def describe(self, how: dict[str, Any], saving: Saving) -> dict[str, Any]:
+    def describe(self, how: dict[str, Any], saving: SaveSchedule) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
 
@@ -195,7 +195,7 @@ class Task(eqx.Module):
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
             **({"events": [event.told() for event in self.events]} if self.events else {}),
             **({"contacts": self.contacts} if self.holds_contacts else {}),
-            "promises": self.integrator.promised(self.system, self.state0),
+            "promises": self.integrator.promises_for(self.system, self.state0),
             "method": serialise(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
             "version": __version__,
@@ -218,7 +218,7 @@ class Task(eqx.Module):
 
     def _choice(self) -> dict[str, Any]:
         """Why it has these coordinates, and this method if it is the recommended one."""
-        choice = self.problem.choice if self.problem else ASKED
+        choice = self.problem.choice if self.problem else NO_CHOICE
         recommended = self.problem is not None and self.integrator_name == self.problem.integrator
         reasons = {"coordinates": choice.coordinates, "method": choice.method if recommended else ""}
         found = {key: reason for key, reason in reasons.items() if reason}
@@ -240,7 +240,7 @@ class Task(eqx.Module):
         return {} if described is None else {"scene": _plain(dict(described))}
 
 
-def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
+def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
     """The state as a run begins with it: what is given may be a plain tuple."""
     return counted_angles.init(integrator, system, jnp.asarray(t), jnp.asarray(1e-3), state).state
 
@@ -250,14 +250,14 @@ def _shape_at_source(converted: Converted, state: State) -> State:
     return jax.eval_shape(converted.left, state)
 
 
-def _checked(system: AbstractSystem, state: State) -> State:
+def _check_state(system: AbstractSystem, state: State) -> State:
     try:
         return system.given(state, "state0")
     except ValueError as error:
         raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
 
 
-def _recommended(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
+def _default_method(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
     """The problem's method, or one like it that takes tolerances, or steps that events cut short."""
     method, system = integrators.get(problem.integrator), problem.system
     constrained = isinstance(system, AbstractMechanical) and system.m > 0
@@ -271,7 +271,7 @@ def _recommended(problem: Problem, tolerances: bool, events: bool) -> AbstractIn
     return "herk54" if constrained else "rkmk54"
 
 
-def _called(method: AbstractIntegrator) -> str:
+def _method_name(method: AbstractIntegrator) -> str:
     """The name of a method in the registry, or that of its class."""
     return integrators.name_of(method) or type(method).__name__
 
@@ -285,22 +285,22 @@ def _options(method: AbstractIntegrator) -> dict[str, Any]:
     }
 
 
-def _written(system: AbstractSystem, method: AbstractIntegrator, name: str, t: float, state: State) -> Written:
+def _convert(system: AbstractSystem, method: AbstractIntegrator, name: str, t: float, state: State) -> ConvertedSystem:
     """`system`, or the conversion of it that the method takes."""
     try:
-        return written(system, method, t, state, checked=False)
-    except Unsuited as error:
-        able = _able(system, state)
+        return convert_for(system, method, t, state, check_state=False)
+    except IncompatibleSystem as error:
+        able = _compatible_methods(system, state)
         raise ValueError(
             f"Integrator `{name}` can't take this {type(system).__name__}: {error}. Integrators for it: "
             f"{', '.join(able) or 'none'}."
         ) from None
 
 
-def _able(system: AbstractSystem, state: State) -> list[str]:
+def _compatible_methods(system: AbstractSystem, state: State) -> list[str]:
     """Names of the methods that take a system; inside of transformations, of those that may."""
     if inside_transformation():
-        return [name for name in integrators.names() if suits(integrators.get(name), system)]
+        return [name for name in integrators.names() if accepts(integrators.get(name), system)]
     return [row.name for row in integrators.suited(system, state) if row.suited]
 
 

@@ -15,10 +15,10 @@ from polhode.storage.labels import coordinates, unit
 if TYPE_CHECKING:
     import xarray
 
-    from polhode.solution.solution import Solution
+    from polhode.results.protocols import Run
 
 
-def to_xarray(solution: Solution) -> xarray.Dataset:
+def to_xarray(solution: Run) -> xarray.Dataset:
     """A solution in memory as a data set.
 
     It has what `xarray.open_zarr` gives of its store, labels of bodies, joints and components included, and units and
@@ -35,7 +35,7 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
     return xarray.Dataset({**variables, **_events(solution)}, coords=labels_there, attrs=known)
 
 
-def _events(solution: Solution) -> dict[str, Any]:
+def _events(solution: Run) -> dict[str, Any]:
     """Times, names and states of events, with dimension `event`; nothing for runs that watched none."""
     if "events" not in solution.stats:
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from polhode.progress import Counted, counted
+from polhode.progress import ProgressCallback, progress_bar
 from polhode.replacement import replacement
 from polhode.solution.dataset import to_xarray
 from polhode.solution.solution import Solution
@@ -59,7 +59,7 @@ def export(
     if ending in _FILMS:
         look = (tint, (arrows,) if isinstance(arrows, str) else tuple(arrows))
         scene = _moving(solution, joints)
-        with counted(progress, path.name) as told, replacement(path) as part:
+        with progress_bar(progress, path.name) as told, replacement(path) as part:
             _FILMS[ending](solution, scene, part, look, told)
     elif ending == ".pvd":
         _pvd(solution, path, joints)
@@ -145,13 +145,13 @@ def _moving(solution: Solution, joints: bool) -> Scene:
     return scene if joints else scene.without_symbols()
 
 
-def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
+def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, told: ProgressCallback | None) -> None:
     from polhode.viewing.film import film
 
     film.mp4(solution, scene, path, film.Look(*look), told)
 
 
-def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
+def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: ProgressCallback | None) -> None:
     from polhode.viewing.film import film
 
     film.gif(solution, scene, path, film.Look(*look), told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.solution.solution import Solution
@@ -33,7 +33,7 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     if it has no frames, is of another format, or is no run.
     """
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
+        raise ValueError(f"`path` must be that of a run store, got {short_repr(path)}.")
     place = Path(path)
     with explaining(place):
         if salvage:

@@ -10,10 +10,10 @@ import numpy as np
 from polhode.storage.store import RunStore
 
 if TYPE_CHECKING:
-    from polhode.solution.solution import Solution
+    from polhode.results.protocols import Run
 
 
-def save(solution: Solution, path: str | Path, *, overwrite: bool = False) -> None:
+def save(solution: Run, path: str | Path, *, overwrite: bool = False) -> None:
     """Writes a solution as a run store. Raises ValueError for a batch of solutions."""
     if np.ndim(solution.t) != 1:
         raise ValueError(

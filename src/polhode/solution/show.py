@@ -17,13 +17,13 @@ from polhode.viewing.scene import model_scene
 from polhode.viewing.scene.scene import Scene
 
 if TYPE_CHECKING:
-    from polhode.solution.solution import Solution
+    from polhode.results.protocols import Run
 
 _MOST = 2
 _HEIGHT = 760
 
 
-def scene_of(solution: Solution) -> Scene | None:
+def scene_of(solution: Run) -> Scene | None:
     """The scene that the run stored, or that of its problem; None, with a warning, if that can't be built anew."""
     if "scene" in solution.meta:
         return _drawn(solution)
@@ -36,7 +36,7 @@ def scene_of(solution: Solution) -> Scene | None:
     return scene.readable(solution.outputs) if scene else None
 
 
-def _drawn(solution: Solution) -> Scene | None:
+def _drawn(solution: Run) -> Scene | None:
     """The scene that the run stored; None, with a warning, for one that can't be drawn."""
     try:
         return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
@@ -52,7 +52,7 @@ class Source(Protocol):
         """A word that changes when the run does, and whether it still goes on."""
         ...
 
-    def read(self) -> tuple[Solution, Scene | None]:
+    def read(self) -> tuple[Run, Scene | None]:
         """The run as far as it has come, and its scene."""
         ...
 
@@ -60,14 +60,14 @@ class Source(Protocol):
 class InMemory:
     """A run in memory, which is finished."""
 
-    def __init__(self, solution: Solution) -> None:
+    def __init__(self, solution: Run) -> None:
         self._solution = solution
 
     def look(self) -> tuple[str, bool]:
         """A word, and that nothing goes on."""
         return "whole", False
 
-    def read(self) -> tuple[Solution, Scene | None]:
+    def read(self) -> tuple[Run, Scene | None]:
         """The run and its scene."""
         return self._solution, scene_of(self._solution)
 
@@ -100,7 +100,7 @@ class Embedded:
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(self._text)}"></iframe>'
 
 
-def show(runs: Sequence[Solution], labels: Sequence[str] | None, block: bool | None, browser: bool) -> Any:
+def show(runs: Sequence[Run], labels: Sequence[str] | None, block: bool | None, browser: bool) -> Any:
     """See `Solution.show`."""
     several(len(runs))
     names = list(labels) if labels else _labels(runs)
@@ -123,7 +123,7 @@ def show(runs: Sequence[Solution], labels: Sequence[str] | None, block: bool | N
     return None
 
 
-def _labels(runs: Sequence[Solution]) -> list[str]:
+def _labels(runs: Sequence[Run]) -> list[str]:
     names = [str(run.meta.get("problem") or "system") for run in runs]
     return names if len(set(names)) == len(names) else [f"{name} {'AB'[i]}" for i, name in enumerate(names)]
 

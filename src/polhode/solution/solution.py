@@ -14,7 +14,7 @@ from jaxtyping import Array
 from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
-from polhode.name_errors import missing
+from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.results.bodies_and_joints import BodyResults, JointResults, Outputs, bodies, joints
 from polhode.results.by_name import ByName
@@ -150,7 +150,7 @@ class Solution(eqx.Module):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("A Solution", name, dir(self), _INSTEAD)
+            raise missing_attribute("A Solution", name, dir(self), _INSTEAD)
 
     def __dir__(self) -> list[str]:
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
@@ -245,9 +245,9 @@ class Solution(eqx.Module):
         """
         import pandas
 
-        from polhode.results.columns import chosen
+        from polhode.results.columns import select_columns
 
-        return pandas.DataFrame(chosen(self, columns))
+        return pandas.DataFrame(select_columns(self, columns))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a zarr store at `path`; `polhode.load` reads it back."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from polhode import checks, integrators
-from polhode.integrators.compatibility import written
+from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import deserialise
 from polhode.problem import Problem
 from polhode.problems.rebuild import rebuilt, remade
-from polhode.results.derived_quantities import Parts, Reader
+from polhode.results.derived_quantities import RunContext, Reader
 
 
 def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Reader | None:
@@ -39,11 +39,11 @@ def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
         )
 
 
-def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Parts:
+def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> RunContext:
     if problem is None or problem.named is None:
         raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
     if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
         raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
     method = deserialise(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
-    found = written(problem.system, method, meta["t0"], problem.state0, checked=False)
-    return Parts(problem.named, problem.system, found.converted)
+    found = convert_for(problem.system, method, meta["t0"], problem.state0, check_state=False)
+    return RunContext(problem.named, problem.system, found.converted)

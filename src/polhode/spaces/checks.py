@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.placement import place
 from polhode.jax_context import outside
 from polhode.spaces.base import AbstractSpace, Point
@@ -81,4 +81,4 @@ def _as_numbers(label: str, leaf: Any) -> np.ndarray:
 
 
 def _short(value: Any) -> str:
-    return " ".join(checks.shown(value).split())
+    return " ".join(checks.short_repr(value).split())

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.spaces import quaternions
 from polhode.spaces.base import AbstractSpace, Vector, cross, norm
 from polhode.spaces.rigid import AbstractRigidGroup
@@ -34,7 +34,7 @@ class CoadjointOrbit(AbstractSpace):
     def __check_init__(self):
         if not isinstance(self.group, AbstractRotationGroup | AbstractRigidGroup):
             raise ValueError(
-                f"Coadjoint orbits are there for groups with the algebra so(3) or se(3), got `{shown(self.group)}`; "
+                f"Coadjoint orbits are there for groups with the algebra so(3) or se(3), got `{short_repr(self.group)}`; "
                 "for several bodies use a product or power of orbits."
             )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.spaces import quaternions
 from polhode.spaces.base import AbstractGroup, AbstractSpace, Point, Vector, cross
 from polhode.spaces.linear import Rn
@@ -29,7 +29,9 @@ def with_coordinates(space: AbstractSpace, coordinates: Coordinates) -> Abstract
     and linear parts.
     """
     if coordinates not in get_args(Coordinates):
-        raise ValueError(f"`coordinates` must be one of {', '.join(get_args(Coordinates))}, got {shown(coordinates)}.")
+        raise ValueError(
+            f"`coordinates` must be one of {', '.join(get_args(Coordinates))}, got {short_repr(coordinates)}."
+        )
     if coordinates == "exp" or isinstance(space, Rn):
         return space
     if isinstance(space, Product):
@@ -49,7 +51,7 @@ def _group_with(space: AbstractSpace, coordinates: Coordinates) -> AbstractGroup
     if isinstance(space, AbstractRotationGroup | AbstractRigidGroup):
         return Cayley(space) if coordinates == "cayley" else SecondKind(space)
     raise ValueError(
-        f"{shown(coordinates)} coordinates exist on groups made of rotations, rigid displacements and linear parts, "
+        f"{short_repr(coordinates)} coordinates exist on groups made of rotations, rigid displacements and linear parts, "
         f"not on `{type(space).__name__}`; use coordinates='exp'."
     )
 

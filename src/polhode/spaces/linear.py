@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.checks import listed, shown
+from polhode.checks import as_list, short_repr
 from polhode.spaces.base import AbstractGroup, norm
 
 Vec = Float[Array, " n"]
@@ -29,10 +29,10 @@ class Rn(AbstractGroup):
 
     def __init__(self, n: int, blocks: tuple[int, ...] | None = None):
         if not _is_whole(n) or n < 0:
-            raise ValueError(f"`n` must be a whole number, 0 or more, got {shown(n)}.")
-        blocks = ((n,) if n else ()) if blocks is None else tuple(listed("blocks", blocks, "sizes of vectors"))
+            raise ValueError(f"`n` must be a whole number, 0 or more, got {short_repr(n)}.")
+        blocks = ((n,) if n else ()) if blocks is None else tuple(as_list("blocks", blocks, "sizes of vectors"))
         if not all(_is_whole(size) and size >= 1 for size in blocks) or sum(blocks) != n:
-            raise ValueError(f"`blocks` must be positive sizes that add up to n = {n}, got {shown(blocks)}.")
+            raise ValueError(f"`blocks` must be positive sizes that add up to n = {n}, got {short_repr(blocks)}.")
         self.n = n
         self.parts = blocks
 

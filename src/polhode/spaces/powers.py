@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.checks import count, shown
+from polhode.checks import count, short_repr
 from polhode.spaces.base import AbstractGroup, AbstractSpace, Vector
 
 Points = Any
@@ -20,7 +20,7 @@ Space = TypeVar("Space", bound=AbstractSpace)
 def power(space: AbstractSpace, n: int) -> Power | PowerGroup:
     """n copies of a space: a `PowerGroup` if `space` is a group, otherwise a `Power`."""
     if not isinstance(space, AbstractSpace):
-        raise ValueError(f"`space` must be a space, got {shown(space)}.")
+        raise ValueError(f"`space` must be a space, got {short_repr(space)}.")
     n = count("n", n, "copies of a space")
     return PowerGroup(space, n) if isinstance(space, AbstractGroup) else Power(space, n)
 

@@ -12,7 +12,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.storage.documents import FILE, digest
 from polhode.storage.errors import DamageError
 from polhode.storage.files import read_file, replace
@@ -87,7 +87,7 @@ def described(entry: Any) -> dict[str, str]:
     """Digests by folder, as a root has them. Raises ValueError for anything else."""
     good = isinstance(entry, dict) and all(isinstance(known, str) and _is_folder(name) for name, known in entry.items())
     if not good:
-        raise ValueError(f"{shown(entry)} are no arrays of a store")
+        raise ValueError(f"{short_repr(entry)} are no arrays of a store")
     return entry
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 
 NUMBER, WHOLE, WORD, FLAG = "a number", "a whole number", "a word", "true or false"
 """Types of values. `[x]` is a list of x, `{"": x}` maps words to x, other dicts have these entries if at all."""
@@ -175,10 +175,10 @@ def check(value: Any, types: Any, name: str) -> None:
             return
         case str():
             if not _is(value, types):
-                raise ValueError(f"`{name}` is {shown(value)}, which is not {types}")
+                raise ValueError(f"`{name}` is {short_repr(value)}, which is not {types}")
         case [inner]:
             if not isinstance(value, list):
-                raise ValueError(f"`{name}` is {shown(value)}, which is no list")
+                raise ValueError(f"`{name}` is {short_repr(value)}, which is no list")
             for each in value:
                 if each is None and inner is not None:
                     raise ValueError(f"`{name}` has an empty entry")
@@ -189,7 +189,7 @@ def check(value: Any, types: Any, name: str) -> None:
 
 def _check_entries(value: Any, types: dict[str, Any], name: str) -> None:
     if not isinstance(value, dict):
-        raise ValueError(f"`{name}` is {shown(value)}, which has no entries")
+        raise ValueError(f"`{name}` is {short_repr(value)}, which has no entries")
     for key, each in value.items():
         if key in types:
             check(each, types[key], f"{name}.{key}")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.storage.errors import DamageError, StoreError
 from polhode.storage.files import read_file
 from polhode.storage.zarr_arrays import compact
@@ -70,7 +70,7 @@ class Kept(NamedTuple):
         """As the root has it. Raises ValueError for anything else."""
         kept = cls(**entry)
         if not all(isinstance(part, str) for part in kept) or Path(kept.file).parts[:-1] != (HIDDEN,):
-            raise ValueError(f"{shown(entry)} is no file of a store")
+            raise ValueError(f"{short_repr(entry)} is no file of a store")
         return kept
 
     def read(self, path: Path) -> bytes:
@@ -157,7 +157,7 @@ def contents(path: Path, kind: Kind, file: str = FILE) -> tuple[dict[str, Any], 
         raise kind.damaged(path, f"`{file}` can't be read ({type(error).__name__})") from None
     if version != kind.format:
         raise StoreError(
-            f"`{path}` has the format {shown(version)}, and this version of polhode reads {kind.format}. Read it with "
+            f"`{path}` has the format {short_repr(version)}, and this version of polhode reads {kind.format}. Read it with "
             "the version that wrote it."
         )
     known = attributes.pop("digest", None)

@@ -10,7 +10,7 @@ import jax
 import jax.tree_util as jtu
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.frames import Frames
 
 Structure = dict[str, Any]
@@ -63,7 +63,7 @@ def checked(structure: Any, depth: int = 0) -> Structure:
     kinds = {"leaf": str, "none": type(None), "dict": dict, "fields": dict, "tuple": list, "list": list}
     wanted = kinds.get(kind)
     if wanted is None or not isinstance(content, wanted):
-        raise ValueError(f"the structure of the frames has a part {shown(kind)}")
+        raise ValueError(f"the structure of the frames has a part {short_repr(kind)}")
     if depth == 0 and (kind != "tuple" or len(content) != len(Frames._fields)):
         raise ValueError("the structure of the frames has other parts than frames have")
     if kind == "fields":
@@ -106,7 +106,7 @@ def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any])
         if key in declared:
             if len(declared[key]) != ndim - 1:
                 raise ValueError(
-                    f"`dimensions[{shown(key)}]` must name {ndim - 1} axes (all but time), got {shown(declared[key])}."
+                    f"`dimensions[{short_repr(key)}]` must name {ndim - 1} axes (all but time), got {short_repr(declared[key])}."
                 )
             return ("time", *declared[key])
     if ndim >= 3 and short in _MATRICES:

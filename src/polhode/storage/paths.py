@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.storage.documents import FILE, HIDDEN, Kind, is_store
 from polhode.storage.errors import OccupiedError, StoreError, explaining
 from polhode.storage.lock import Lock, LockedError
@@ -22,18 +22,18 @@ TOKEN = 12
 def resolved(path: str | Path) -> Path:
     """The place behind symbolic links, which are left as they are. Raises ValueError for what is no path."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise ValueError(f"The path of a run store must be a path, got {shown(path)}.")
+        raise ValueError(f"The path of a run store must be a path, got {short_repr(path)}.")
     try:
         place = Path(os.path.realpath(path))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"The path of a run store must be a path, got {shown(path)}: {error}.") from error
+        raise ValueError(f"The path of a run store must be a path, got {short_repr(path)}: {error}.") from error
     except OSError as error:
         raise StoreError(
-            f"The store {shown(path)} has no place: the folder that this process works in is gone ({error.strerror}). "
+            f"The store {short_repr(path)} has no place: the folder that this process works in is gone ({error.strerror}). "
             "Give a whole path, or change to another folder."
         ) from error
     if not place.name:
-        raise ValueError(f"The path of a run store must have a name, got {shown(path)}.")
+        raise ValueError(f"The path of a run store must have a name, got {short_repr(path)}.")
     return place
 
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from polhode.frames import Frames
-from polhode.name_errors import unknown
+from polhode.name_errors import unknown_name
 from polhode.storage import frame_layout, metadata
 from polhode.storage.documents import FILE, RUN
 from polhode.storage.errors import DamageError, StoreError, explaining
@@ -172,7 +172,7 @@ class Lazy(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._parts:
-            raise unknown("output", name, list(self._parts))
+            raise unknown_name("output", name, list(self._parts))
         return _whole(_view(self._parts[name], self._frames))
 
     def __iter__(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.storage.errors import DamageError
 from polhode.storage.files import read_file, replace
 
@@ -73,7 +73,7 @@ class ArrayFiles(NamedTuple):
         if not shape or chunk[1:] != tuple(max(n, 1) for n in shape[1:]) or chunk[0] < 1 or min(shape) < 0:
             raise DamageError(f"its metadata make no sense: shape {shape}, chunks {chunk}")
         if dtype.hasobject or dtype.name != metadata["data_type"] or dtype.kind not in "biufc":
-            raise DamageError(f"its metadata make no sense: numbers of type {shown(metadata['data_type'])}")
+            raise DamageError(f"its metadata make no sense: numbers of type {short_repr(metadata['data_type'])}")
         found = cls(folder, dtype, shape[1:], chunk[0], dimensions, fill=fill)
         if found.metadata(shape[0]) != metadata:
             # Readers that know all of zarr would take other numbers from them, by a scale or another codec.

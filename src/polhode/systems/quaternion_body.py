@@ -59,7 +59,9 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         if J.ndim == 1:
             checks.positive("inertia", J, (3,), "principal moments of inertia")
         elif checks.is_concrete(J) and not _is_positive_definite(np.asarray(J)):
-            raise ValueError(f"`inertia` must be symmetric and positive definite, got {checks.shown(self.inertia)}.")
+            raise ValueError(
+                f"`inertia` must be symmetric and positive definite, got {checks.short_repr(self.inertia)}."
+            )
 
     @property
     def n(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from polhode import checks
-from polhode.analysis.linear.linearisation_point import Asked
+from polhode.analysis.linear.linearisation_point import LinearisationPoint
 from polhode.analysis.linear.multipliers import FloquetModel
 from polhode.analysis.linear.return_map import Return, is_of_bodies
 from polhode.analysis.statics._deviations import STEADY, Instant
@@ -80,22 +80,22 @@ def floquet(
         A. H. Nayfeh and B. Balachandran, Applied nonlinear dynamics, Wiley (1995), section 3.2.
     """
     check_environment()
-    asked = Asked.of(problem, t, state)
+    point = LinearisationPoint.of(problem, t, state)
     period, tolerance = checks.number("period", period, "period"), checks.number("tolerance", tolerance, "closure")
     if not period > 0:
         raise ValueError(f"`period` must be positive, got {period:.9g}.")
     if not tolerance > 0:
         raise ValueError(f"`tolerance` must be positive, got {tolerance:.9g}.")
-    if is_disturbed(asked.system, asked.t, asked.state):
+    if is_disturbed(point.system, point.t, point.state):
         raise ValueError(
             "Bodies are nearly massless beside others: the inertias that one joint carries differ by more than runs of "
             "these coordinates resolve. Give the light ones more mass and inertia, or take 'minimal' coordinates."
         )
-    run = _Period.of(asked, period, {"integrator": integrator, "h": h, "rtol": rtol, "atol": atol})
+    run = _Period.of(point, period, {"integrator": integrator, "h": h, "rtol": rtol, "atol": atol})
     states = run.states()
-    closed = _of_bodies if is_of_bodies(asked.system) else _of_states
-    end = closed(asked.system, run.times, states, tolerance)
-    monodromy, accuracy = _converged(run, end, end.fastest)
+    end_of = _end_of_bodies if is_of_bodies(point.system) else _end_of_states
+    end = end_of(point.system, run.times, states, tolerance)
+    monodromy, accuracy = _monodromy(run, end, end.fastest)
     return FloquetModel(
         monodromy=monodromy,
         period=period,
@@ -103,12 +103,12 @@ def floquet(
         turn=end.turn,
         closure=end.closure,
         accuracy=max(end.closure, accuracy),
-        t=asked.t,
-        state=asked.state,
+        t=point.t,
+        state=point.state,
     )
 
 
-def _converged(run: _Period, end: _End, rate: float) -> tuple[np.ndarray, float]:
+def _monodromy(run: _Period, end: _End, rate: float) -> tuple[np.ndarray, float]:
     """The monodromy matrix, and how much it changed at last by half the step.
 
     The error control of a run does not see deviations, so the fastest of them limits the step.
@@ -116,7 +116,7 @@ def _converged(run: _Period, end: _End, rate: float) -> tuple[np.ndarray, float]
     longest = min(run.period / 16, 0.3 / rate)
     one, change = np.zeros((0, 0)), np.inf
     for k in range(_HALVINGS):
-        before, one = one, end.returned(run.finer(k, longest).slopes(end.basis))
+        before, one = one, end.pull_back(run.finer(k, longest).slopes(end.basis))
         if k:
             change = float(np.max(np.abs(one - before), initial=0.0)) / (np.max(np.abs(one), initial=0.0) or 1.0)
         if change <= _ENOUGH or (k and not run.by_default):
@@ -132,53 +132,53 @@ def _converged(run: _Period, end: _End, rate: float) -> tuple[np.ndarray, float]
 class _Period(NamedTuple):
     """Runs over one period."""
 
-    asked: Asked
+    point: LinearisationPoint
     period: float
-    how: dict[str, Any]
+    options: dict[str, Any]
     by_default: bool
 
     @classmethod
-    def of(cls, asked: Asked, period: float, how: dict[str, Any]) -> _Period:
-        by_default = all(value is None for value in how.values())
-        if how["integrator"] is None and how["h"] is None:
-            constrained = isinstance(asked.system, AbstractMechanical) and asked.system.m > 0
-            rtol = how["rtol"] if how["rtol"] is not None or how["atol"] is not None else 1e-9
-            how = {**how, "integrator": "herk54" if constrained else "rkmk54", "rtol": rtol}
-        elif how["h"] is None and how["rtol"] is None and how["atol"] is None:
-            how = {**how, "h": asked.problem.h if asked.problem is not None else None}
-        return cls(asked, period, how, by_default)
+    def of(cls, point: LinearisationPoint, period: float, options: dict[str, Any]) -> _Period:
+        by_default = all(value is None for value in options.values())
+        if options["integrator"] is None and options["h"] is None:
+            constrained = isinstance(point.system, AbstractMechanical) and point.system.m > 0
+            rtol = options["rtol"] if options["rtol"] is not None or options["atol"] is not None else 1e-9
+            options = {**options, "integrator": "herk54" if constrained else "rkmk54", "rtol": rtol}
+        elif options["h"] is None and options["rtol"] is None and options["atol"] is None:
+            options = {**options, "h": point.problem.h if point.problem is not None else None}
+        return cls(point, period, options, by_default)
 
     @property
     def times(self) -> list[float]:
-        return [self.asked.t + part * self.period for part in (*_LOOKS, 1.0)]
+        return [self.point.t + part * self.period for part in (*_LOOKS, 1.0)]
 
     def finer(self, halvings: int, longest: float) -> _Period:
         """With the step, or its limit, divided by two some times, and tolerances that follow."""
-        given, part = self.how, 0.5**halvings
-        if given["h"] is not None:
-            return self._replace(how={**given, "h": given["h"] * part})
-        tighter = {name: None if given[name] is None else given[name] * part**5 for name in ("rtol", "atol")}
+        options, part = self.options, 0.5**halvings
+        if options["h"] is not None:
+            return self._replace(options={**options, "h": options["h"] * part})
+        tighter = {name: None if options[name] is None else options[name] * part**5 for name in ("rtol", "atol")}
         tighter = {name: None if x is None else max(x, 1e-14) for name, x in tighter.items()}
-        return self._replace(how={**given, **tighter, "control": StepControl(max_step=longest * part)})
+        return self._replace(options={**options, **tighter, "control": StepControl(max_step=longest * part)})
 
     def states(self) -> list[State]:
-        found = self._run(self.asked.state, np.array(self.times)).state
-        return [jax.tree.map(lambda a, k=k: jnp.asarray(a[k]), found) for k in range(len(self.times))]
+        frames = self._run(self.point.state, np.array(self.times)).state
+        return [jax.tree.map(lambda a, k=k: jnp.asarray(a[k]), frames) for k in range(len(self.times))]
 
     def slopes(self, T: np.ndarray) -> np.ndarray:
         """Derivatives of the numbers of the last state along columns of deviations of the first."""
-        space = self.asked.system.state_space
+        space = self.point.system.state_space
 
         def end(x: Any) -> Any:
-            moved = space.move(self.asked.state, jnp.asarray(T) @ x)
-            return ravel_pytree(jax.tree.map(lambda a: a[-1], self._run(moved, None).state))[0]
+            start = space.move(self.point.state, jnp.asarray(T) @ x)
+            return ravel_pytree(jax.tree.map(lambda a: a[-1], self._run(start, None).state))[0]
 
         return np.asarray(jax.jacfwd(end)(jnp.zeros(T.shape[1])))
 
     def _run(self, state: State, times: Any) -> Any:
-        asked, t1 = self.asked, self.times[-1]
-        given = asked.problem or asked.system
-        return simulate(given, t0=asked.t, t1=t1, state0=state, save_at=times, save_every=None, **self.how)
+        point, t1 = self.point, self.times[-1]
+        source = point.problem or point.system
+        return simulate(source, t0=point.t, t1=t1, state0=state, save_at=times, save_every=None, **self.options)
 
 
 class _End(NamedTuple):
@@ -195,23 +195,23 @@ class _End(NamedTuple):
     closure: float
     fastest: float
 
-    def returned(self, columns: np.ndarray) -> np.ndarray:
+    def pull_back(self, columns: np.ndarray) -> np.ndarray:
         """Coordinates of derivatives of the last state, as deviations of the start."""
         return self.back @ np.linalg.lstsq(self.ambient, columns, rcond=1e-12)[0]
 
 
 @uncompiled()
-def _of_bodies(system: Any, times: list[float], states: list[State], tolerance: float) -> _End:
+def _end_of_bodies(system: Any, times: list[float], states: list[State], tolerance: float) -> _End:
     *path, last = (Place.of(system, t, state) for t, state in zip(times, states, strict=True))
-    found = Return.of(path, last, times[-1] - times[0], tolerance)
-    T = transport(found.group, 1.0, path[0], last)
+    match = Return.of(path, last, times[-1] - times[0], tolerance)
+    T = transport(match.group, 1.0, path[0], last)
     fastest = max(place.here.rate for place in path)
-    ambient, group = last.here.slopes.ambient, found.group
-    return _End(path[0].here.T, np.linalg.pinv(T), ambient, group.turn, found.gap.size, fastest)
+    ambient, group = last.here.slopes.ambient, match.group
+    return _End(path[0].here.T, np.linalg.pinv(T), ambient, group.turn, match.gap.size, fastest)
 
 
 @uncompiled()
-def _of_states(system: AbstractSystem, times: list[float], states: list[State], tolerance: float) -> _End:
+def _end_of_states(system: AbstractSystem, times: list[float], states: list[State], tolerance: float) -> _End:
     period = times[-1] - times[0]
     numbers = [np.asarray(ravel_pytree(state)[0]) for state in states]
     size = max(float(np.max(np.abs(a), initial=0.0)) for a in numbers) or 1.0

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.analysis.linear.linearisation_point import Asked, coordinates, numbered
+from polhode.analysis.linear.linearisation_point import LinearisationPoint, coordinates, element_names
 from polhode.analysis.statics._deviations import velocity_of
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.host import to_sparse
-from polhode.name_errors import unknown
+from polhode.name_errors import unknown_name
 from polhode.problem import Problem
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import AbstractMechanical
@@ -26,67 +26,67 @@ class Input(NamedTuple):
     names: tuple[str, ...]
     effect: np.ndarray
     values: np.ndarray
-    replaced: Callable[[Array], Problem] | None
+    with_values: Callable[[Array], Problem] | None
 
 
-def input_named(asked: Asked, name: Any) -> Input:
+def input_named(point: LinearisationPoint, name: Any) -> Input:
     """A force along coordinates of a joint, or a parameter of the problem. Raises `UnknownName`."""
-    joints = coordinates(asked)
+    joints = coordinates(point)
     if name in joints or any(each.startswith(f"{name}.") for each in joints):
-        return _along(asked, name)
-    parameters = asked.problem.parameters if asked.problem else {}
-    if name in parameters and asked.problem is not None:
-        return _parameter(asked, asked.problem, name)
-    raise unknown("input", name, [*dict.fromkeys(each.split(".")[0] for each in joints), *joints, *parameters])
+        return _along(point, name)
+    parameters = point.problem.parameters if point.problem else {}
+    if name in parameters and point.problem is not None:
+        return _parameter(point, point.problem, name)
+    raise unknown_name("input", name, [*dict.fromkeys(each.split(".")[0] for each in joints), *joints, *parameters])
 
 
-def _along(asked: Asked, name: str) -> Input:
+def _along(point: LinearisationPoint, name: str) -> Input:
     """Forces along coordinates of joints: what has the power force × rate."""
-    rates = coordinates(asked)
+    rates = coordinates(point)
     names = (name,) if name in rates else tuple(each for each in rates if each.startswith(f"{name}."))
-    system = asked.system
+    system = point.system
     assert isinstance(system, AbstractMechanical)
-    assert asked.problem is not None
-    assert asked.problem.named is not None
+    assert point.problem is not None
+    assert point.problem.named is not None
     at = np.array([rates[each] for each in names])
     n, m = system.n, system.m
-    directions, M, B = _pushed(asked.problem.named.readings, system, jnp.asarray(asked.t), *asked.state)
+    directions, M, B = _input_matrices(point.problem.named.readings, system, jnp.asarray(point.t), *point.state)
     M, B = to_sparse(M, (n, n)).toarray(), to_sparse(B, (m, n)).toarray() if m else np.zeros((0, n))
     saddle = np.block([[M, B.T], [B, np.zeros((m, m))]])
     loads = np.vstack((np.asarray(directions)[at].T, np.zeros((m, len(at)))))
     # Redundant constraints share their forces somehow; accelerations don't depend on it.
-    pushed = np.linalg.lstsq(saddle, loads, rcond=1e-13)[0][:n]
+    accelerations = np.linalg.lstsq(saddle, loads, rcond=1e-13)[0][:n]
     short = tuple(each.split(".")[0] if len(names) == 1 else each for each in names)
-    return Input(short if name not in rates else names, np.vstack((np.zeros((n, len(at))), pushed)), np.zeros(0), None)
+    return Input(short if name not in rates else names, np.vstack((np.zeros((n, len(at))), accelerations)), np.zeros(0), None)
 
 
 @interpreted
-def _pushed(readings: Any, system: Any, t: Array, q: Any, v: Vector) -> tuple[Any, ...]:
+def _input_matrices(readings: Any, system: Any, t: Array, q: Any, v: Vector) -> tuple[Any, ...]:
     rates = jax.jacfwd(lambda w: readings.velocities(system, q, w))(v)
     return rates, system.mass(t, q), system.jacobian(t, q) if system.m else ()
 
 
-def _parameter(asked: Asked, problem: Problem, name: str) -> Input:
+def _parameter(point: LinearisationPoint, problem: Problem, name: str) -> Input:
     values = np.asarray(problem.parameters[name])
     if values.dtype == bool or not np.issubdtype(values.dtype, np.number):
         raise ValueError(f"Parameter `{name}` of problem `{problem.name}` is no number, so it can't be an input.")
     shape, start = values.shape, jnp.asarray(values.ravel(), dtype=float)
 
-    def replaced(u: Array) -> Problem:
+    def with_values(u: Array) -> Problem:
         return problem.replace(**{name: u.reshape(shape)})
 
-    def felt(u: Array) -> tuple[Array, Array]:
-        system, t = replaced(u).system, jnp.asarray(asked.t)
+    def response(u: Array) -> tuple[Array, Array]:
+        system, t = with_values(u).system, jnp.asarray(point.t)
         holds = [jnp.zeros(0)]
         if isinstance(system, AbstractMechanical) and system.m:
-            q, v = asked.state
+            q, v = point.state
             holds = [system.constraint(t, q), system.constraint_rate(t, q, v)]
-        return velocity_of(system, t, asked.state), jnp.concatenate(holds)
+        return velocity_of(system, t, point.state), jnp.concatenate(holds)
 
-    effect, opened = (np.asarray(x) for x in jax.jacfwd(felt)(start))
-    if np.max(np.abs(opened), initial=0.0) > 1e-12:
+    effect, gap_slopes = (np.asarray(x) for x in jax.jacfwd(response)(start))
+    if np.max(np.abs(gap_slopes), initial=0.0) > 1e-12:
         raise ValueError(
             f"Parameter `{name}` moves the joints of problem `{problem.name}`: the state would leave its constraints, "
             "so it can't be an input. Forces, torques and stiffnesses can."
         )
-    return Input(numbered(name, shape), effect, np.asarray(start), replaced)
+    return Input(element_names(name, shape), effect, np.asarray(start), with_values)

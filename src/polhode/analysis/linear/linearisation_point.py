@@ -14,7 +14,7 @@ from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
 
-class Asked(NamedTuple):
+class LinearisationPoint(NamedTuple):
     """The system that is linearised; `problem` is None for a bare system."""
 
     problem: Problem | None
@@ -23,38 +23,38 @@ class Asked(NamedTuple):
     state: State
 
     @classmethod
-    def of(cls, problem: Any, t: Any, state: Any) -> Asked:
-        known = problem if isinstance(problem, Problem) else None
-        system = problem.system if known else problem
+    def of(cls, problem: Any, t: Any, state: Any) -> LinearisationPoint:
+        as_problem = problem if isinstance(problem, Problem) else None
+        system = problem.system if as_problem else problem
         if not isinstance(system, AbstractSystem):
             raise checks.not_a_problem(problem)
-        if state is None and known is None:
+        if state is None and as_problem is None:
             raise ValueError("A bare system needs `state`; a Problem brings its own.")
         if inside_transformation():
             raise ValueError(
                 "Linear models are made on the host; call `linearise` and `floquet` outside jit, grad and vmap."
             )
-        time = float(known.t_span[0] if t is None and known else 0.0 if t is None else checks.number("t", t, "time"))
-        state = system.given(known.state0 if known and state is None else state, "state")
+        time = float(as_problem.t_span[0] if t is None and as_problem else 0.0 if t is None else checks.number("t", t, "time"))
+        state = system.given(as_problem.state0 if as_problem and state is None else state, "state")
         system.check(time, state)
         if system.velocity(jnp.asarray(time), state) is None:
             raise ValueError(
                 f"The velocity of a {system.called} is no function of its state. Take the problem in other "
                 "coordinates, such as `model.problem('minimal')` or 'SE3'."
             )
-        return cls(known, system, time, state)
+        return cls(as_problem, system, time, state)
 
 
-def coordinates(asked: Asked) -> dict[str, int]:
+def coordinates(point: LinearisationPoint) -> dict[str, int]:
     """Coordinates of joints, "pin.angle", and their numbers among the readings."""
-    named = asked.problem.named if asked.problem else None
-    if named is None or not isinstance(asked.system, AbstractMechanical):
+    name_table = point.problem.named if point.problem else None
+    if name_table is None or not isinstance(point.system, AbstractMechanical):
         return {}
-    joints = named.told["joints"]
-    return {f"{joint}.{label}": k for joint, told in joints.items() for label, k in told["coordinates"].items()}
+    joints = name_table.told["joints"]
+    return {f"{joint}.{label}": k for joint, entry in joints.items() for label, k in entry["coordinates"].items()}
 
 
-def numbered(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+def element_names(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
     """Names of the numbers in an array."""
     return (name,) if not shape else tuple(f"{name}[{', '.join(map(str, k))}]" for k in np.ndindex(shape))
 

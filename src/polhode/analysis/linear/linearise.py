@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from polhode import checks
 from polhode.analysis.linear.inputs import input_named
-from polhode.analysis.linear.linearisation_point import Asked
-from polhode.analysis.linear.outputs import Told, all_told, output_named, state_names
+from polhode.analysis.linear.linearisation_point import LinearisationPoint
+from polhode.analysis.linear.outputs import OutputMatrices, output_matrices, output_named, state_names
 from polhode.analysis.linear.state_space_model import LinearModel
 from polhode.analysis.statics._deviations import Slopes, basis
 from polhode.analysis.statics._steady_motion import deviations
@@ -71,34 +71,34 @@ def linearise(
         Cambridge University Press (1992), chapter 4.
     """
     check_environment()
-    asked = Asked.of(problem, t, state)
-    acting = [input_named(asked, name) for name in _names("inputs", inputs)]
-    wanted = None if outputs is None else [output_named(asked, name) for name in _names("outputs", outputs)]
-    found = deviations(asked.system, asked.t, asked.state)
-    if found.unsteady and not anyway:
-        raise ValueError(_no_steady_motion(found.unsteady))
-    A, T, L = found.A, found.basis, found.coordinates
-    names = state_names(asked, T)
-    B = np.hstack([np.zeros((len(A), 0)), *(L @ each.effect for each in acting)])
-    if wanted is None:
-        told = Told(np.eye(len(A)), np.zeros(B.shape), np.zeros(len(A)), names)
+    point = LinearisationPoint.of(problem, t, state)
+    input_terms = [input_named(point, name) for name in _names("inputs", inputs)]
+    output_terms = None if outputs is None else [output_named(point, name) for name in _names("outputs", outputs)]
+    linear = deviations(point.system, point.t, point.state)
+    if linear.unsteady and not anyway:
+        raise ValueError(_no_steady_motion(linear.unsteady))
+    A, T, L = linear.A, linear.basis, linear.coordinates
+    names = state_names(point, T)
+    B = np.hstack([np.zeros((len(A), 0)), *(L @ each.effect for each in input_terms)])
+    if output_terms is None:
+        matrices = OutputMatrices(np.eye(len(A)), np.zeros(B.shape), np.zeros(len(A)), names)
     else:
-        told = all_told(asked, wanted, T, acting)
+        matrices = output_matrices(point, output_terms, T, input_terms)
     return LinearModel(
         A=A,
         B=B,
-        C=told.C,
-        D=told.D,
-        offset=found.offset,
+        C=matrices.C,
+        D=matrices.D,
+        offset=linear.offset,
         state_names=names,
-        input_names=tuple(name for each in acting for name in each.names),
-        output_names=told.names,
-        y0=told.y0,
+        input_names=tuple(name for each in input_terms for name in each.names),
+        output_names=matrices.names,
+        y0=matrices.y0,
         basis=T,
-        t=asked.t,
-        state=asked.state,
-        turn=found.turn,
-        steady=not found.unsteady,
+        t=point.t,
+        state=point.state,
+        turn=linear.turn,
+        steady=not linear.unsteady,
     )
 
 
@@ -119,6 +119,6 @@ def _no_steady_motion(reason: str) -> str:
     )
 
 
-def _names(name: str, given: Any) -> list[Any]:
-    found = [given] if isinstance(given, str) else checks.listed(name, given, "of names")
-    return [checks.word(name, each, "a name") for each in found]
+def _names(name: str, values: Any) -> list[Any]:
+    names = [values] if isinstance(values, str) else checks.as_list(name, values, "of names")
+    return [checks.word(name, each, "a name") for each in names]

@@ -56,10 +56,10 @@ class FloquetModel:
 
     def __repr__(self) -> str:
         k = len(self.monodromy)
-        listed = ", ".join(f"{x:.6g}" for x in self.multipliers[:6])
+        values = ", ".join(f"{x:.6g}" for x in self.multipliers[:6])
         more = ", …" if k > 6 else ""
-        said = f"multipliers {listed}{more}; closure {self.closure:.2g}"
-        return f"FloquetModel({k} states, period {self.period:.6g}; {said})"
+        text = f"multipliers {values}{more}; closure {self.closure:.2g}"
+        return f"FloquetModel({k} states, period {self.period:.6g}; {text})"
 
     def _repr_html_(self) -> str:
         rows = [

@@ -11,23 +11,23 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.analysis.linear.inputs import Input
-from polhode.analysis.linear.linearisation_point import Asked, coordinates, numbered, rates_of
-from polhode.name_errors import unknown
+from polhode.analysis.linear.linearisation_point import LinearisationPoint, coordinates, element_names, rates_of
+from polhode.name_errors import unknown_name
 from polhode.problem import Problem
 from polhode.systems.base import State
 
-Read = Callable[[Problem, Array, State], Array]
+Readout = Callable[[Problem, Array, State], Array]
 """(problem, t, state) → numbers, flat."""
 
 
 class Output(NamedTuple):
     """Numbers that are told of a state, and what they are called."""
 
-    read: Read
+    read: Readout
     labels: tuple[str, ...]
 
 
-class Told(NamedTuple):
+class OutputMatrices(NamedTuple):
     """Of all outputs: derivatives with respect to the state and the inputs, values, and names."""
 
     C: np.ndarray
@@ -36,19 +36,19 @@ class Told(NamedTuple):
     names: tuple[str, ...]
 
 
-def output_named(asked: Asked, name: Any) -> Output:
+def output_named(point: LinearisationPoint, name: Any) -> Output:
     """An output of the problem, or what a joint does. Raises `UnknownName`."""
-    problem, positions = asked.problem, coordinates(asked)
+    problem, positions = point.problem, coordinates(point)
     if problem is not None and name in problem.outputs:
-        shape = np.shape(problem.outputs[name](jnp.asarray(asked.t), asked.state))
-        labels = numbered(name, shape)
+        shape = np.shape(problem.outputs[name](jnp.asarray(point.t), point.state))
+        labels = element_names(name, shape)
         return Output(lambda problem, t, state: jnp.ravel(problem.outputs[name](t, state)), labels)
     rates = rates_of(positions)
     both = (*positions, *rates)
     labels = tuple(each for each in both if each == name or each.startswith(f"{name}."))
     if not labels:
-        known = problem.outputs if problem else ()
-        raise unknown("output", name, [*known, *dict.fromkeys(each.split(".")[0] for each in positions), *both])
+        names = problem.outputs if problem else ()
+        raise unknown_name("output", name, [*names, *dict.fromkeys(each.split(".")[0] for each in positions), *both])
     return Output(lambda problem, t, state: _of_joints(problem, state, labels, positions, rates), labels)
 
 
@@ -62,43 +62,43 @@ def _of_joints(
     return jnp.stack([values[positions[x]] if x in positions else speeds[rates[x]] for x in labels])
 
 
-def all_told(asked: Asked, outputs: Sequence[Output], T: np.ndarray, inputs: Sequence[Input]) -> Told:
+def output_matrices(point: LinearisationPoint, outputs: Sequence[Output], T: np.ndarray, inputs: Sequence[Input]) -> OutputMatrices:
     """Derivatives of all outputs along the columns of T, and with respect to the inputs where they have some."""
     count = sum(len(each.names) for each in inputs)
     C, D, y0 = [np.zeros((0, T.shape[1]))], [np.zeros((0, count))], [np.zeros(0)]
     for output in outputs:
-        C.append(_along(asked, output, T))
-        y0.append(np.asarray(output.read(_problem(asked), jnp.asarray(asked.t), asked.state)))
-        D.append(np.hstack([np.zeros((len(y0[-1]), 0)), *(_through(asked, output, each) for each in inputs)]))
-    return Told(np.vstack(C), np.vstack(D), np.concatenate(y0), tuple(x for each in outputs for x in each.labels))
+        C.append(_along(point, output, T))
+        y0.append(np.asarray(output.read(_problem(point), jnp.asarray(point.t), point.state)))
+        D.append(np.hstack([np.zeros((len(y0[-1]), 0)), *(_through(point, output, each) for each in inputs)]))
+    return OutputMatrices(np.vstack(C), np.vstack(D), np.concatenate(y0), tuple(x for each in outputs for x in each.labels))
 
 
-def _along(asked: Asked, output: Output, T: np.ndarray) -> np.ndarray:
-    problem, space, t = _problem(asked), asked.system.state_space, jnp.asarray(asked.t)
-    moved = lambda x: output.read(problem, t, space.move(asked.state, jnp.asarray(T) @ x))  # noqa: E731
-    return np.asarray(jax.jacfwd(moved)(jnp.zeros(T.shape[1])))
+def _along(point: LinearisationPoint, output: Output, T: np.ndarray) -> np.ndarray:
+    problem, space, t = _problem(point), point.system.state_space, jnp.asarray(point.t)
+    output_at = lambda x: output.read(problem, t, space.move(point.state, jnp.asarray(T) @ x))  # noqa: E731
+    return np.asarray(jax.jacfwd(output_at)(jnp.zeros(T.shape[1])))
 
 
-def _through(asked: Asked, output: Output, given: Input) -> np.ndarray:
+def _through(point: LinearisationPoint, output: Output, source: Input) -> np.ndarray:
     """The direct effect of an input on an output."""
-    replaced, t = given.replaced, jnp.asarray(asked.t)
-    if replaced is None:
-        return np.zeros((len(output.labels), len(given.names)))
-    return np.asarray(jax.jacfwd(lambda u: output.read(replaced(u), t, asked.state))(jnp.asarray(given.values)))
+    with_values, t = source.with_values, jnp.asarray(point.t)
+    if with_values is None:
+        return np.zeros((len(output.labels), len(source.names)))
+    return np.asarray(jax.jacfwd(lambda u: output.read(with_values(u), t, point.state))(jnp.asarray(source.values)))
 
 
-def _problem(asked: Asked) -> Problem:
-    assert asked.problem is not None
-    return asked.problem
+def _problem(point: LinearisationPoint) -> Problem:
+    assert point.problem is not None
+    return point.problem
 
 
-def state_names(asked: Asked, T: np.ndarray) -> tuple[str, ...]:
+def state_names(point: LinearisationPoint, T: np.ndarray) -> tuple[str, ...]:
     """Of states that are coordinates of joints, or their rates, those of these; others are numbered."""
-    found = [f"x{k + 1}" for k in range(T.shape[1])]
-    for joint in dict.fromkeys(each.split(".")[0] for each in coordinates(asked)):
-        output = output_named(asked, joint)
-        for label, row in zip(output.labels, _along(asked, output, T), strict=True):
+    names = [f"x{k + 1}" for k in range(T.shape[1])]
+    for joint in dict.fromkeys(each.split(".")[0] for each in coordinates(point)):
+        output = output_named(point, joint)
+        for label, row in zip(output.labels, _along(point, output, T), strict=True):
             places = np.flatnonzero(np.abs(row) > 1e-9)
             if len(places) == 1 and abs(row[places[0]] - 1) < 1e-9:
-                found[places[0]] = label
-    return tuple(found)
+                names[places[0]] = label
+    return tuple(names)

@@ -48,11 +48,11 @@ class Gap(NamedTuple):
         """Of the last state from the first one as a group carries it in unit time."""
         system: Any = first.here.system
         goal, end = group.bodies(first.view.bodies, 1.0), last.view.bodies
-        turned = Rotation.from_matrix(np.swapaxes(goal.R, 1, 2) @ end.R).magnitude()
+        angles = Rotation.from_matrix(np.swapaxes(goal.R, 1, 2) @ end.R).magnitude()
         off = np.stack(
             [
                 np.linalg.norm(end.x - goal.x, axis=1) / scales.length,
-                turned,
+                angles,
                 np.linalg.norm(end.u - goal.u, axis=1) / scales.speed,
                 np.linalg.norm(end.omega - goal.omega, axis=1) / scales.rate,
             ]
@@ -98,7 +98,7 @@ class Return(NamedTuple):
         `path` are states of the period, the start first, and `last` is its end. Raises ValueError, with the gap, where
         there is none.
         """
-        first, scales, least, said = path[0], Scales.of(path, period), Gap(np.inf, ""), ""
+        first, scales, least, message = path[0], Scales.of(path, period), Gap(np.inf, ""), ""
         for group in _groups(first, last, scales):
             gap = Gap.between(first, last, group, scales)
             least = least if least.words else gap
@@ -107,9 +107,9 @@ class Return(NamedTuple):
             change = _change(path, group, period, max(STEADY, 10 * gap.size))
             if not change:
                 return cls(group, gap)
-            said = said or change
-        if said:
-            raise ValueError(f"After the period of {period:.9g} {said}.")
+            message = message or change
+        if message:
+            raise ValueError(f"After the period of {period:.9g} {message}.")
         raise ValueError(
             f"The motion does not close after the period of {period:.9g}: it misses its start by {least.words}, "
             f"{least.size:.3g} of its size, where {tolerance:.3g} are allowed. Give the period and the start of a "
@@ -126,10 +126,10 @@ def _groups(first: Place, last: Place, scales: Scales) -> Iterator[Symmetry]:
     distinct = [E for k, E in enumerate(turns) if all(_largest(E - other) > STEADY for other in turns[:k])]
     for drift in (none, drift_of(first)):
         for E in distinct:
-            yield _closing(start, end, E, drift)
+            yield _closing_symmetry(start, end, E, drift)
 
 
-def _closing(start: Bodies, end: Bodies, E: np.ndarray, drift: np.ndarray) -> Symmetry:
+def _closing_symmetry(start: Bodies, end: Bodies, E: np.ndarray, drift: np.ndarray) -> Symmetry:
     """The group with a given turn of the space that takes the centre and all attitudes from start to end."""
     turn = Rotation.from_matrix(E).as_rotvec()
     spin = Rotation.from_matrix(np.swapaxes(start.R, 1, 2) @ E.T @ end.R).as_rotvec()
@@ -206,16 +206,16 @@ def _moved_along(first: Place, last_q: Any, place: Place) -> Any:
 def _same_equations(group: Symmetry, place: Place, later: Place, tolerance: float) -> bool:
     """Whether accelerations, and their derivatives along deviations, are those of the earlier state, carried along."""
     T, end = place.here.T, transport(group, 1.0, place, later)
-    kept = group.deviations(place.view.bodies, place.view.along @ T, 1.0)
-    if _largest(later.view.along @ end - kept) > 1e3 * tolerance * max(1.0, _largest(kept)):
+    target = group.deviations(place.view.bodies, place.view.along @ T, 1.0)
+    if _largest(later.view.along @ end - target) > 1e3 * tolerance * max(1.0, _largest(target)):
         return False
     before, after = (_reactions(x, D) for x, D in ((place, T), (later, end)))
     count = len(place.view.bodies.x)
     still = np.zeros((18 * count, before.shape[1]))
     # Accelerations are carried like velocities, those of turning in the frames of the bodies.
     still[12 * count :] = before[: 6 * count]
-    unmoved = place.view.bodies._replace(omega=np.zeros((count, 3)))
-    before = np.vstack((group.deviations(unmoved, still, 1.0)[12 * count :], before[6 * count :]))
+    nonrotating = place.view.bodies._replace(omega=np.zeros((count, 3)))
+    before = np.vstack((group.deviations(nonrotating, still, 1.0)[12 * count :], before[6 * count :]))
     return _same(before, after, place, tolerance)
 
 
@@ -233,11 +233,11 @@ def _same(before: np.ndarray, after: np.ndarray, place: Place, tolerance: float)
     rate = here.rate
     scale = np.where(np.any(here.T[: here.n], axis=0), 1.0, rate)
     sizes, change = np.abs(before[:, :-1] * scale), np.abs((after - before)[:, :-1] * scale)
-    allowed = tolerance * np.max(sizes, axis=1, initial=0.0)[:, None] + 1e3 * NOISE * _largest(sizes)
+    limit = tolerance * np.max(sizes, axis=1, initial=0.0)[:, None] + 1e3 * NOISE * _largest(sizes)
     # Accelerations themselves, in the last column, have a unit of their own.
     speed = max(_largest(place.view.bodies.u), _largest(place.view.bodies.omega), _largest(here.state[1]))
     fastest = max(rate * speed, _largest(before[:, -1]))
-    return bool(np.all(change <= allowed) and _largest((after - before)[:, -1]) <= tolerance * fastest)
+    return bool(np.all(change <= limit) and _largest((after - before)[:, -1]) <= tolerance * fastest)
 
 
 def _largest(a: Any) -> float:

@@ -52,8 +52,8 @@ class LinearModel:
     @property
     def eigenvalues(self) -> np.ndarray:
         """Of A, in the order of |s|."""
-        found = np.linalg.eigvals(self.A)
-        return found[np.argsort(np.abs(found), kind="stable")]
+        values = np.linalg.eigvals(self.A)
+        return values[np.argsort(np.abs(values), kind="stable")]
 
     @property
     def stable(self) -> bool | None:
@@ -67,18 +67,18 @@ class LinearModel:
         values, left, right = _eig(self.A, left=True, right=True)
         overlap = np.abs(np.sum(np.conj(left) * right, axis=0))
         error = _LAST_PLACES * np.finfo(float).eps * np.linalg.norm(self.A, 2) if len(values) else 0.0
-        allowed = 1e-7 * np.max(np.abs(values), initial=0.0) * overlap
-        return bool(np.all(np.real(values) * overlap <= np.maximum(allowed, error)))
+        margin = 1e-7 * np.max(np.abs(values), initial=0.0) * overlap
+        return bool(np.all(np.real(values) * overlap <= np.maximum(margin, error)))
 
     @property
     def controllable(self) -> int:
         """Rank of the controllability matrix: how many directions of the state the inputs reach."""
-        return _reached(self.A, self.B)
+        return _reachable_dimension(self.A, self.B)
 
     @property
     def observable(self) -> int:
         """Rank of the observability matrix: how many directions of the state the outputs tell."""
-        return _reached(self.A.T, self.C.T)
+        return _reachable_dimension(self.A.T, self.C.T)
 
     def to_scipy(self) -> Any:
         """As a `scipy.signal.StateSpace`."""
@@ -88,11 +88,11 @@ class LinearModel:
 
     def __repr__(self) -> str:
         k, m, p = len(self.A), self.B.shape[1], len(self.C)
-        moving = "" if not np.any(self.offset) else f", offset up to {np.max(np.abs(self.offset)):.3g}"
-        listed = ", ".join(f"{s:.6g}" for s in self.eigenvalues[:6])
+        offset = "" if not np.any(self.offset) else f", offset up to {np.max(np.abs(self.offset)):.3g}"
+        values = ", ".join(f"{s:.6g}" for s in self.eigenvalues[:6])
         more = ", …" if k > 6 else ""
         frame = f"; {self._frame()}" if self._frame() else ""
-        return f"LinearModel({k} states, {m} inputs, {p} outputs{moving}; eigenvalues {listed}{more}{frame})"
+        return f"LinearModel({k} states, {m} inputs, {p} outputs{offset}; eigenvalues {values}{more}{frame})"
 
     def _frame(self) -> str:
         """In which frame deviations are measured, if that is not an inertial one."""
@@ -114,14 +114,14 @@ class LinearModel:
         return summary.html("Linear model", [row for row in rows if row[1]])
 
 
-def _reached(A: np.ndarray, B: np.ndarray) -> int:
+def _reachable_dimension(A: np.ndarray, B: np.ndarray) -> int:
     """Dimension of the smallest invariant subspace of A that contains the columns of B, direction by direction."""
     scale = np.max(np.abs(A), initial=0.0) or 1.0
-    found, fresh = np.zeros((len(A), 0)), B
-    while fresh.shape[1]:
-        rest = fresh - found @ (found.T @ fresh)
-        rest = rest - found @ (found.T @ rest)
+    basis, new = np.zeros((len(A), 0)), B
+    while new.shape[1]:
+        rest = new - basis @ (basis.T @ new)
+        rest = rest - basis @ (basis.T @ rest)
         u, sizes, _ = np.linalg.svd(rest, full_matrices=False)
-        keep = u[:, sizes > 1e-10 * max(np.linalg.norm(fresh), np.finfo(float).tiny)]
-        found, fresh = np.hstack((found, keep)), A @ keep / scale
-    return found.shape[1]
+        keep = u[:, sizes > 1e-10 * max(np.linalg.norm(new), np.finfo(float).tiny)]
+        basis, new = np.hstack((basis, keep)), A @ keep / scale
+    return basis.shape[1]

@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -112,6 +112,6 @@ def placement(system: MultibodySystem, q: Point, v: Vector) -> Any:
 
 
 @interpreted
-def moved(system: MultibodySystem, q: Point, w: Vector) -> Point:
+def displace(system: MultibodySystem, q: Point, w: Vector) -> Point:
     """The position reached from q with a displacement that is measured as a velocity."""
     return system.configuration.move(q, system.kinematics(q, w))

@@ -16,23 +16,23 @@ from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
-_BENT = 0.5
+_MAX_BEND = 0.5
 """Share of a step by which it may differ from the mean of the slopes at its ends."""
 
-_STEEP = 2.1
+_MAX_SLOPE = 2.1
 """Largest ratio of what the slope at an end promises to the step: 2 where a load begins to grow or ceases to."""
 
-_OFF = 0.25
+_MAX_MIDDLE_ERROR = 0.25
 """Share of a step by which the middle between its ends may be off the path."""
 
-_KINK = 2.0**-8
+_MAX_KINK_STEP = 2.0**-8
 """Fraction of a load step below which a path may have a kink, as where a contact closes."""
 
-_FAR = 1.5
+_MAX_KINK_JUMP = 1.5
 """Largest ratio of a step over a kink to what the steeper end promises."""
 
 
-_BENDING = 20.0
+_MAX_KINK_SLOPE = 20.0
 """Largest ratio of the slopes to a step over a kink: at a limit point itself they promise anything."""
 
 
@@ -109,9 +109,9 @@ def continuous(c: Comparison, length: Float[Array, ""], floor: Float[Array, ""])
 
     Beyond a limit point a step leads far, however short it is, and slopes don't promise that.
     """
-    smooth = (c.bent <= _BENT * c.way + floor) & (c.steep <= _STEEP * c.way + floor) & (c.off <= _OFF * c.way + floor)
+    smooth = (c.bent <= _MAX_BEND * c.way + floor) & (c.steep <= _MAX_SLOPE * c.way + floor) & (c.off <= _MAX_MIDDLE_ERROR * c.way + floor)
     steep = jnp.maximum(c.steep, c.jump)
-    kink = (length <= _KINK) & (c.way <= _FAR * steep + floor) & (steep <= _BENDING * c.way + floor)
+    kink = (length <= _MAX_KINK_STEP) & (c.way <= _MAX_KINK_JUMP * steep + floor) & (steep <= _MAX_KINK_SLOPE * c.way + floor)
     return jnp.all(smooth) | jnp.all(kink)
 
 
@@ -133,10 +133,10 @@ def right_way_round(system: AbstractMechanical, t: Array, q: Point) -> Bool[Arra
     return jnp.all(jnp.concatenate((jnp.ones(1), *sides)) > 0)
 
 
-def slope(solver: AbstractKKT, found: Sensitivity) -> tuple[Any, Vector]:
+def slope(solver: AbstractKKT, linear: Sensitivity) -> tuple[Any, Vector]:
     """Factors of the tangent, and the displacement that keeps the residuals zero."""
-    factors = solver.factor(*found.tangent)
-    return factors, jnp.asarray(solver.solve(factors, -found.r, -found.gap)[0])
+    factors = solver.factor(*linear.tangent)
+    return factors, jnp.asarray(solver.solve(factors, -linear.r, -linear.gap)[0])
 
 
 def floor_of(rtol: float, atol: float, q: Point) -> Float[Array, ""]:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._linearisation import null_space
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.spaces.base import Vector
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -38,7 +38,7 @@ class Slopes(NamedTuple):
 
     start: np.ndarray
     F: np.ndarray
-    turning: np.ndarray
+    frame_term: np.ndarray
     ambient: np.ndarray
     J: np.ndarray
     Jr: np.ndarray
@@ -62,13 +62,13 @@ def _slopes(system: AbstractSystem, t: Array, state: State) -> tuple[Array, ...]
     zero = jnp.zeros(space.dim)
     start = velocity_of(system, t, state)
     F = jax.jacfwd(lambda y: velocity_of(system, t, space.move(state, y)))(zero)
-    turning = jax.jacfwd(lambda y: space.bracket(start, y))(zero)
+    frame_term = jax.jacfwd(lambda y: space.bracket(start, y))(zero)
     ambient = jax.jacfwd(lambda y: ravel_pytree(space.move(state, y))[0])(zero)
     J = Jr = jnp.zeros((0, space.dim))
     if isinstance(system, AbstractMechanical) and system.m:
         J = jax.jacfwd(lambda y: system.constraint(t, space.move(state, y)[0]))(zero)
         Jr = jax.jacfwd(lambda y: system.constraint_rate(t, *space.move(state, y)))(zero)
-    return start, F, turning, ambient, J, Jr
+    return start, F, frame_term, ambient, J, Jr
 
 
 def basis(system: AbstractSystem, slopes: Slopes) -> tuple[Float[np.ndarray, "dim k"], Float[np.ndarray, "k dim"]]:
@@ -138,20 +138,20 @@ class Instant(NamedTuple):
     @property
     def at_rest(self) -> bool:
         """Whether positions don't move."""
-        speed = np.max(np.abs(self.slopes.ambient @ self.moving), initial=0.0)
+        speed = np.max(np.abs(self.slopes.ambient @ self.position_velocity), initial=0.0)
         return bool(speed <= AT_REST * self.rate * max(1.0, float(largest(self.state))))
 
     @property
     def rate(self) -> float:
         """The fastest rate of deviations in the frame of the coordinates; 1 where nothing changes."""
-        return float(np.max(np.abs(np.linalg.eigvals(self.reduced(self.slopes.F))), initial=0.0)) or 1.0
+        return float(np.max(np.abs(np.linalg.eigvals(self.reduce(self.slopes.F))), initial=0.0)) or 1.0
 
     @property
-    def moving(self) -> np.ndarray:
+    def position_velocity(self) -> np.ndarray:
         """The velocity of the positions."""
         return np.where(np.arange(len(self.slopes.start)) < self.n, self.slopes.start, 0.0)
 
-    def reduced(self, F: np.ndarray) -> np.ndarray:
+    def reduce(self, F: np.ndarray) -> np.ndarray:
         return self.L @ F @ self.T
 
     def same(self, A: np.ndarray, other: np.ndarray) -> bool:
@@ -169,8 +169,8 @@ class Instant(NamedTuple):
     def result(self, A: np.ndarray, turn: np.ndarray | None, unsteady: str) -> Deviations:
         """With what accelerates as offset; of systems of first order, with the whole velocity."""
         mechanical = isinstance(self.system, AbstractMechanical)
-        start = self.slopes.start - self.moving if mechanical else self.slopes.start
-        offset = self.L @ start if unsteady or not self.moving.any() or self.at_rest else np.zeros(len(A))
+        start = self.slopes.start - self.position_velocity if mechanical else self.slopes.start
+        offset = self.L @ start if unsteady or not self.position_velocity.any() or self.at_rest else np.zeros(len(A))
         # Round-off of an equilibrium is no motion.
         offset = np.where(np.abs(offset) > 1e-12 * np.max(np.abs(A), initial=1.0), offset, 0.0)
         return Deviations(A, self.T, self.L, offset, turn, unsteady)

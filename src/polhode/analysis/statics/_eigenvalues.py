@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, splu
 from scipy.sparse.linalg import eigs as _eigs
 from scipy.sparse.linalg import eigsh as _eigsh
 
-from polhode.analysis.statics._linearisation import Linearised, Spectrum, null_space
+from polhode.analysis.statics._linearisation import LinearisedEquations, Spectrum, null_space
 
 # What SciPy returns depends on options that type checkers don't follow.
 eig: Any = linalg.eig
@@ -29,32 +29,32 @@ def oscillations(stiffness: np.ndarray) -> np.ndarray:
     return np.where(stiffness < 0, np.sqrt(np.maximum(-stiffness, 0)) + 0j, 1j * np.sqrt(np.maximum(stiffness, 0)))
 
 
-def dense(linear: Linearised) -> tuple[Spectrum, np.ndarray]:
+def dense(linear: LinearisedEquations) -> tuple[Spectrum, np.ndarray]:
     """All modes, and the displacement by which the state is off its equilibrium (infinite where nothing resists)."""
     N = null_space(linear.B.toarray())
     M, C, K = (N.T @ (X @ N) for X in (linear.M, linear.C, linear.K))
     M, size = (M + M.T) / 2, np.abs(N).T @ (abs(linear.K) @ np.abs(N))
     _, modes = linalg.eigh((K + K.T) / 2, M)
     # Quotients are more accurate than eigenvalues, whose error is round-off of the largest.
-    projected = modes.T @ K @ modes
+    K_modal = modes.T @ K @ modes
     noise = _ROUND_OFF * np.abs(modes).T @ size @ np.abs(modes)
-    projected = np.where(np.abs(projected) <= noise, 0.0, projected)
-    stiffness = np.diag(projected)
-    moved = _static(stiffness, modes.T @ (N.T @ linear.r))
-    off = N @ modes @ moved if np.isfinite(moved).all() else np.full(len(linear.r), np.inf)
+    K_modal = np.where(np.abs(K_modal) <= noise, 0.0, K_modal)
+    stiffness = np.diag(K_modal)
+    displacements = _static(stiffness, modes.T @ (N.T @ linear.r))
+    off = N @ modes @ displacements if np.isfinite(displacements).all() else np.full(len(linear.r), np.inf)
     if linear.symmetric:
         order = np.argsort(stiffness, kind="stable")
         return Spectrum(oscillations(stiffness[order]), (N @ modes)[:, order]), off
-    found = _first_order(projected, modes.T @ C @ modes)
-    return Spectrum(found.eigenvalues, N @ modes @ found.shapes), off
+    spectrum = _first_order(K_modal, modes.T @ C @ modes)
+    return Spectrum(spectrum.eigenvalues, N @ modes @ spectrum.shapes), off
 
 
 def _static(stiffness: np.ndarray, force: np.ndarray) -> np.ndarray:
     """Displacements along modes under forces; infinite where neither resistance is nor the force vanishes."""
-    held = stiffness != 0
-    lowest = np.min(np.abs(stiffness[held]), initial=np.inf)
+    resists = stiffness != 0
+    lowest = np.min(np.abs(stiffness[resists]), initial=np.inf)
     small = np.abs(force) <= 1e-10 * (lowest if np.isfinite(lowest) else 1.0)
-    return np.where(held, force / np.where(held, stiffness, 1.0), np.where(small, 0.0, np.inf))
+    return np.where(resists, force / np.where(resists, stiffness, 1.0), np.where(small, 0.0, np.inf))
 
 
 def _first_order(K: np.ndarray, C: np.ndarray) -> Spectrum:
@@ -63,18 +63,18 @@ def _first_order(K: np.ndarray, C: np.ndarray) -> Spectrum:
     A = np.block([[np.zeros((n, n)), np.eye(n)], [-K, -C]])
     values, vectors = eig(A)
     rest = n - np.linalg.matrix_rank(K, tol=0.0 if not K.any() else None)
-    return _paired(values, vectors[:n], np.sqrt(np.abs(np.diag(K))), int(rest))
+    return _one_of_each_pair(values, vectors[:n], np.sqrt(np.abs(np.diag(K))), int(rest))
 
 
-def _paired(values: np.ndarray, shapes: np.ndarray, frequencies: np.ndarray, rest: int) -> Spectrum:
+def _one_of_each_pair(values: np.ndarray, shapes: np.ndarray, frequencies: np.ndarray, rest: int) -> Spectrum:
     """One of each conjugate pair; of the eigenvalues zero as many as there are displacements at rest."""
     scale = np.min(frequencies[frequencies > 0], initial=np.max(np.abs(values), initial=0.0))
     values = np.where(np.abs(values) <= _ZERO * scale, 0.0, values)
     real = np.abs(np.imag(values)) <= _ZERO * np.abs(values)
     values = np.where(real, np.real(values) + 0j, values)
     zeros = np.flatnonzero(values == 0)[:rest]
-    kept = np.concatenate((zeros, np.flatnonzero((values != 0) & (np.imag(values) >= 0))))
-    order = kept[np.lexsort((-np.real(values[kept]), np.imag(values[kept]), np.abs(values[kept])))]
+    indices = np.concatenate((zeros, np.flatnonzero((values != 0) & (np.imag(values) >= 0))))
+    order = indices[np.lexsort((-np.real(values[indices]), np.imag(values[indices]), np.abs(values[indices])))]
     return Spectrum(values[order], shapes[:, order])
 
 
@@ -85,10 +85,10 @@ def about_motion(A: np.ndarray, displacements: np.ndarray) -> Spectrum:
     scale = np.max(frequencies, initial=0.0)
     # Zeros come in blocks of two: perturbed by round-off as its square root.
     values = np.where(frequencies <= 1e-6 * scale, 0.0, values)
-    return _paired(values, displacements @ vectors, np.abs(values), int(np.sum(values == 0)))
+    return _one_of_each_pair(values, displacements @ vectors, np.abs(values), int(np.sum(values == 0)))
 
 
-def lowest(linear: Linearised, number: int) -> tuple[Spectrum, np.ndarray]:
+def lowest(linear: LinearisedEquations, number: int) -> tuple[Spectrum, np.ndarray]:
     """The `number` modes nearest to zero, and the displacement by which the state is off its equilibrium."""
     n, shift = linear.M.shape[0], _shift(linear)
     solve = _solver(linear, shift)
@@ -102,13 +102,13 @@ def lowest(linear: Linearised, number: int) -> tuple[Spectrum, np.ndarray]:
     _, vectors = eigsh(inverse, count, which="LM", v0=start, tol=0)
     shapes = np.column_stack([solve(root @ x) for x in vectors.T])
     shapes = shapes @ linalg.inv(linalg.cholesky(shapes.T @ (linear.M @ shapes)))
-    values, turned = linalg.eigh(_symmetric(shapes.T @ (linear.K @ shapes)))
-    shapes = shapes @ turned
+    values, rotation = linalg.eigh(_symmetric(shapes.T @ (linear.K @ shapes)))
+    shapes = shapes @ rotation
     values = np.where(np.abs(values) <= _noise(linear.K, shapes), 0.0, values)
     return Spectrum(oscillations(values), shapes), off
 
 
-def _lowest_damped(linear: Linearised, number: int, shift: float) -> Spectrum:
+def _lowest_damped(linear: LinearisedEquations, number: int, shift: float) -> Spectrum:
     """Eigenvalues nearest to a positive shift, of s (x, ẋ) = (ẋ, -M⁻¹(Cẋ + Kx)) with B x = 0."""
     n = linear.M.shape[0]
     solve = _solver(linear, shift * shift, shift)
@@ -116,18 +116,18 @@ def _lowest_damped(linear: Linearised, number: int, shift: float) -> Spectrum:
     def inverse(y: np.ndarray) -> np.ndarray:
         # Velocities are divided by the shift, so that both halves are displacements.
         x, w = y[:n], shift * y[n:]
-        moved = -solve(linear.M @ (w + shift * x) + linear.C @ x)
-        return np.concatenate((moved, (x + shift * moved) / shift))
+        displacement = -solve(linear.M @ (w + shift * x) + linear.C @ x)
+        return np.concatenate((displacement, (x + shift * displacement) / shift))
 
     operator = LinearOperator((2 * n, 2 * n), inverse, dtype=float)  # type: ignore[call-arg]
     start = inverse(np.random.default_rng(0).standard_normal(2 * n))
     reciprocal, vectors = eigs(operator, min(2 * number + 2, 2 * n - 2), which="LM", v0=start)
     values = shift + 1 / reciprocal
-    found = _paired(values, vectors[:n], np.array([shift]), number)
-    return Spectrum(found.eigenvalues[:number], found.shapes[:, :number])
+    spectrum = _one_of_each_pair(values, vectors[:n], np.array([shift]), number)
+    return Spectrum(spectrum.eigenvalues[:number], spectrum.shapes[:, :number])
 
 
-def _solver(linear: Linearised, mass: float, damping: float = 0.0) -> Callable[[np.ndarray], np.ndarray]:
+def _solver(linear: LinearisedEquations, mass: float, damping: float = 0.0) -> Callable[[np.ndarray], np.ndarray]:
     """x of (K + damping C + mass M) x + Bᵀλ = b, B x = 0."""
     A = linear.K + damping * linear.C + mass * linear.M
     n, m = A.shape[0], linear.B.shape[0]
@@ -136,7 +136,7 @@ def _solver(linear: Linearised, mass: float, damping: float = 0.0) -> Callable[[
     return lambda b: lu.solve(np.concatenate((b, np.zeros((m, *b.shape[1:])))))[:n]
 
 
-def _shift(linear: Linearised) -> float:
+def _shift(linear: LinearisedEquations) -> float:
     """About the square of the lowest frequency that is not zero, found by inverse iteration of a few vectors."""
     n = linear.M.shape[0]
     shift = 1e-3 * np.abs(linear.K.diagonal()).sum() / linear.M.diagonal().sum()
@@ -147,12 +147,12 @@ def _shift(linear: Linearised) -> float:
             X = qr(solve(linear.M @ X), mode="economic")[0]
         K, M = _symmetric(X.T @ (linear.K @ X)), _symmetric(X.T @ (linear.M @ X))
         values, vectors = linalg.eigh(K, M)
-        found = np.abs(values[np.abs(values) > _noise(linear.K, X @ vectors)])
-        if not found.size:
+        nonzero = np.abs(values[np.abs(values) > _noise(linear.K, X @ vectors)])
+        if not nonzero.size:
             break
-        if 0.25 * shift <= found.min() <= 4 * shift:
-            return float(found.min())
-        shift = float(found.min())
+        if 0.25 * shift <= nonzero.min() <= 4 * shift:
+            return float(nonzero.min())
+        shift = float(nonzero.min())
     return float(shift)
 
 

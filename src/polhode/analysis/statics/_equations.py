@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, scaled
 from polhode.linalg.kkt import AbstractKKT

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Complex
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_sparse
 from polhode.spaces.base import Point, Vector
@@ -27,7 +27,7 @@ class Spectrum(NamedTuple):
     shapes: np.ndarray
 
 
-class Linearised(NamedTuple):
+class LinearisedEquations(NamedTuple):
     r"""$M\delta\dot v + C\,\delta v + K\,\delta q + B^T\delta\lambda = r,\ B\,\delta q = 0$, as sparse matrices.
 
     δq is measured as a velocity. K holds the geometric stiffness of the constraint forces; r is what is unbalanced.
@@ -48,7 +48,7 @@ class Linearised(NamedTuple):
         return not np.any(self.C.data) and bool(skew <= noise)
 
 
-def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> Linearised:
+def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> LinearisedEquations:
     """The linearisation about a state at rest; λ as given, or such that M a + Bᵀλ = f, B a = 0."""
     n, m = system.n, system.m
     time = jnp.asarray(t)
@@ -65,7 +65,7 @@ def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> L
     if H is not None:
         K = scipy.sparse.csc_array(K @ np.asarray(H))
     C.eliminate_zeros()
-    return Linearised(M, C, K, B, f - B.T @ np.asarray(k) if m else f)
+    return LinearisedEquations(M, C, K, B, f - B.T @ np.asarray(k) if m else f)
 
 
 @interpreted

@@ -55,7 +55,7 @@ def explained(failure: Failure) -> str:
             f"{said}: what it finds keeps joints half a turn off. Start closer, or give `times` from a start that "
             "fits, so that drives are followed."
         )
-    loose = _diagnosis.loose(system, equations_at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
+    loose = _diagnosis.describe_loose_motion(system, equations_at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
     if loose:
         return f"{said}: there {loose}"
     left = equations_at(programs, end, reached.q, reached.multipliers)
@@ -64,7 +64,7 @@ def explained(failure: Failure) -> str:
             f"{said}: forces are not finite at the end of the step. Constraints may contradict each other near the "
             "start, as those of a straight rod without extension between fixed points do; start with slack."
         )
-    rest = _diagnosis.unbalanced(system, np.asarray(left.r), np.asarray(left.gap))
+    rest = _diagnosis.describe_imbalance(system, np.asarray(left.r), np.asarray(left.gap))
     stressed = bool(jax.tree.leaves(no_excess(programs.balance, load, reached.q)))
     return f"{said}. At the end of the step there remain {rest}. {_remedy(held, stressed)}"
 

@@ -22,8 +22,8 @@ from polhode.analysis.statics._branches import (
     slope,
 )
 from polhode.analysis.statics._equations import Balance, Load, Tangent, largest
-from polhode.compiler.interpreted import shapes
-from polhode.compiler.native_function import repeated
+from polhode.compiler.numpy_jit import shapes
+from polhode.compiler.native_jit import repeated
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from polhode.analysis.statics import _diagnosis
 from polhode.analysis.statics._equations import DENSE, Tangent
 from polhode.analysis.statics._linearisation import null_space
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.jax_context import warn
 from polhode.linalg.host import to_sparse
 from polhode.spaces.base import Point
@@ -42,7 +42,7 @@ def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | No
         steepest = falling[:, 0] / falling[np.argmax(np.abs(falling[:, 0])), 0]
         warn(
             f"The equilibrium is unstable in {count} {'direction' if count == 1 else 'directions'}, most in that in "
-            f"which {_diagnosis.moving(system, q, steepest)}. For a stable one "
+            f"which {_diagnosis.describe_motion(system, q, steepest)}. For a stable one "
             "start on its side: a cable below its supports (`rods.catenary` places it), a pendulum below its hinge. "
             "`polhode.modes` gives the rates at which deviations grow.",
             UnstableEquilibriumWarning,

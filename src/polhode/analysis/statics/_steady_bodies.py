@@ -12,11 +12,11 @@ from scipy.linalg import block_diag
 from scipy.spatial.transform import Rotation
 
 from polhode.analysis.statics import _diagnosis
-from polhode.analysis.statics._body_motions import Bodies, View, bodies_at, moved, placement, speeds
+from polhode.analysis.statics._body_motions import Bodies, View, bodies_at, displace, placement, speeds
 from polhode.analysis.statics._deviations import NOISE, STEADY, Deviations, Instant
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._symmetry import Family, Symmetry
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 def about_bodies(here: Instant) -> Deviations:
     system: Any = here.system
     first = Place.of(system, here.t, here.state)
-    instant = here.reduced(here.slopes.F + here.slopes.turning)
+    instant = here.reduce(here.slopes.F + here.slopes.frame_term)
     hidden = first.unseen[:, here.n :] @ here.slopes.start[here.n :]
     kept = np.linalg.norm(hidden) <= STEADY * np.linalg.norm(here.slopes.start)
     said = ""
@@ -72,7 +72,7 @@ def about_bodies(here: Instant) -> Deviations:
         found = _in_family(first, family)
         if found is not None:
             return here.result(*found, "")
-    moving = _diagnosis.moving(system, here.state[0], here.slopes.start[here.n :])
+    moving = _diagnosis.describe_motion(system, here.state[0], here.slopes.start[here.n :])
     return here.result(instant, None, said or f"no turn of space and bodies goes on with its accelerations: {moving}")
 
 
@@ -149,7 +149,7 @@ class _Motion(NamedTuple):
         q, v = self.first.here.state
         if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _FOLLOWED:
             return q
-        return moved(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
+        return displace(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
 
 
 def carry(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
@@ -168,7 +168,7 @@ def carry(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
         step = solve @ np.concatenate(((target.x - bodies.x).ravel(), turned.ravel(), -gaps))
         if float(np.max(np.abs(step), initial=0.0)) < _REACHED * max(1.0, float(largest(q))):
             break
-        q = moved(system, q, jnp.asarray(step))
+        q = displace(system, q, jnp.asarray(step))
     else:
         return None
     goal = np.concatenate((target.u.ravel(), target.omega.ravel(), np.zeros(len(gaps))))

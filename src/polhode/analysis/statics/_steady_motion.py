@@ -9,7 +9,7 @@ from jaxtyping import Array
 from polhode.analysis.statics._body_motions import rows_of
 from polhode.analysis.statics._deviations import STEADY, Deviations, Instant, Slopes, velocity_of
 from polhode.analysis.statics._steady_bodies import LOOKS, about_bodies
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.multibody.light_bodies import precise
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Vector
@@ -21,7 +21,7 @@ def deviations(system: AbstractSystem, t: float, state: State) -> Deviations:
     here = Instant.at(precise(system, t, state), t, state)
     system = here.system
     if here.at_rest:
-        A = here.reduced(here.slopes.F + here.slopes.turning)
+        A = here.reduce(here.slopes.F + here.slopes.frame_term)
         fixed = _same_at_all_times(here) or all(here.same(A, _later(here, s)) for s in _times_at_rest(A))
         said = "" if fixed else "coefficients depend on time although the state is at rest"
         return here.result(A, np.zeros(3), said)
@@ -52,22 +52,22 @@ def _times_at_rest(A: np.ndarray) -> tuple[float, ...]:
 
 def _later(here: Instant, s: float) -> np.ndarray:
     slopes = Slopes.at(here.system, here.t + s, here.state)
-    return here.reduced(slopes.F + slopes.turning)
+    return here.reduce(slopes.F + slopes.frame_term)
 
 
 def _about_velocities(here: Instant) -> Deviations:
     """Of systems without bodies: in the frame that moves with the velocity of the state."""
-    A = here.reduced(here.slopes.F + here.slopes.turning)
-    accelerates = np.linalg.norm(here.slopes.start - here.moving)
-    rate = max(np.max(np.abs(np.linalg.eigvals(A)), initial=0.0), np.linalg.norm(here.moving))
-    if accelerates > STEADY * rate * np.linalg.norm(here.moving):
+    A = here.reduce(here.slopes.F + here.slopes.frame_term)
+    accelerates = np.linalg.norm(here.slopes.start - here.position_velocity)
+    rate = max(np.max(np.abs(np.linalg.eigvals(A)), initial=0.0), np.linalg.norm(here.position_velocity))
+    if accelerates > STEADY * rate * np.linalg.norm(here.position_velocity):
         return here.result(A, None, "it accelerates")
     space, unsteady = here.system.state_space, ""
     for angle in LOOKS:
         s = angle / rate
-        state = space.move(here.state, jnp.asarray(s * here.moving))
+        state = space.move(here.state, jnp.asarray(s * here.position_velocity))
         slopes = Slopes.at(here.system, here.t + s, state)
-        kept = np.linalg.norm(slopes.start - here.slopes.start) <= STEADY * rate * np.linalg.norm(here.moving)
-        if not (kept and here.same(A, here.reduced(slopes.F + slopes.turning))):
+        kept = np.linalg.norm(slopes.start - here.slopes.start) <= STEADY * rate * np.linalg.norm(here.position_velocity)
+        if not (kept and here.same(A, here.reduce(slopes.F + slopes.frame_term))):
             unsteady = "coefficients change along the motion"
     return here.result(A, None, unsteady)

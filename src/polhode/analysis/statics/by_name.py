@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.assembly.name_table import Named
+from polhode.assembly.name_table import NameTable
 from polhode.compiler.batched_function import Stacked
 from polhode.frames import Frames
 from polhode.multibody.system import MultibodySystem
@@ -67,7 +67,7 @@ class RestReader:
     - `named`, `system`: the names, and the system at rest.
     """
 
-    def __init__(self, named: Named, system: MultibodySystem) -> None:
+    def __init__(self, named: NameTable, system: MultibodySystem) -> None:
         self._named, self._system = named, system
         self._found: dict[tuple[int, str], dict[str, Any]] = {}
 

@@ -20,7 +20,7 @@ from polhode.analysis.statics._newton import Equations, Limits, Programs, Reache
 from polhode.analysis.statics._stability import unstable
 from polhode.analysis.statics.by_name import RestReader
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
 from polhode.frames import Frames
@@ -28,7 +28,7 @@ from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Observable, Problem
-from polhode.results.observer import Observer, Watch
+from polhode.results.observer import Observer, BatchedObserver
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
@@ -107,9 +107,9 @@ def equilibrium(
     result, last = _collected(task, programs, found, not reason)
     result = dataclasses.replace(result, meta=_told(problem), reader=_reader(problem))
     if not reason:
-        loose = _diagnosis.loose(task.system, last.tangent, q)
+        loose = _diagnosis.describe_loose_motion(task.system, last.tangent, q)
         reason = f"The equilibrium is not isolated: {loose}" if loose else ""
-        reason = reason or _diagnosis.opened(task.system, float(result.t), result.state)
+        reason = reason or _diagnosis.describe_open_joints(task.system, float(result.t), result.state)
     if reason:
         raise EquilibriumError(reason, result)
     return dataclasses.replace(result, unstable=unstable(task.system, q, last.tangent))
@@ -138,10 +138,10 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
     if times is not None and (t is not None or steps != 1):
         raise ValueError("`times` takes the place of `t` and `steps`; give either.")
     if not isinstance(limits.max_iterations, int) or limits.max_iterations < 1:
-        raise ValueError(f"`max_iterations` must be an integer of at least 1, got {shown(limits.max_iterations)}.")
+        raise ValueError(f"`max_iterations` must be an integer of at least 1, got {short_repr(limits.max_iterations)}.")
     if not (limits.rtol >= 0 and limits.atol >= 0 and limits.rtol + limits.atol > 0):
         raise ValueError(
-            f"`rtol` and `atol` must not be negative nor both zero, got {shown(limits.rtol)} and {shown(limits.atol)}."
+            f"`rtol` and `atol` must not be negative nor both zero, got {short_repr(limits.rtol)} and {short_repr(limits.atol)}."
         )
     if system.configuration.dim != system.n:
         raise ValueError(
@@ -229,7 +229,7 @@ def _collected(
     ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
     states = (stacked.q, jnp.zeros((len(found), task.system.n)))
-    frames = Watch(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
+    frames = BatchedObserver(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
     rest = [equations_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
     r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
     return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]

@@ -15,7 +15,7 @@ from polhode.analysis.statics import _diagnosis, _eigenvalues, _linearisation
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._steady_motion import deviations
 from polhode.analysis.statics.equilibrium import mechanical
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
 from polhode.jax_context import check_environment, inside_transformation
@@ -174,7 +174,7 @@ def _about_motion(system: AbstractMechanical, t: float, state: State, anyway: bo
 
 def _no_equilibrium(system: AbstractMechanical, q: Point, r: np.ndarray) -> str:
     return (
-        f"The state is no equilibrium; {_diagnosis.unbalanced(system, r, np.zeros(0))}. Find one with "
+        f"The state is no equilibrium; {_diagnosis.describe_imbalance(system, r, np.zeros(0))}. Find one with "
         "`polhode.equilibrium(system, state)` and pass its `state`, or linearise here with `anyway=True`."
     )
 

@@ -14,7 +14,7 @@ from polhode.analysis.studies import predictability as growing
 from polhode.analysis.studies import references
 from polhode.analysis.studies.comparison_result import Case, Comparison, Refused
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import suits
+from polhode.integrators.compatibility import accepts
 from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
@@ -58,10 +58,10 @@ def compare(
     if (steps is None) == (tolerances is None):
         raise ValueError("Give either `steps` or `tolerances`.")
     end = references.checked(problem, outputs, t1)
-    names = checks.listed("integrators", integrators, "names of methods")
+    names = checks.as_list("integrators", integrators, "names of methods")
     methods = {name: registry.get(name) for name in names}
     values = references.sizes("steps", steps, 1) if steps is not None else references.sizes("tolerances", tolerances, 1)
-    forms = [None] if formulations is None else checks.listed("formulations", formulations, "names of formulations")
+    forms = [None] if formulations is None else checks.as_list("formulations", formulations, "names of formulations")
     variants, refused = _variants(problem, forms)
     able, more = _able(variants, methods)
     refused += more
@@ -135,7 +135,7 @@ def _able(
     able, refused = [], []
     for form, problem in variants:
         for name, method in methods.items():
-            if suits(method, problem.system):
+            if accepts(method, problem.system):
                 able.append((form, name))
             else:
                 reason = next(row.reason for row in registry.suited(problem) if row.name == name)

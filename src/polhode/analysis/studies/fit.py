@@ -76,7 +76,7 @@ def fit(
     for each in problems:
         if not isinstance(each, Problem):
             raise checks.not_a_problem(each, "a Problem or a list of them")
-    sets = checks.listed("data", data, "of data sets, one for each problem") if several else [data]
+    sets = checks.as_list("data", data, "of data sets, one for each problem") if several else [data]
     if len(sets) != len(problems) or not problems:
         raise ValueError(f"There are {len(problems)} problems and {len(sets)} data sets; give one for each.")
     if not 0 < checks.number("confidence", confidence, "of the intervals") < 1:
@@ -115,7 +115,7 @@ class _Wanted(NamedTuple):
         given = (
             [parameters]
             if isinstance(parameters, str)
-            else list(bounds) or checks.listed("parameters", parameters, "names")
+            else list(bounds) or checks.as_list("parameters", parameters, "names")
         )
         if not given:
             raise ValueError("Name at least one parameter to fit.")
@@ -147,7 +147,7 @@ def _number_of(problems: Sequence[Problem], name: Any) -> np.ndarray:
         if name not in problem.parameters:
             known = ", ".join(sorted(problem.parameters)) or "none"
             raise ValueError(
-                f"Problem `{problem.name}` has no parameter {checks.shown(name)}; it has {known}."
+                f"Problem `{problem.name}` has no parameter {checks.short_repr(name)}; it has {known}."
                 f"{checks.nearest(name, problem.parameters) if isinstance(name, str) else ''} Numbers of models become "
                 "parameters by `polhode.Parameter(name, value)`."
             )
@@ -157,13 +157,13 @@ def _number_of(problems: Sequence[Problem], name: Any) -> np.ndarray:
 def _bounds(name: str, given: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if given is None:
         return np.full(value.shape, -np.inf), np.full(value.shape, np.inf)
-    pair = checks.listed(name, given, "lower and upper bound")
+    pair = checks.as_list(name, given, "lower and upper bound")
     if len(pair) != 2:
-        raise ValueError(f"Bounds of `{name}` must be two numbers, lower and upper, got {checks.shown(given)}.")
+        raise ValueError(f"Bounds of `{name}` must be two numbers, lower and upper, got {checks.short_repr(given)}.")
     low, high = (np.broadcast_to(checks.numbers(name, x, "a bound"), value.shape) for x in pair)
     if not (np.all(low < high) and np.all((low <= value) & (value <= high))):
         raise ValueError(
-            f"Bounds of `{name}`, {checks.shown(given)}, must enclose its first guess, {checks.shown(value)}."
+            f"Bounds of `{name}`, {checks.short_repr(given)}, must enclose its first guess, {checks.short_repr(value)}."
         )
     return low, high
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.name_errors import unknown
+from polhode.name_errors import unknown_name
 from polhode.problem import Problem
 from polhode.solution.solution import Solution
 
@@ -119,11 +119,11 @@ def _times(problem: Problem, columns: Mapping[str, Any]) -> tuple[np.ndarray, np
 
 def _sigma(sigma: Any, name: str) -> np.ndarray:
     if isinstance(sigma, Mapping) and name not in sigma:
-        raise unknown("`sigma`", name, list(sigma))
+        raise unknown_name("`sigma`", name, list(sigma))
     given = 1.0 if sigma is None else sigma[name] if isinstance(sigma, Mapping) else sigma
     found = checks.numbers("sigma", given, "standard deviation of the noise")
     if not (np.all(np.isfinite(found)) and np.all(found > 0)):
-        raise ValueError(f"`sigma` must be positive and finite, got {checks.shown(given)}.")
+        raise ValueError(f"`sigma` must be positive and finite, got {checks.short_repr(given)}.")
     return found
 
 
@@ -146,7 +146,7 @@ def _reader(problem: Problem, name: str) -> tuple[Read, tuple[int, ...]]:
                 known[f"{body}.v{axis}"] = _body(body, "velocity", k)
                 known[f"{body}.omega_{axis}"] = _body(body, "angular_velocity", k)
     if name not in known:
-        raise unknown("output, joint or body to measure", name, [*problem.outputs, *known])
+        raise unknown_name("output, joint or body to measure", name, [*problem.outputs, *known])
     return known[name], ()
 
 

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from polhode import checks, integrators
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import suits, ways
+from polhode.integrators.compatibility import accepts, conversions
 from polhode.integrators.explicit.half_explicit import HalfExplicit
 from polhode.integrators.explicit.rkmk import RKMK
 from polhode.problem import Problem
@@ -75,7 +75,7 @@ def checked(problem: Any, outputs: Any, t1: Any) -> float:
     if not isinstance(problem, Problem):
         raise checks.not_a_problem(problem, "a Problem")
     if outputs is not None:
-        for name in checks.listed("outputs", outputs, "names of outputs"):
+        for name in checks.as_list("outputs", outputs, "names of outputs"):
             checks.word("outputs", name, "names of outputs")
     return checks.number("t1", problem.t_span[1] if t1 is None else t1, "end of the runs")
 
@@ -84,7 +84,7 @@ def sizes(name: str, values: Any, least: int) -> np.ndarray:
     """Positive numbers, sorted; at least so many."""
     found = checks.numbers(name, values, "positive numbers")
     if found.ndim != 1 or len(found) < least or not (np.isfinite(found).all() and (found > 0).all()):
-        raise ValueError(f"`{name}` must hold at least {least} positive numbers, got {checks.shown(values)}.")
+        raise ValueError(f"`{name}` must hold at least {least} positive numbers, got {checks.short_repr(values)}.")
     return np.sort(found)
 
 
@@ -102,7 +102,7 @@ def plan(
     if given is not None:
         missing = [name for name in names if name not in given]
         if missing:
-            raise ValueError(f"`reference` lacks the output {shown(missing[0])}.")
+            raise ValueError(f"`reference` lacks the output {short_repr(missing[0])}.")
         return Plan({name: given[name] for name in names}, ("given",), (), "", 1.0, True)
     known = {name: value for name in names if (value := _known_value(problem, name, t1)) is not None}
     missing = tuple(name for name in names if name not in known)
@@ -120,7 +120,7 @@ def measurable(problem: Problem, names: list[str] | None, given: Mapping[str, An
         return [name for name in every if name in problem.outputs or given is None or name in given]
     unknown = [name for name in names if name not in every]
     if unknown:
-        raise ValueError(f"Problem `{problem.name}` has no output {shown(unknown[0])}; it has {', '.join(every)}.")
+        raise ValueError(f"Problem `{problem.name}` has no output {short_repr(unknown[0])}; it has {', '.join(every)}.")
     return list(names)
 
 
@@ -154,13 +154,13 @@ def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, flo
     the error, doesn't show.
     """
     unconstrained = not _constrained(problem)
-    if unconstrained and any(issubclass(way.kind, VectorField) for way in ways(problem.system)):
+    if unconstrained and any(issubclass(way.kind, VectorField) for way in conversions(problem.system)):
         same = any(isinstance(method, RKMK) and method.order >= 6 for method in studied)
         return "rkmk5" if same else "rkmk6", 1 / 4, True
     if isinstance(problem.system, AbstractMechanical):
         same = any(isinstance(method, HalfExplicit) and method.order >= 5 for method in studied)
         return "herk5", 1 / 8 if same else 1 / 4, not same
-    able = ", ".join(name for name in integrators.names() if suits(integrators.get(name), problem.system))
+    able = ", ".join(name for name in integrators.names() if accepts(integrators.get(name), problem.system))
     raise ValueError(
         f"There is no method of high order for {type(problem.system).__name__} to compare with (integrators for it: "
         f"{able or 'none'}). Pass the exact values at t1 as `reference`."

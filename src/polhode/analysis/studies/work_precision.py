@@ -37,7 +37,7 @@ def work_precision(
     if (steps is None) == (tolerances is None):
         raise ValueError("Give either `steps` or `tolerances`.")
     end = references.checked(problem, outputs, t1)
-    integrators = checks.listed("integrators", integrators, "names of methods")
+    integrators = checks.as_list("integrators", integrators, "names of methods")
     if steps is not None:
         steps = references.sizes("steps", steps, 1).tolist()
     else:

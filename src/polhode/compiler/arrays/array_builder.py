@@ -7,13 +7,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from polhode.compiler.arrays.fusion import UNROLLED, axes
-from polhode.compiler.arrays.loop_nest import Loops
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place, new
+from polhode.compiler.arrays.fusion import MAX_UNROLLED, axes
+from polhode.compiler.arrays.loop_nest import LoopNest
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place, allocate
 from polhode.compiler.llvm.ir_builder import Writer
 
 
-class Builder:
+class ArrayBuilder:
     """A text to which programs on arrays are appended.
 
     **Arguments:**
@@ -22,7 +22,7 @@ class Builder:
     """
 
     def __init__(self, writer: Writer) -> None:
-        self.w, self.k = writer, Loops(writer)
+        self.w, self.k = writer, LoopNest(writer)
         # Elements are told apart by the arrays that they are of, as long as these live.
         self._alive: list[Any] = []
 
@@ -56,7 +56,7 @@ class Builder:
 
     def copied(self, x: AbstractArray) -> Buffer:
         """The array in memory of its own, with short axes first."""
-        to = new(self.k, x.shape, x.dtype)
+        to = allocate(self.k, x.shape, x.dtype)
         self.copy(x, to)
         return to
 
@@ -64,4 +64,4 @@ class Builder:
 def places(shape: tuple[int, ...], around: Sequence[Any]) -> list[Place]:
     """The places of all elements of an array that one pass of the loops around it is for."""
     left = iter(around)
-    return list(itertools.product(*([next(left)] if n > UNROLLED else range(n) for n in shape)))
+    return list(itertools.product(*([next(left)] if n > MAX_UNROLLED else range(n) for n in shape)))

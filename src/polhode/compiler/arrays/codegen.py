@@ -7,48 +7,48 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.arrays.array_builder import Builder, places
-from polhode.compiler.arrays.elementwise import computed
-from polhode.compiler.arrays.flat_program import Equation, Flat, Value, flattened
+from polhode.compiler.arrays.array_builder import ArrayBuilder, places
+from polhode.compiler.arrays.elementwise import build_elements
+from polhode.compiler.arrays.flat_program import Equation, FlatProgram, Value, flatten
 from polhode.compiler.arrays.fusion import Kernel, Schedule, axes, is_long
-from polhode.compiler.arrays.loop_carry import Carried
-from polhode.compiler.arrays.merge_sort import sorted_together
+from polhode.compiler.arrays.loop_carry import LoopCarry
+from polhode.compiler.arrays.merge_sort import sort_by_key
 from polhode.compiler.arrays.op_kinds import VIEWS
 from polhode.compiler.arrays.operands import (
     AbstractArray,
     Buffer,
-    Known,
+    Constant,
     Place,
     Register,
     View,
-    given,
-    in_rows,
-    new,
+    allocate,
+    allocate_rows,
+    dense,
     strides_of,
 )
-from polhode.compiler.arrays.row_loops import Partly, on_scalars, scanned
-from polhode.compiler.arrays.scatter import scattered
-from polhode.compiler.arrays.views import viewed
+from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
+from polhode.compiler.arrays.scatter import scatter
+from polhode.compiler.arrays.views import build_views
 from polhode.compiler.llvm.types import NotNative, type_of
 
 Arrays = list[AbstractArray]
 
 
-def run(
-    b: Builder, flat: Flat, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None
+def generate(
+    b: ArrayBuilder, flat: FlatProgram, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None
 ) -> list[AbstractArray]:
     """The results of a program: numbers, or arrays in memory.
 
     `targets`: where results are put, by their numbers, if they are computed here.
     """
-    return _Run(b, Schedule(flat), inputs, targets or {}).results()
+    return _CodeGenerator(b, Schedule(flat), inputs, targets or {}).results()
 
 
-class _Run:
+class _CodeGenerator:
     """One program on its way."""
 
     def __init__(
-        self, builder: Builder, schedule: Schedule, inputs: Sequence[AbstractArray], targets: dict[int, Buffer]
+        self, builder: ArrayBuilder, schedule: Schedule, inputs: Sequence[AbstractArray], targets: dict[int, Buffer]
     ) -> None:
         self.b, self.k, self.schedule = builder, builder.k, schedule
         flat = schedule.flat
@@ -72,10 +72,10 @@ class _Run:
 
     def _read(self, x: Any) -> AbstractArray:
         if not isinstance(x, Value):
-            return self.b.kept(Known(x))
+            return self.b.kept(Constant(x))
         if id(x) not in self._found:
             e = self._views[id(x)]
-            self._know(e, viewed(e, list(map(self._read, e.inputs))))
+            self._know(e, build_views(e, list(map(self._read, e.inputs))))
         return self._found[id(x)]
 
     def _know(self, e: Equation, arrays: Sequence[AbstractArray]) -> None:
@@ -87,8 +87,8 @@ class _Run:
     def _kernel(self, kernel: Kernel) -> None:
         views = set(self._found)
         for e in kernel.equations:
-            prepare = self._preparing(kernel) if is_long(e) else _nothing
-            self._know(e, computed(e, list(map(self._read, e.inputs)), prepare))
+            prepare = self._preparing(kernel) if is_long(e) else _no_preparation
+            self._know(e, build_elements(e, list(map(self._read, e.inputs)), prepare))
         shape = axes(kernel.kept[0].shape) if kernel.kept else ()
         if any(axes(v.shape) != shape for v in kernel.kept):
             raise NotNative("results of different loops")
@@ -142,7 +142,7 @@ class _Run:
     def _target(self, v: Value) -> Buffer:
         if id(v) in self._targets:
             return self._targets[id(v)]
-        return self._owned(v, new(self.k, v.shape, v.dtype))
+        return self._owned(v, allocate(self.k, v.shape, v.dtype))
 
     def _owned(self, v: Value, memory: Buffer) -> Buffer:
         self._own[id(v)] = memory.pointer
@@ -158,12 +158,12 @@ class _Run:
         to = self._target(e.outputs[0])
         self.b.copy(x[0], to)
         with self.k.apart():
-            scattered(self.k, e, to, x[1], x[2])
+            scatter(self.k, e, to, x[1], x[2])
         return [to]
 
     def _place(self, e: Equation, x: Arrays) -> Arrays:
         (v,) = e.outputs
-        to = self._owned(v, given(self.k.space(v.size), v.shape, v.dtype))
+        to = self._owned(v, dense(self.k.space(v.size), v.shape, v.dtype))
         self._fill(e.inputs[0], to)
         return [to]
 
@@ -176,16 +176,16 @@ class _Run:
                 self._fill(part, to.part(self.k, axis, at, part.shape[axis]))
                 at += part.shape[axis]
         elif maker is not None and maker.name == "reshape" and to.is_dense:
-            self._fill(maker.inputs[0], given(to.pointer, maker.inputs[0].shape, to.dtype))
+            self._fill(maker.inputs[0], dense(to.pointer, maker.inputs[0].shape, to.dtype))
         elif x.size:
             self.b.copy(self._read(x), to)
 
     def _sort(self, e: Equation, x: Arrays) -> Arrays:
-        return list(sorted_together(self.k, e, list(map(self.b.placed, x)), self.b.copy))
+        return list(sort_by_key(self.k, e, list(map(self.b.placed, x)), self.b.copy))
 
     def _cond(self, e: Equation, x: Arrays) -> Arrays:
         w, (which, *operands) = self.b.w, x
-        branches = [flattened(c) for c in e.params["branches"]]
+        branches = [flatten(c) for c in e.params["branches"]]
         value, kind = self.b.number(which), type_of(which)
         labels, behind = [w.label() for _ in branches], w.label()
         if kind == "i1":
@@ -199,7 +199,7 @@ class _Run:
             for label, branch in zip(labels, branches, strict=True):
                 w.open(label)
                 with alternative():
-                    outs = self._settled(run(self.b, branch, operands), fixed, e.outputs)
+                    outs = self._settled(generate(self.b, branch, operands), fixed, e.outputs)
                 ends.append((outs, w.block))
                 w.jump(behind)
         w.open(behind)
@@ -238,36 +238,36 @@ class _Run:
     def _while(self, e: Equation, x: Arrays) -> Arrays:
         p = e.params
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
-        test, again = flattened(p["cond_jaxpr"]), flattened(p["body_jaxpr"])
+        test, again = flatten(p["cond_jaxpr"]), flatten(p["body_jaxpr"])
         consts = x[nc : nc + nb]
-        carried = Carried(self.b, again, nb, x[nc + nb :])
+        carried = LoopCarry(self.b, again, nb, x[nc + nb :])
         w = self.b.w
         body, behind = w.label(), w.label()
         carried.begin()
         with self.k.scratch():
-            (goes_on,) = run(self.b, test, [*x[:nc], *carried.now])
+            (goes_on,) = generate(self.b, test, [*x[:nc], *carried.now])
             w.branch(self.b.number(goes_on), body, behind)
             w.open(body)
-            outs = run(self.b, again, [*consts, *carried.now], carried.targets())
+            outs = generate(self.b, again, [*consts, *carried.now], carried.targets())
             carried.end(outs)
         w.open(behind)
         return carried.now
 
     def _scan(self, e: Equation, x: Arrays) -> Arrays:
-        body = on_scalars(e.params, x)
+        body = scalar_body(e.params, x)
         if body is None:
             return self._scan_of_arrays(e, x)
-        made = scanned(self.k, e, x, body)
+        made = scan_rows(self.k, e, x, body)
         for v, array in zip(e.outputs, made, strict=True):
-            self._owned(v, array.memory if isinstance(array, Partly) else array)
+            self._owned(v, array.memory if isinstance(array, PartlyConstant) else array)
         return list(made)
 
     def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
         p, w, k = e.params, self.b.w, self.k
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
-        again = flattened(p["jaxpr"])
-        rows = [in_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
-        carried = Carried(self.b, again, n_consts, x[n_consts : n_consts + n_carry])
+        again = flatten(p["jaxpr"])
+        rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
+        carried = LoopCarry(self.b, again, n_consts, x[n_consts : n_consts + n_carry])
         body, behind = w.label(), w.label()
         count = Register("", np.dtype(np.int64))
         carried.begin(count)
@@ -278,7 +278,7 @@ class _Run:
             given = [_row(a, at) for a in x[n_consts + n_carry :]]
             into = [row.row(k, at) for row in rows]
             targets = {n_carry + n: to for n, to in enumerate(into) if to.shape}
-            outs = run(self.b, again, [*x[:n_consts], *carried.now, *given], {**targets, **carried.targets()})
+            outs = generate(self.b, again, [*x[:n_consts], *carried.now, *given], {**targets, **carried.targets()})
             for out, to in zip(outs[n_carry:], into, strict=True):
                 self.b.copy(out, to)
             carried.end(outs[:n_carry])
@@ -286,7 +286,7 @@ class _Run:
         return [*carried.now, *rows]
 
 
-def _nothing(shape: tuple[int, ...], place: Place) -> None:
+def _no_preparation(shape: tuple[int, ...], place: Place) -> None:
     pass
 
 
@@ -295,10 +295,10 @@ def _row(table: AbstractArray, at: str) -> AbstractArray:
     return View(table.shape[1:], table.dtype, lambda k, place: table.at(k, (at, *place)))
 
 
-_WHOLE: dict[str, Callable[[_Run, Equation, Arrays], Arrays]] = {
-    "while": _Run._while,
-    "scan": _Run._scan,
-    "cond": _Run._cond,
-    "sort": _Run._sort,
-    "placed": _Run._place,
+_WHOLE: dict[str, Callable[[_CodeGenerator, Equation, Arrays], Arrays]] = {
+    "while": _CodeGenerator._while,
+    "scan": _CodeGenerator._scan,
+    "cond": _CodeGenerator._cond,
+    "sort": _CodeGenerator._sort,
+    "placed": _CodeGenerator._place,
 }

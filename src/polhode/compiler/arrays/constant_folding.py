@@ -10,7 +10,7 @@ import numpy as np
 from polhode.compiler.numpy.interpreter import Equation, NeedsJax
 
 
-def folded(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
+def fold(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
     """The results, if all operands are known and NumPy knows the operation."""
     if not all(isinstance(x, np.ndarray) for x in inputs) or any(v.aval.dtype == np.uint32 for v in eqn.outvars):
         return None

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.fusion import UNROLLED, is_long
-from polhode.compiler.arrays.loop_nest import Index, Loops
-from polhode.compiler.arrays.operands import AbstractArray, Computed, Known, Place, new
+from polhode.compiler.arrays.fusion import MAX_UNROLLED, is_long
+from polhode.compiler.arrays.loop_nest import Index, LoopNest
+from polhode.compiler.arrays.operands import AbstractArray, Constant, LazyArray, Place, allocate
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.types import NotNative, constant, type_of
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
@@ -22,30 +22,30 @@ LANES = 16
 
 _TOTAL = {"le_to": "le", "lt_to": "lt"}
 
-Element = Callable[[Loops, Place], str]
+Element = Callable[[LoopNest, Place], str]
 Prepare = Callable[[tuple[int, ...], Place], None]
 
 
-def computed(e: Equation, x: list[AbstractArray], prepare: Prepare) -> list[AbstractArray]:
+def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> list[AbstractArray]:
     """The results. `prepare` is told the place of the operand's elements in a long reduction."""
     if e.name in ELEMENTWISE or e.name in _TOTAL:
         element = _elementwise(e, x)
     elif e.name in REDUCTIONS:
-        element = _long(e, x[0], prepare) if is_long(e) else _folded(e, x[0])
+        element = _long_reduction(e, x[0], prepare) if is_long(e) else _short_reduction(e, x[0])
     elif e.name in _OTHERS:
         element = _OTHERS[e.name](e, x)
     else:
         raise NotNative(e.name)
     (v,) = e.outputs
-    return [Computed(v.shape, v.dtype, element)]
+    return [LazyArray(v.shape, v.dtype, element)]
 
 
 def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
     operation = Operation(_TOTAL.get(e.name, e.name), e.params, x, e.outputs)  # type: ignore[arg-type]
     ranked = e.name in _TOTAL and type_of(x[0]) == "double"
 
-    def element(k: Loops, place: Place) -> str:
-        values = [a.at(k, _within(a, place)) for a in x]
+    def element(k: LoopNest, place: Place) -> str:
+        values = [a.at(k, _stretched_place(a, place)) for a in x]
         if ranked:
             a, b = (_rank(k.w, value) for value in values)
             return k.w.value(f"icmp {'sle' if e.name == 'le_to' else 'slt'} i64 {a}, {b}")
@@ -62,7 +62,7 @@ def _rank(w: Writer, x: str) -> str:
     return w.value(f"select i1 {negative}, i64 {turned}, i64 {bits}")
 
 
-def _within(a: AbstractArray, place: Place) -> Place:
+def _stretched_place(a: AbstractArray, place: Place) -> Place:
     """The place in an operand, whose axes of length one are stretched."""
     return tuple(p if n != 1 else 0 for p, n in zip(place, a.shape, strict=True)) if a.shape else ()
 
@@ -70,43 +70,43 @@ def _within(a: AbstractArray, place: Place) -> Place:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _folded(e: Equation, a: AbstractArray) -> Element:
+def _short_reduction(e: Equation, a: AbstractArray) -> Element:
     along = e.params["axes"]
     lengths = [a.shape[d] for d in along]
 
-    def element(k: Loops, place: Place) -> str:
-        parts = (a.at(k, _at(along, inside, place)) for inside in itertools.product(*map(range, lengths)))
+    def element(k: LoopNest, place: Place) -> str:
+        parts = (a.at(k, _operand_place(along, inside, place)) for inside in itertools.product(*map(range, lengths)))
         found = next(parts, None)
         if found is None:
             return constant(identity(e.name, e.outputs[0].dtype))
         for part in parts:
-            found = combined(k.w, e.name, e.outputs[0], found, part)
+            found = combine(k.w, e.name, e.outputs[0], found, part)
         return found
 
     return element
 
 
-def _long(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
+def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
     """Element l of the last long axis goes to partial result l modulo `LANES`."""
     along, (v,) = e.params["axes"], e.outputs
-    looped = [d for d in along if a.shape[d] > UNROLLED]
-    short = [d for d in along if a.shape[d] <= UNROLLED]
+    looped = [d for d in along if a.shape[d] > MAX_UNROLLED]
+    short = [d for d in along if a.shape[d] <= MAX_UNROLLED]
     if not looped:
-        return _folded(e, a)
+        return _short_reduction(e, a)
     *outer, last = looped
     kind, count = type_of(v), a.shape[last]
 
-    def element(k: Loops, place: Place) -> str:
-        lanes = new(k, (LANES,), v.dtype)
+    def element(k: LoopNest, place: Place) -> str:
+        lanes = allocate(k, (LANES,), v.dtype)
         for lane in range(LANES):
             lanes.put(k, (lane,), constant(identity(e.name, v.dtype)))
 
         def add(around: Place, lane: Index, at: Index) -> None:
             total = k.load(lanes.pointer, lane, kind)
             for inside in itertools.product(*(range(a.shape[d]) for d in short)):
-                where = _at((*outer, last, *short), (*around, at, *inside), place)
+                where = _operand_place((*outer, last, *short), (*around, at, *inside), place)
                 prepare(a.shape, where)
-                total = combined(k.w, e.name, v, total, a.at(k, where))
+                total = combine(k.w, e.name, v, total, a.at(k, where))
             k.store(lanes.pointer, lane, kind, total)
 
         with k.nest(tuple(a.shape[d] for d in outer)) as around:
@@ -116,19 +116,19 @@ def _long(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
                 add(around, lane, k.plus(lane, count - count % LANES))
         total = k.load(lanes.pointer, 0, kind)
         for lane in range(1, LANES):
-            total = combined(k.w, e.name, v, total, k.load(lanes.pointer, lane, kind))
+            total = combine(k.w, e.name, v, total, k.load(lanes.pointer, lane, kind))
         return total
 
     return element
 
 
-def _at(along: Any, inside: Place, place: Place) -> Place:
+def _operand_place(along: Any, inside: Place, place: Place) -> Place:
     """The place in the operand of a reduction."""
     known, left = dict(zip(along, inside, strict=True)), iter(place)
     return tuple(known[d] if d in known else next(left) for d in range(len(inside) + len(place)))
 
 
-def combined(w: Writer, name: str, like: Any, a: str, b: str) -> str:
+def combine(w: Writer, name: str, like: Any, a: str, b: str) -> str:
     """Two elements as one, by the operation of a reduction or a scatter."""
     return w.apply(Operation(REDUCTIONS[name], {}, [like, like], [like]), [a, b])[0]
 
@@ -147,7 +147,9 @@ def identity(name: str, dtype: Any) -> Any:
 # --- reading at places that the data give -----------------------------------------------------------------------------
 
 
-def started(k: Loops, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int) -> list[Index]:
+def window_start(
+    k: LoopNest, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int
+) -> list[Index]:
     """Where the window of a gather or a scatter begins; `names` are fields of its dimension numbers."""
     mapped, batching, of_indices = (getattr(dims, name) for name in names)
     begins: list[Index] = [0] * rank
@@ -170,9 +172,9 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
     filled, (v,) = "FILL" in str(e.params["mode"]).upper(), e.outputs
     within = _are_within(indices, [a.shape[d] - sizes[d] for d in dims.start_index_map])
 
-    def element(k: Loops, place: Place) -> str:
+    def element(k: LoopNest, place: Place) -> str:
         batch = tuple(p for d, p in enumerate(place) if d not in dims.offset_dims)
-        begins = started(k, dims, _OF_GATHER, indices, batch, len(a.shape))
+        begins = window_start(k, dims, _OF_GATHER, indices, batch, len(a.shape))
         inside = begins
         if not within:
             inside = [k.clipped(b, n - size + 1) for b, n, size in zip(begins, a.shape, sizes, strict=True)]
@@ -180,20 +182,20 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
         for d, of in zip(window, dims.offset_dims, strict=True):
             at[d] = k.plus(inside[d], place[of])
         found = a.at(k, tuple(at))
-        return _or_filling(k, e, v, found, begins, inside) if filled and not within else found
+        return _or_fill_value(k, e, v, found, begins, inside) if filled and not within else found
 
     return element
 
 
 def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
     """Whether all places are known to be those of elements, so that nobody has to look."""
-    if not isinstance(indices, Known):
+    if not isinstance(indices, Constant):
         return False
     rows = indices.values.reshape(-1, len(last))
     return bool(((rows >= 0) & (rows <= np.array(last, np.int64))).all())
 
 
-def _or_filling(k: Loops, e: Equation, v: Any, found: str, begins: list[Index], inside: list[Index]) -> str:
+def _or_fill_value(k: LoopNest, e: Equation, v: Any, found: str, begins: list[Index], inside: list[Index]) -> str:
     """The element, or what stands for it where the window isn't inside."""
     filling, kind = e.params["fill_value"], type_of(v)
     if filling is None:
@@ -209,7 +211,7 @@ def _or_filling(k: Loops, e: Equation, v: Any, found: str, begins: list[Index], 
 def _dynamic_slice(e: Equation, x: list[AbstractArray]) -> Element:
     a, *starts = x
 
-    def element(k: Loops, place: Place) -> str:
+    def element(k: LoopNest, place: Place) -> str:
         at = []
         for p, start, n, size in zip(place, starts, a.shape, e.outputs[0].shape, strict=True):
             value, kind = start.at(k, ()), type_of(start)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.array_builder import Builder
-from polhode.compiler.arrays.codegen import Arrays, run
-from polhode.compiler.arrays.elementwise import combined
-from polhode.compiler.arrays.flat_program import flattened
+from polhode.compiler.arrays.array_builder import ArrayBuilder
+from polhode.compiler.arrays.codegen import Arrays, generate
+from polhode.compiler.arrays.elementwise import combine
+from polhode.compiler.arrays.flat_program import flatten
 from polhode.compiler.arrays.operands import Buffer, Register
-from polhode.compiler.arrays.selection import leaves
+from polhode.compiler.arrays.selection import leaf_buffers
 from polhode.compiler.compile_report import Compiled
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
@@ -22,37 +22,37 @@ from polhode.compiler.loops.step_loop_ir import POINTERS, Told, block
 Tell = Callable[[Compiled], None] | None
 
 
-def block_on_arrays(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> Code:
+def step_block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> Code:
     """The function of a block: a loop over frames. `check` and `steps` are traces of `more` and `advance` of
     `Marching`; `layouts` are of arguments, progress and the contents of a frame.
     """
     w = Writer()
-    b, (args, progress, row) = Builder(w), layouts
-    fixed, now = leaves(w, "%args", args), leaves(w, "%progress", progress)
+    b, (args, progress, row) = ArrayBuilder(w), layouts
+    fixed, now = leaf_buffers(w, "%args", args), leaf_buffers(w, "%progress", progress)
     results: Arrays = []
 
     def given(told: Told) -> list[Any]:
         return [*fixed, *now, *map(Register, told, told.types)]
 
     def goes_on(told: Told) -> str:
-        return b.number(run(b, flattened(check), given(told))[0])
+        return b.number(generate(b, flatten(check), given(told))[0])
 
     def step(told: Told) -> str:
-        found = run(b, flattened(steps), given(told))
+        found = generate(b, flatten(steps), given(told))
         saved = b.number(found.pop(len(now)))
-        results[:] = _settled(b, found, given(told), now)
+        results[:] = _without_aliases(b, found, given(told), now)
         for x, to in zip(results, now, strict=False):
             b.copy(x, to)
         return saved
 
     def keep(frame: str) -> None:
-        for x, to in zip(results[len(now) :], leaves(w, frame, row), strict=True):
+        for x, to in zip(results[len(now) :], leaf_buffers(w, frame, row), strict=True):
             b.copy(x, to)
 
     return _code(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)
 
 
-def _settled(b: Builder, results: Arrays, told: Sequence[Any], now: Sequence[Buffer]) -> Arrays:
+def _without_aliases(b: ArrayBuilder, results: Arrays, told: Sequence[Any], now: Sequence[Buffer]) -> Arrays:
     """Results that don't change when the arguments do."""
     pointers = {x.pointer for x in told if isinstance(x, Buffer)}
 
@@ -67,40 +67,48 @@ def _settled(b: Builder, results: Arrays, told: Sequence[Any], now: Sequence[Buf
     return [apart(x, owners[n]) for n, x in enumerate(results)]
 
 
-def block_back(
+def adjoint_block(
     program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, summed: Layout
 ) -> Code:
     """The function of a block of `Returning`: a loop over steps, the last one first."""
     w = Writer()
-    b, flat = Builder(w), flattened(program)
-    fixed, now, totals = leaves(w, "%args", args), leaves(w, "%carried", carried), leaves(w, "%summed", summed)
+    b, flat = ArrayBuilder(w), flatten(program)
+    fixed, now, totals = (
+        leaf_buffers(w, "%args", args),
+        leaf_buffers(w, "%carried", carried),
+        leaf_buffers(w, "%summed", summed),
+    )
     count = w.load("%count", 0, "i64")
     with w.each(count) as passed:
         n = w.value(f"sub i64 {w.value(f'sub i64 {count}, {passed}')}, 1")
         _add(w, "%carried", w.row("%added", n, carried.size), carried.size)
-        given = [*fixed, *leaves(w, w.row("%rows", n, row.size), row), *now]
-        results = _settled(b, run(b, flat, given), given, now)
+        given = [*fixed, *leaf_buffers(w, w.row("%rows", n, row.size), row), *now]
+        results = _without_aliases(b, generate(b, flat, given), given, now)
         for x, to in zip(results, now, strict=False):
             b.copy(x, to)
         for x, total in zip(results[len(now) :], totals, strict=True):
             with b.elements(x.shape) as places:
                 for place in places:
-                    total.put(b.k, place, combined(w, "reduce_sum", x, total.at(b.k, place), x.at(b.k, place)))
+                    total.put(b.k, place, combine(w, "reduce_sum", x, total.at(b.k, place), x.at(b.k, place)))
     return _code(w, pointers, count, None)
 
 
-def block_along(
+def tangent_block(
     program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, fixed: Layout
 ) -> Code:
     """The function of a block of `Following`: a loop over steps."""
     w = Writer()
-    b, flat = Builder(w), flattened(program)
-    before, now, directions = leaves(w, "%args", args), leaves(w, "%carried", carried), leaves(w, "%fixed", fixed)
+    b, flat = ArrayBuilder(w), flatten(program)
+    before, now, directions = (
+        leaf_buffers(w, "%args", args),
+        leaf_buffers(w, "%carried", carried),
+        leaf_buffers(w, "%fixed", fixed),
+    )
     count = w.load("%count", 0, "i64")
     with w.each(count) as n:
-        given = [*before, *leaves(w, w.row("%rows", n, row.size), row), *now, *directions]
-        results = _settled(b, run(b, flat, given), given, now)
-        for x, to, out in zip(results, now, leaves(w, w.row("%out", n, carried.size), carried), strict=True):
+        given = [*before, *leaf_buffers(w, w.row("%rows", n, row.size), row), *now, *directions]
+        results = _without_aliases(b, generate(b, flat, given), given, now)
+        for x, to, out in zip(results, now, leaf_buffers(w, w.row("%out", n, carried.size), carried), strict=True):
             b.copy(x, to)
             b.copy(x, out)
     return _code(w, pointers, count, None)
@@ -116,12 +124,12 @@ def _add(w: Writer, to: str, source: str, size: int) -> None:
 def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
     """The function of `RowMap`: a loop over rows."""
     w = Writer()
-    b = Builder(w)
-    fixed, count = leaves(w, "%shared", shared), w.load("%count", 0, "i64")
+    b = ArrayBuilder(w)
+    fixed, count = leaf_buffers(w, "%shared", shared), w.load("%count", 0, "i64")
     with w.each(count) as n:
-        given = leaves(w, w.row("%rows", n, row.size), row)
-        results = run(b, flattened(program), [*fixed, *given])
-        for x, to in zip(results, leaves(w, w.row("%out", n, out.size), out), strict=True):
+        given = leaf_buffers(w, w.row("%rows", n, row.size), row)
+        results = generate(b, flatten(program), [*fixed, *given])
+        for x, to in zip(results, leaf_buffers(w, w.row("%out", n, out.size), out), strict=True):
             b.copy(x, to)
     return _code(w, ("shared", "rows", "out", "count"), count, None)
 

@@ -10,9 +10,9 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.arrays.constant_folding import folded
+from polhode.compiler.arrays.constant_folding import fold
 from polhode.compiler.arrays.op_kinds import VIEWS
-from polhode.compiler.arrays.rewrites import in_simpler_ones
+from polhode.compiler.arrays.rewrites import rewrite
 from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, parameters, solved
 from polhode.compiler.llvm.types import NotNative
 
@@ -44,7 +44,7 @@ class Equation:
         self.name, self.params, self.inputs, self.outputs = name, params, inputs, outputs
 
 
-class Flat:
+class FlatProgram:
     """A program: its inputs, its operations in an order in which they can be done, and its results."""
 
     __slots__ = ("equations", "inputs", "outputs")
@@ -53,9 +53,9 @@ class Flat:
         self.inputs, self.equations, self.outputs = inputs, equations, outputs
 
 
-_UNSIGNED = np.dtype(np.uint32)
-_WRAPPING = frozenset(["add", "sub", "mul", "convert_element_type"])
-_WITHIN = frozenset(
+_UINT32 = np.dtype(np.uint32)
+_MODULAR = frozenset(["add", "sub", "mul", "convert_element_type"])
+_RANGE_PRESERVING = frozenset(
     (
         *("select_n", "div", "rem", "max", "min", "and", "or", "xor", "clamp", "gather", "dynamic_slice"),
         *("reduce_max", "reduce_min", "while", "scan", "cond", "scatter", *VIEWS),
@@ -63,19 +63,19 @@ _WITHIN = frozenset(
 )
 """Operations whose results are within the range of their operands."""
 
-_ONCE = frozenset(["while", "scan", "cond", "sort"])
+_NOT_SHARED = frozenset(["while", "scan", "cond", "sort"])
 """Operations that are not compared with others: their programs would have to be."""
 
 
-def flattened(closed: core.ClosedJaxpr) -> Flat:
+def flatten(closed: core.ClosedJaxpr) -> FlatProgram:
     """The program of a trace. Raises NotNative if it holds what JAX traces."""
-    flat = _Flattening()
-    inputs = [Value(a.shape, _held(a.dtype)) for a in closed.in_avals]
-    outputs = flat.evaluate(closed.jaxpr, [_known(c) for c in closed.consts], inputs)
-    return Flat(inputs, _used(flat.equations, outputs), outputs)
+    flat = _Flattener()
+    inputs = [Value(a.shape, _storage_dtype(a.dtype)) for a in closed.in_avals]
+    outputs = flat.evaluate(closed.jaxpr, [_constant(c) for c in closed.consts], inputs)
+    return FlatProgram(inputs, _eliminate_dead(flat.equations, outputs), outputs)
 
 
-class _Flattening:
+class _Flattener:
     """Operations in the order in which they are met."""
 
     def __init__(self) -> None:
@@ -89,20 +89,20 @@ class _Flattening:
 
         def read(atom: Any) -> Atom:
             like: Any = atom.aval
-            return _known(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else env[atom]
+            return _constant(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
             inputs, name = [read(v) for v in eqn.invars], eqn.primitive.name
             if (called := callee(eqn)) is not None:
                 inner, consts_inside = called
-                found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in consts_inside], inputs)
+                found: Sequence[Atom] = self.evaluate(inner, [_constant(c) for c in consts_inside], inputs)
             elif name == LINEAR_SOLVE:
                 closed, given = solved(eqn.params, inputs)
-                found = self.evaluate(closed.jaxpr, [_known(c) for c in closed.consts], given)
-            elif (known := folded(eqn, inputs)) is not None:
+                found = self.evaluate(closed.jaxpr, [_constant(c) for c in closed.consts], given)
+            elif (known := fold(eqn, inputs)) is not None:
                 found = known
-            elif (simpler := in_simpler_ones(eqn)) is not None:
-                found = self.evaluate(simpler.jaxpr, [_known(c) for c in simpler.consts], inputs)
+            elif (simpler := rewrite(eqn)) is not None:
+                found = self.evaluate(simpler.jaxpr, [_constant(c) for c in simpler.consts], inputs)
             else:
                 found = self._added(eqn, inputs)
             env.update(zip(eqn.outvars, found, strict=True))
@@ -115,16 +115,16 @@ class _Flattening:
             raise NotNative(name)
         if name == "gather" and self._is_better_placed(inputs[0], eqn.outvars[0].aval.size):
             inputs = [self._placed(inputs[0]), *inputs[1:]]
-        types = [(v.aval.shape, _held(v.aval.dtype)) for v in eqn.outvars]
+        types = [(v.aval.shape, _storage_dtype(v.aval.dtype)) for v in eqn.outvars]
         key = None
-        if name not in _ONCE:
+        if name not in _NOT_SHARED:
             key = (name, str(params), str(types), *map(_identity, inputs))
             if key in self._same:
                 return self._same[key]
         made = Equation(name, params, inputs, [Value(*kind) for kind in types])
         self.equations.append(made)
         self._makers.update((id(v), made) for v in made.outputs)
-        if any(v.aval.dtype == _UNSIGNED for v in eqn.outvars) and name not in _WITHIN:
+        if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
             made = self._wrapped(made)
         # Identities are told apart as long as what they belong to lives.
         self._alive.append(inputs)
@@ -149,31 +149,31 @@ class _Flattening:
 
     def _wrapped(self, made: Equation) -> Equation:
         """The result without what lies beyond 32 bits."""
-        if made.name not in _WRAPPING:
+        if made.name not in _MODULAR:
             raise NotNative(f"{made.name} of unsigned numbers")
         (v,) = made.outputs
-        low = Equation("and", {}, [v, np.asarray(np.iinfo(_UNSIGNED).max, v.dtype)], [Value(v.shape, v.dtype)])
+        low = Equation("and", {}, [v, np.asarray(np.iinfo(_UINT32).max, v.dtype)], [Value(v.shape, v.dtype)])
         self.equations.append(low)
         return low
 
 
-def _held(dtype: Any) -> Any:
+def _storage_dtype(dtype: Any) -> Any:
     """The type in which a number is kept: there are none without a sign, so those of 32 bits take the next larger."""
-    return np.dtype(np.int64) if dtype == _UNSIGNED else dtype
+    return np.dtype(np.int64) if dtype == _UINT32 else dtype
 
 
 def _identity(atom: Atom) -> Any:
     return id(atom) if isinstance(atom, Value) else (atom.dtype, atom.shape, atom.tobytes())
 
 
-def _known(constant: Any) -> Atom:
+def _constant(constant: Any) -> Atom:
     if isinstance(constant, Tracer):
         raise NotNative("what JAX traces")
     values = np.asarray(constant)
-    return values.astype(_held(values.dtype))
+    return values.astype(_storage_dtype(values.dtype))
 
 
-def _used(equations: list[Equation], outputs: Sequence[Atom]) -> list[Equation]:
+def _eliminate_dead(equations: list[Equation], outputs: Sequence[Atom]) -> list[Equation]:
     wanted = {id(x) for x in outputs}
     kept = []
     for equation in reversed(equations):

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
-from polhode.compiler.arrays.flat_program import Equation, Flat, Value
-from polhode.compiler.arrays.op_kinds import FOLDED, VIEWS, WHOLE
+from polhode.compiler.arrays.flat_program import Equation, FlatProgram, Value
+from polhode.compiler.arrays.op_kinds import MAX_UNROLLED_REDUCTION, STANDALONE, VIEWS
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
 
-UNROLLED = 4
+MAX_UNROLLED = 4
 """Elements of an axis up to which there is no loop over it."""
 
 Group = tuple[Any, ...]
@@ -19,10 +19,10 @@ Group = tuple[Any, ...]
 
 def axes(shape: Sequence[int]) -> tuple[int, ...]:
     """The lengths of the loops over an array of this shape."""
-    return tuple(n for n in shape if n > UNROLLED)
+    return tuple(n for n in shape if n > MAX_UNROLLED)
 
 
-def reduced(equation: Equation) -> int | None:
+def reduction_size(equation: Equation) -> int | None:
     """How many elements a reduction makes one of; None for anything else."""
     if equation.name not in REDUCTIONS:
         return None
@@ -34,13 +34,13 @@ def reduced(equation: Equation) -> int | None:
 
 def is_long(equation: Equation) -> bool:
     """Whether it is a reduction that takes loops of its own."""
-    count = reduced(equation)
-    return count is not None and count > FOLDED
+    count = reduction_size(equation)
+    return count is not None and count > MAX_UNROLLED_REDUCTION
 
 
 def in_memory(equation: Equation) -> Sequence[int]:
     """Numbers of the operands that it reads at places which only the data give."""
-    if equation.name in WHOLE:
+    if equation.name in STANDALONE:
         return range(len(equation.inputs))
     return [0] if equation.name in ("gather", "dynamic_slice") else []
 
@@ -71,7 +71,7 @@ class Schedule:
     - `stages`: what is done, one after the other: operations by themselves, and loops.
     """
 
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: FlatProgram) -> None:
         self.flat = flat
         self._maker = {id(v): e for e in flat.equations for v in e.outputs}
         self._behind: dict[int, list[Value]] = {}
@@ -129,7 +129,7 @@ class Schedule:
             (first, *_), shape = e.outputs, axes(e.outputs[0].shape)
             own: Group = ("loop", shape)
             wishes = {self._wish(v, shape, use, memory, groups, own) for v in [first] for use, memory in self._of(v)}
-            ends = e.name in WHOLE or id(first) in self._wanted or len(wishes) != 1
+            ends = e.name in STANDALONE or id(first) in self._wanted or len(wishes) != 1
             wish = own if ends else wishes.pop()
             # What two short reductions read, which may be done at different times, has to be kept.
             several = len({id(use) for use, _ in self._of(first)}) > 1
@@ -140,10 +140,10 @@ class Schedule:
         return self._uses[id(v)]
 
     def _wish(self, v: Value, shape: Any, use: Equation, memory: bool, groups: dict[int, Group], own: Group) -> Group:
-        if memory or use.name in WHOLE:
+        if memory or use.name in STANDALONE:
             return own
         same = shape == axes(use.outputs[0].shape)
-        return groups[id(use)] if reduced(use) is not None or same else own
+        return groups[id(use)] if reduction_size(use) is not None or same else own
 
     def _leveled(self, computing: Sequence[Equation]) -> dict[int, int]:
         """When each operation is done: as soon as its operands are there, or when what it is for is."""
@@ -152,7 +152,7 @@ class Schedule:
             levels[id(e)] = max((self._ready(e, v, memory, levels) for v, memory in self._operands(e)), default=0)
         for e in reversed(computing):
             uses = [use for v in e.outputs for use in self._of(v)]
-            alone = not any(id(v) in self._wanted for v in e.outputs) and uses and e.name not in WHOLE
+            alone = not any(id(v) in self._wanted for v in e.outputs) and uses and e.name not in STANDALONE
             if alone and all(not m and self._groups[id(u)] == self._groups[id(e)] for u, m in uses):
                 levels[id(e)] = min(levels[id(u)] for u, _ in uses)
         return levels
@@ -167,9 +167,9 @@ class Schedule:
         maker = self._maker.get(id(v))
         if maker is None:
             return 0
-        if maker.name in WHOLE:
+        if maker.name in STANDALONE:
             return levels[id(maker)]
-        together = not memory and e.name not in WHOLE and self._groups[id(maker)] == self._groups[id(e)]
+        together = not memory and e.name not in STANDALONE and self._groups[id(maker)] == self._groups[id(e)]
         return levels[id(maker)] + (0 if together else 1)
 
     def _staged(self, computing: Sequence[Equation]) -> Iterator[Equation | Kernel]:
@@ -177,7 +177,7 @@ class Schedule:
         alone: dict[int, list[Equation]] = defaultdict(list)
         for e in computing:
             level, group = self._levels[id(e)], self._groups[id(e)]
-            if e.name in WHOLE:
+            if e.name in STANDALONE:
                 alone[level].append(e)
                 continue
             kernel = kernels.setdefault((level, group), Kernel(level, group))
@@ -204,7 +204,7 @@ class Schedule:
         if any(given in self.behind(x) for x in self.flat.outputs):
             return False
         uses = self._of(given)
-        if maker.name in WHOLE:
+        if maker.name in STANDALONE:
             return self._is_last(given, maker)
         here = self._levels[id(maker)], self._groups[id(maker)]
         together = all(not m and (self._levels[id(u)], self._groups[id(u)]) == here for u, m in uses)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polhode.compiler.arrays.array_builder import Builder
-from polhode.compiler.arrays.flat_program import Flat
+from polhode.compiler.arrays.array_builder import ArrayBuilder
+from polhode.compiler.arrays.flat_program import FlatProgram
 from polhode.compiler.arrays.fusion import Schedule
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, new
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, allocate
 from polhode.compiler.llvm.loop_builder import Passes
 from polhode.compiler.llvm.types import type_of
 
 
-class Carried:
+class LoopCarry:
     """Values carried from one pass of a loop to the next.
 
     Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
     nothing reads them any more by then, or else have two places, which they take in turn.
     """
 
-    def __init__(self, builder: Builder, body: Flat, before: int, start: Sequence[AbstractArray]) -> None:
+    def __init__(self, builder: ArrayBuilder, body: FlatProgram, before: int, start: Sequence[AbstractArray]) -> None:
         self.b = builder
         schedule = Schedule(body)
         self._given = body.inputs[before : before + len(start)]
@@ -43,7 +43,7 @@ class Carried:
             elif self._in_place[n]:
                 self.now[n] = self.b.copied(x)
             elif not self._same[n]:
-                pairs[n] = new(k, v.shape, v.dtype), new(k, v.shape, v.dtype)
+                pairs[n] = allocate(k, v.shape, v.dtype), allocate(k, v.shape, v.dtype)
                 begin = self._begun(x, pairs[n][0])
                 self.now[n], first[n] = begin, begin.pointer
         counted = [] if count is None else [("i64", "0")]

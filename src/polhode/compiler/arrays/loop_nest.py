@@ -15,7 +15,7 @@ Index = int | str
 """A place along an axis: known, or a value of the text."""
 
 
-class Loops:
+class LoopNest:
     """Loops under construction, and what is known inside them.
 
     **Arguments:**

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import Loops
-from polhode.compiler.arrays.operands import Buffer, View, new
+from polhode.compiler.arrays.loop_nest import LoopNest
+from polhode.compiler.arrays.operands import Buffer, View, allocate
 from polhode.compiler.llvm.types import NotNative
 
 
-def sorted_together(
-    k: Loops, e: Equation, x: Sequence[Buffer], copy: Callable[[View, Buffer], None]
+def sort_by_key(
+    k: LoopNest, e: Equation, x: Sequence[Buffer], copy: Callable[[View, Buffer], None]
 ) -> Sequence[Buffer]:
     """All operands in the order of the first, whole numbers; `copy` puts the elements of an array into memory."""
     keys, p = x[0], e.params
@@ -25,7 +25,7 @@ def sorted_together(
     found = k.w.value(f"call ptr @merged(ptr {keys.pointer}, ptr {order}, ptr {spare}, i64 {n})")
     outs = []
     for a in x:
-        out = new(k, a.shape, a.dtype)
+        out = allocate(k, a.shape, a.dtype)
         copy(View(a.shape, a.dtype, lambda k, place, a=a: a.at(k, (k.load(found, place[0], "i64"),))), out)
         outs.append(out)
     return outs

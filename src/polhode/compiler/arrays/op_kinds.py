@@ -10,8 +10,8 @@ VIEWS = frozenset(
 )
 """Operations that only say where elements are."""
 
-WHOLE = frozenset(("while", "scan", "cond", "sort", "placed", "scatter", *SCATTERS))
+STANDALONE = frozenset(("while", "scan", "cond", "sort", "placed", "scatter", *SCATTERS))
 """Operations that are done by themselves, on arrays in memory."""
 
-FOLDED = 16
+MAX_UNROLLED_REDUCTION = 16
 """Elements that are reduced to one up to which there is no loop over them."""

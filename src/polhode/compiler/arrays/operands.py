@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from polhode.compiler.arrays.fusion import axes
-from polhode.compiler.arrays.loop_nest import Index, Loops
+from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.llvm.types import constant, type_of
 
 Place = tuple[Index, ...]
@@ -22,18 +22,18 @@ class AbstractArray(abc.ABC):
     dtype: Any
 
     @abc.abstractmethod
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         """The element at a place."""
 
 
 @final
-class Known(AbstractArray):
+class Constant(AbstractArray):
     """Numbers that are part of the program."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.shape, self.dtype = values, values.shape, values.dtype
 
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         if self.values.size and (self.values == self.values.flat[0]).all() and not _mixed_zeros(self.values):
             return constant(self.values.reshape(-1)[0])
         if all(isinstance(p, int) for p in place):
@@ -53,7 +53,7 @@ class Register(AbstractArray):
     def __init__(self, name: str, dtype: Any) -> None:
         self.name, self.shape, self.dtype = name, (), dtype
 
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         return self.name
 
 
@@ -69,13 +69,13 @@ class Buffer(AbstractArray):
     def __init__(self, pointer: str, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> None:
         self.pointer, self.shape, self.dtype, self.strides = pointer, shape, dtype, strides
 
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         return k.once(
             (self.pointer, self.strides, place),
             lambda: k.load(self.pointer, _position(k, place, self.strides), type_of(self)),
         )
 
-    def put(self, k: Loops, place: Place, value: str) -> None:
+    def put(self, k: LoopNest, place: Place, value: str) -> None:
         k.store(self.pointer, _position(k, place, self.strides), type_of(self), value)
 
     def moved(self, pointer: str) -> Buffer:
@@ -88,29 +88,29 @@ class Buffer(AbstractArray):
         found = zip(self.strides, _row_major(self.shape), self.shape, strict=True)
         return all(stride == dense or n == 1 for stride, dense, n in found)
 
-    def part(self, k: Loops, axis: int, begin: int, count: int) -> Buffer:
+    def part(self, k: LoopNest, axis: int, begin: int, count: int) -> Buffer:
         """A part of it, along an axis."""
         at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {begin * self.strides[axis]}")
         shape = (*self.shape[:axis], count, *self.shape[axis + 1 :])
         return Buffer(at, shape, self.dtype, self.strides)
 
-    def row(self, k: Loops, place: Index) -> Buffer:
+    def row(self, k: LoopNest, place: Index) -> Buffer:
         """A part of it, along the first axis."""
         at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {k.times(place, self.strides[0])}")
         return Buffer(at, self.shape[1:], self.dtype, self.strides[1:])
 
 
-def given(pointer: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
+def dense(pointer: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """An array whose elements lie one after the other."""
     return Buffer(pointer, shape, dtype, _row_major(shape))
 
 
-def new(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
+def allocate(k: LoopNest, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Memory for an array. Short axes come first, so that loops go along neighbouring elements."""
     return Buffer(k.space(slots_of(shape)), shape, dtype, strides_of(shape))
 
 
-def in_rows(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
+def allocate_rows(k: LoopNest, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Memory for an array, one row after the other."""
     size = slots_of(shape[1:])
     return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
@@ -118,19 +118,19 @@ def in_rows(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
 
 def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides that memory for such an array has."""
-    return _arranged(shape)[0]
+    return _layout(shape)[0]
 
 
 def slots_of(shape: tuple[int, ...]) -> int:
     """How many slots of memory such an array takes."""
-    return _arranged(shape)[1]
+    return _layout(shape)[1]
 
 
 _LINE = 8
 """Slots that a processor's cache loads at once."""
 
 
-def _arranged(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+def _layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     long = axes(shape)
     order = sorted(range(len(shape)), key=lambda d: shape[d] in long)
     strides, at = [0] * len(shape), 1
@@ -146,21 +146,21 @@ def _arranged(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 class View(AbstractArray):
     """An array whose elements are those of others."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, read: Callable[[Loops, Place], str]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, read: Callable[[LoopNest, Place], str]) -> None:
         self.shape, self.dtype, self._read = shape, dtype, read
 
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         return self._read(k, place)
 
 
 @final
-class Computed(AbstractArray):
+class LazyArray(AbstractArray):
     """An array whose elements are computed where they are asked for, once in each pass of a loop."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, element: Callable[[Loops, Place], str]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, element: Callable[[LoopNest, Place], str]) -> None:
         self.shape, self.dtype, self._element = shape, dtype, element
 
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         return k.once((id(self), place), lambda: self._element(k, place))
 
 
@@ -171,7 +171,7 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _position(k: Loops, place: Place, strides: tuple[int, ...]) -> Index:
+def _position(k: LoopNest, place: Place, strides: tuple[int, ...]) -> Index:
     position: Index = 0
     for p, stride in zip(place, strides, strict=True):
         position = k.plus(position, k.times(p, stride))

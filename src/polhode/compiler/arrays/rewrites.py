@@ -11,24 +11,24 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-from polhode.compiler.arrays.op_kinds import FOLDED
-from polhode.compiler.scalars.decompositions import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten
+from polhode.compiler.arrays.op_kinds import MAX_UNROLLED_REDUCTION
+from polhode.compiler.scalars.decompositions import DECOMPOSITIONS, decompose, is_batch_of_loops, merge_loops
 
 
-def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:
+def rewrite(eqn: Any) -> core.ClosedJaxpr | None:
     """The program that stands for an operation, if there is one."""
     name = eqn.primitive.name
-    if name in _SIMPLER:
-        return _SIMPLER[name](eqn)
-    if name in REWRITTEN and not eqn.params.keys().isdisjoint(("axis", "axes")):
+    if name in _REWRITES:
+        return _REWRITES[name](eqn)
+    if name in DECOMPOSITIONS and not eqn.params.keys().isdisjoint(("axis", "axes")):
         axes = eqn.params.get("axes") or (eqn.params["axis"],)
-        return rewritten(eqn) if _few(eqn, axes) else None
-    return as_one_loop(eqn) if is_batch_of_loops(eqn) else None
+        return decompose(eqn) if _is_short(eqn, axes) else None
+    return merge_loops(eqn) if is_batch_of_loops(eqn) else None
 
 
-def _few(eqn: Any, axes: Sequence[int]) -> bool:
+def _is_short(eqn: Any, axes: Sequence[int]) -> bool:
     """Whether the first operand has few elements along these axes."""
-    return math.prod(eqn.invars[0].aval.shape[d] for d in axes) <= FOLDED
+    return math.prod(eqn.invars[0].aval.shape[d] for d in axes) <= MAX_UNROLLED_REDUCTION
 
 
 def _products(eqn: Any) -> core.ClosedJaxpr:
@@ -54,19 +54,19 @@ def _product(dimension_numbers: Any, *types: jax.ShapeDtypeStruct) -> core.Close
     return jax.make_jaxpr(run)(*types)
 
 
-def _padded(eqn: Any) -> core.ClosedJaxpr:
+def _pad(eqn: Any) -> core.ClosedJaxpr:
     """Edges, and spaces between elements, as arrays of their own."""
     config = eqn.params["padding_config"]
 
     def run(x: jax.Array, fill: jax.Array) -> jax.Array:
         for d, (low, high, inner) in enumerate(config):
-            x = _along(d, _spaced(d, x, fill, inner), fill, low, high)
+            x = _pad_edges(d, _dilate(d, x, fill, inner), fill, low, high)
         return x
 
-    return _traced(run, eqn)
+    return _trace(run, eqn)
 
 
-def _spaced(d: int, x: jax.Array, fill: jax.Array, inner: int) -> jax.Array:
+def _dilate(d: int, x: jax.Array, fill: jax.Array, inner: int) -> jax.Array:
     """With so many elements between any two along an axis."""
     n = x.shape[d]
     if not inner or not n:
@@ -77,7 +77,7 @@ def _spaced(d: int, x: jax.Array, fill: jax.Array, inner: int) -> jax.Array:
     return jax.lax.slice_in_dim(spaced, 0, n + (n - 1) * inner, axis=d)
 
 
-def _along(d: int, x: jax.Array, fill: jax.Array, low: int, high: int) -> jax.Array:
+def _pad_edges(d: int, x: jax.Array, fill: jax.Array, low: int, high: int) -> jax.Array:
     """With edges along an axis; negative ones are cut off."""
     n = x.shape[d]
     wide = [jnp.broadcast_to(fill, (*x.shape[:d], max(edge, 0), *x.shape[d + 1 :])) for edge in (low, high)]
@@ -87,7 +87,7 @@ def _along(d: int, x: jax.Array, fill: jax.Array, low: int, high: int) -> jax.Ar
     return jax.lax.slice_in_dim(whole, begin, begin + n + low + high, axis=d)
 
 
-def _updated(eqn: Any) -> core.ClosedJaxpr:
+def _dynamic_update_slice(eqn: Any) -> core.ClosedJaxpr:
     """A part put into an array, as one of the places that its beginning says."""
     rank = len(eqn.invars[0].aval.shape)
     dims = jax.lax.ScatterDimensionNumbers(tuple(range(rank)), (), tuple(range(rank)))
@@ -98,16 +98,16 @@ def _updated(eqn: Any) -> core.ClosedJaxpr:
         where = jnp.stack([jnp.asarray(begin, jnp.int64) for begin in begins])
         return jax.lax.scatter(x, where, part, dims, mode="clip")
 
-    return _traced(run, eqn)
+    return _trace(run, eqn)
 
 
 def _zeros(eqn: Any) -> core.ClosedJaxpr:
     """The array that a scan writes its rows into."""
     like: Any = eqn.outvars[0].aval
-    return _traced(lambda *_: jnp.zeros(like.shape, like.dtype), eqn)
+    return _trace(lambda *_: jnp.zeros(like.shape, like.dtype), eqn)
 
 
-def _traced(run: Callable[..., jax.Array], eqn: Any) -> core.ClosedJaxpr:
+def _trace(run: Callable[..., jax.Array], eqn: Any) -> core.ClosedJaxpr:
     return jax.make_jaxpr(run)(*_types(eqn))
 
 
@@ -115,10 +115,10 @@ def _types(eqn: Any) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
 
 
-_SIMPLER: dict[str, Callable[[Any], core.ClosedJaxpr]] = {
+_REWRITES: dict[str, Callable[[Any], core.ClosedJaxpr]] = {
     "dot_general": _products,
-    "pad": _padded,
-    "dynamic_update_slice": _updated,
+    "pad": _pad,
+    "dynamic_update_slice": _dynamic_update_slice,
     "empty": _zeros,
     "empty2": _zeros,
 }

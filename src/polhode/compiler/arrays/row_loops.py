@@ -10,23 +10,23 @@ import numpy as np
 
 from polhode.compiler import size_limits
 from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import Loops
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Known, Place, in_rows, new
-from polhode.compiler.arrays.selection import looks_up
+from polhode.compiler.arrays.loop_nest import LoopNest
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Constant, Place, allocate, allocate_rows
+from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.loop_builder import Passes
 from polhode.compiler.llvm.types import constant, type_of
-from polhode.compiler.scalars.backend import NeedsArrays
+from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.cost import cost
 from polhode.compiler.scalars.graph import Elements, is_known
-from polhode.compiler.scalars.program import Recording, Region, Variable
-from polhode.compiler.scalars.unroll import Replay
+from polhode.compiler.scalars.program import Program, ProgramBackend, Variable
+from polhode.compiler.scalars.unroll import Unroller
 
-_HERE = "%row"
+_ANY_ROW = "%row"
 """In the place of a row's number while it is found out what is known of all rows."""
 
 
-class Body:
+class ScalarBody:
     """The program of one row.
 
     - `consts`, `carried`, `rows`: for each operand, its elements: variables, or numbers that are known.
@@ -38,19 +38,19 @@ class Body:
         kinds = [_elements(x, a.shape, ()) for x, a in zip(given[:n_consts], avals, strict=False)]
         kinds += [_variables(a) for a in avals[n_consts : n_consts + n_carry]]
         behind = n_consts + n_carry
-        kinds += [_elements(x, a.shape, (_HERE,)) for x, a in zip(given[behind:], avals[behind:], strict=True)]
+        kinds += [_elements(x, a.shape, (_ANY_ROW,)) for x, a in zip(given[behind:], avals[behind:], strict=True)]
         self.consts, self.carried, self.rows = kinds[:n_consts], kinds[n_consts:behind], kinds[behind:]
-        self.region = Region([])
-        replay = Replay(Recording(self.region))
+        self.region = Program([])
+        replay = Unroller(ProgramBackend(self.region))
         consts = [replay.unpack(c) for c in closed.consts]
         results = replay.evaluate(closed.jaxpr, consts, replay.adopt(kinds))
         self.region.outputs = replay.flatten(results, closed.out_avals)
         self.region.prune()
         self.read = self.region.captured
         left = iter(self.region.outputs)
-        self.outs = [_shaped([next(left) for _ in range(x.size)], x.shape) for x in results]
+        self.outs = [_reshape([next(left) for _ in range(x.size)], x.shape) for x in results]
 
-    def name(self, k: Loops, elements: Sequence[Elements], given: Sequence[AbstractArray], at: Place) -> None:
+    def name(self, k: LoopNest, elements: Sequence[Elements], given: Sequence[AbstractArray], at: Place) -> None:
         """Read those elements of operands that the program needs."""
         for of, x in zip(elements, given, strict=True):
             for place in np.ndindex(of.shape):
@@ -59,24 +59,24 @@ class Body:
                     k.w.name(element, x.at(k, (*at, *place)))
 
 
-def on_scalars(p: Any, given: Sequence[AbstractArray]) -> Body | None:
+def scalar_body(p: Any, given: Sequence[AbstractArray]) -> ScalarBody | None:
     """The body of a scan, if it is one of few numbers without anything that needs arrays."""
     closed, n_consts = p["jaxpr"], p["num_consts"]
     avals = (*closed.in_avals, *closed.out_avals)
     if sum(a.size for a in closed.in_avals) > size_limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
         return None
     # Rows have different places, even where these are known.
-    known = [isinstance(x, Known) and k < n_consts for k, x in enumerate(given)]
-    if looks_up(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > size_limits.ROW:
+    known = [isinstance(x, Constant) and k < n_consts for k, x in enumerate(given)]
+    if has_dynamic_indices(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > size_limits.ROW:
         return None
     try:
-        return Body(closed, n_consts, p["num_carry"], given)
-    except NeedsArrays:
+        return ScalarBody(closed, n_consts, p["num_carry"], given)
+    except UnsupportedScalarOperation:
         return None
 
 
 @final
-class Partly(AbstractArray):
+class PartlyConstant(AbstractArray):
     """An array in memory of whose rows some elements are known, and the same in all of them.
 
     **Arguments:**
@@ -88,7 +88,7 @@ class Partly(AbstractArray):
         self.memory, self.known = memory, known
         self.shape, self.dtype = memory.shape, memory.dtype
 
-    def at(self, k: Loops, place: Place) -> str:
+    def at(self, k: LoopNest, place: Place) -> str:
         inside = place[1:]
         if all(isinstance(p, int) for p in inside):
             element = self.known[inside]  # type: ignore[index]
@@ -98,15 +98,15 @@ class Partly(AbstractArray):
 
 
 def _variables(aval: Any) -> Elements:
-    return _shaped([Variable(np.dtype(aval.dtype)) for _ in range(aval.size)], aval.shape)
+    return _reshape([Variable(np.dtype(aval.dtype)) for _ in range(aval.size)], aval.shape)
 
 
 def _elements(x: AbstractArray, shape: tuple[int, ...], at: Place) -> Elements:
     """Variables, or numbers where the text of an element is one."""
-    aside = Loops(Writer())
+    aside = LoopNest(Writer())
     out = np.empty(shape, dtype=object)
     for place in np.ndindex(shape):
-        if at and isinstance(x, Known) and _same_bits(column := x.values[:, *place]):
+        if at and isinstance(x, Constant) and _same_bits(column := x.values[:, *place]):
             out[place] = column[0]
             continue
         text = x.at(aside, (*at, *place))
@@ -126,19 +126,19 @@ def _number(text: str, like: Any) -> Any:
     return np.asarray(text == "true" if kind == "i1" else int(text), like.dtype)[()]
 
 
-def _shaped(elements: list[Any], shape: tuple[int, ...]) -> Elements:
+def _reshape(elements: list[Any], shape: tuple[int, ...]) -> Elements:
     out = np.empty(len(elements), dtype=object)
     out[:] = elements
     return out.reshape(shape)
 
 
-def scanned(k: Loops, e: Equation, x: Sequence[AbstractArray], body: Body) -> list[Buffer | Partly]:
+def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: ScalarBody) -> list[Buffer | PartlyConstant]:
     """The results of a scan."""
     p, w = e.params, k.w
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
     behind = n_consts + n_carry
-    rows = [in_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
-    ends = [new(k, v.shape, v.dtype) for v in e.outputs[:n_carry]]
+    rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
+    ends = [allocate(k, v.shape, v.dtype) for v in e.outputs[:n_carry]]
     with k.scratch():
         body.name(k, body.consts, x[:n_consts], ())
         start = [a.at(k, place) for a in x[n_consts:behind] for place in np.ndindex(a.shape)]
@@ -154,14 +154,14 @@ def scanned(k: Loops, e: Equation, x: Sequence[AbstractArray], body: Body) -> li
         with k.apart():
             body.name(k, body.rows, x[behind:], (at,))
             results = w.program(body.region, [])
-            _put(k, rows, (at,), results[len(start) :])
+            _put_all(k, rows, (at,), results[len(start) :])
         passes.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
         w.open(end)
-        _put(k, ends, (), carried)
-    return [*ends, *(Partly(to, known) for to, known in zip(rows, body.outs[n_carry:], strict=True))]
+        _put_all(k, ends, (), carried)
+    return [*ends, *(PartlyConstant(to, known) for to, known in zip(rows, body.outs[n_carry:], strict=True))]
 
 
-def _put(k: Loops, into: Sequence[Buffer], at: Place, values: Sequence[str]) -> None:
+def _put_all(k: LoopNest, into: Sequence[Buffer], at: Place, values: Sequence[str]) -> None:
     """All elements of arrays, or of their parts at a place."""
     left = iter(values)
     for to in into:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from polhode.compiler.arrays.elementwise import started
+from polhode.compiler.arrays.elementwise import window_start
 from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import Index, Loops
+from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.scalars.primitives import SCATTERS
@@ -16,7 +16,7 @@ from polhode.compiler.scalars.program import Operation
 _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_indices_batching_dims"
 
 
-def scattered(k: Loops, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
+def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
     """Put the updates into `to`, one after the other; those whose windows aren't inside are left out."""
     if e.name == "scatter" and e.params.get("update_jaxpr") is not None:
         raise NotNative(e.name)
@@ -26,7 +26,7 @@ def scattered(k: Loops, e: Equation, to: Buffer, indices: AbstractArray, updates
     sizes = dict(zip(window, (updates.shape[of] for of in of_window), strict=True))
     with k.nest(updates.shape) as place:
         batch = tuple(p for d, p in enumerate(place) if d not in of_window)
-        begins = started(k, dims, _OF_SCATTER, indices, batch, len(to.shape))
+        begins = window_start(k, dims, _OF_SCATTER, indices, batch, len(to.shape))
         inside = [k.clipped(b, to.shape[d] - sizes.get(d, 1) + 1) for d, b in enumerate(begins)]
         value, at = updates.at(k, place), list(inside)
         for d, of in zip(window, of_window, strict=True):
@@ -36,7 +36,7 @@ def scattered(k: Loops, e: Equation, to: Buffer, indices: AbstractArray, updates
 
 
 @contextlib.contextmanager
-def _where(k: Loops, condition: str) -> Iterator[None]:
+def _where(k: LoopNest, condition: str) -> Iterator[None]:
     """Statements that are executed only if the condition holds."""
     inside, behind = k.w.label(), k.w.label()
     k.w.branch(condition, inside, behind)
@@ -46,7 +46,7 @@ def _where(k: Loops, condition: str) -> Iterator[None]:
     k.w.open(behind)
 
 
-def _put(k: Loops, name: str, to: Buffer, place: Place, value: str) -> None:
+def _put(k: LoopNest, name: str, to: Buffer, place: Place, value: str) -> None:
     if name in SCATTERS:
         with k.apart():
             before = to.at(k, place)
@@ -54,7 +54,7 @@ def _put(k: Loops, name: str, to: Buffer, place: Place, value: str) -> None:
     to.put(k, place, value)
 
 
-def _all_equal(k: Loops, begins: list[Index], inside: list[Index]) -> str:
+def _all_equal(k: LoopNest, begins: list[Index], inside: list[Index]) -> str:
     found = "true"
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):

@@ -10,20 +10,20 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.operands import Buffer, given
+from polhode.compiler.arrays.operands import Buffer, dense
 from polhode.compiler.jaxprs import callee, parameters
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.scalars.cost import operations
+from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
 
-_READING = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
-_WRITING = slice(1, 2)
+_READ_INDICES = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
+_WRITE_INDICES = slice(1, 2)
 
 
-def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
+def has_dynamic_indices(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
     """Whether a program reads or writes at places that only the data give, or sorts.
 
     `known` says which arguments are known while it is traced; none by default.
@@ -33,17 +33,17 @@ def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
-        where = _WRITING if name == "scatter" or name in SCATTERS else _READING.get(name, slice(0, 0))
+        where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
         if not all(fixed[where]) or (name == "sort" and not all(fixed)):
             return True
-        if any(looks_up(inner, given) for inner, given in _inside(eqn, fixed)):
+        if any(has_dynamic_indices(inner, given) for inner, given in _subprograms(eqn, fixed)):
             return True
         if all(fixed):
             constants.update(eqn.outvars)
     return False
 
 
-def either(
+def compile_either(
     jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], cost: float = math.inf
 ) -> Code:
     """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
@@ -67,12 +67,12 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     like: list[Any] = [v.aval for v in jaxpr.invars]
     numbers = sum(math.prod(aval.shape) for aval in like)
     if numbers > size_limits.ON_ARRAYS:
-        count = operations(jaxpr)
+        count = count_operations(jaxpr)
         return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
-    return numbers > size_limits.LOOKED_UP and looks_up(jaxpr)
+    return numbers > size_limits.LOOKED_UP and has_dynamic_indices(jaxpr)
 
 
-def _inside(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
+def _subprograms(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
     """Programs inside an operation, and which of their arguments are known."""
     called = callee(eqn)
     if called is not None:
@@ -91,11 +91,11 @@ def _inside(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
     return []
 
 
-def leaves(w: Writer, pointer: str, layout: Layout) -> list[Buffer]:
+def leaf_buffers(w: Writer, pointer: str, layout: Layout) -> list[Buffer]:
     """Places for the leaves of a tree in slots, one after the other."""
     out, at = [], 0
     for like, n in zip(layout.leaves, layout.sizes, strict=True):
         name = w.value(f"getelementptr i64, ptr {pointer}, i64 {at}")
-        out.append(given(name, like.shape, np.dtype(like.dtype)))
+        out.append(dense(name, like.shape, np.dtype(like.dtype)))
         at += n
     return out

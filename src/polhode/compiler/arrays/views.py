@@ -8,40 +8,40 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import Index, Loops
+from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Place, View
 from polhode.compiler.llvm.types import constant, type_of
 
-Read = Callable[[Loops, Place], str]
+Reader = Callable[[LoopNest, Place], str]
 
 
-def viewed(e: Equation, x: list[AbstractArray]) -> list[AbstractArray]:
+def build_views(e: Equation, x: list[AbstractArray]) -> list[AbstractArray]:
     """The results, as views."""
-    reads = _PARTS[e.name](e, x[0]) if e.name in _PARTS else [_READS[e.name](e, x)]
+    reads = _MULTIPLE_READERS[e.name](e, x[0]) if e.name in _MULTIPLE_READERS else [_READERS[e.name](e, x)]
     return [View(v.shape, v.dtype, read) for v, read in zip(e.outputs, reads, strict=True)]
 
 
-def _same(e: Equation, x: list[AbstractArray]) -> Read:
+def _same(e: Equation, x: list[AbstractArray]) -> Reader:
     return x[0].at
 
 
-def _broadcast(e: Equation, x: list[AbstractArray]) -> Read:
+def _broadcast(e: Equation, x: list[AbstractArray]) -> Reader:
     dims, a = e.params["broadcast_dimensions"], x[0]
     return lambda k, place: a.at(k, tuple(place[d] if n > 1 else 0 for d, n in zip(dims, a.shape, strict=True)))
 
 
-def _reshape(e: Equation, x: list[AbstractArray]) -> Read:
+def _reshape(e: Equation, x: list[AbstractArray]) -> Reader:
     a, shape = x[0], e.outputs[0].shape
     kept = [d for d, n in enumerate(shape) if n != 1]
     if [shape[d] for d in kept] == [n for n in a.shape if n != 1]:
 
-        def among(k: Loops, place: Place) -> str:
+        def among(k: LoopNest, place: Place) -> str:
             left = iter(kept)
             return a.at(k, tuple(0 if n == 1 else place[next(left)] for n in a.shape))
 
         return among
 
-    def anywhere(k: Loops, place: Place) -> str:
+    def anywhere(k: LoopNest, place: Place) -> str:
         number: Index = 0
         for p, n in zip(place, shape, strict=True):
             number = k.plus(k.times(number, n), p)
@@ -50,12 +50,12 @@ def _reshape(e: Equation, x: list[AbstractArray]) -> Read:
     return anywhere
 
 
-def _transpose(e: Equation, x: list[AbstractArray]) -> Read:
+def _transpose(e: Equation, x: list[AbstractArray]) -> Reader:
     order, a = e.params["permutation"], x[0]
     return lambda k, place: a.at(k, tuple(place[order.index(d)] for d in range(len(order))))
 
 
-def _slice(e: Equation, x: list[AbstractArray]) -> Read:
+def _slice(e: Equation, x: list[AbstractArray]) -> Reader:
     starts, a = e.params["start_indices"], x[0]
     strides = e.params["strides"] or (1,) * len(starts)
     return lambda k, place: a.at(
@@ -63,10 +63,10 @@ def _slice(e: Equation, x: list[AbstractArray]) -> Read:
     )
 
 
-def _reversed(e: Equation, x: list[AbstractArray]) -> Read:
+def _reverse(e: Equation, x: list[AbstractArray]) -> Reader:
     along, a = e.params["dimensions"], x[0]
 
-    def at(k: Loops, place: Place) -> str:
+    def at(k: LoopNest, place: Place) -> str:
         return a.at(
             k,
             tuple(
@@ -78,11 +78,11 @@ def _reversed(e: Equation, x: list[AbstractArray]) -> Read:
     return at
 
 
-def _iota(e: Equation, x: list[AbstractArray]) -> Read:
+def _iota(e: Equation, x: list[AbstractArray]) -> Reader:
     (v,), along = e.outputs, e.params["dimension"]
     kind = type_of(v)
 
-    def at(k: Loops, place: Place) -> str:
+    def at(k: LoopNest, place: Place) -> str:
         p = place[along]
         if isinstance(p, int):
             return constant(np.full(1, p, v.dtype)[0])
@@ -93,29 +93,31 @@ def _iota(e: Equation, x: list[AbstractArray]) -> Read:
     return at
 
 
-def _stack(e: Equation, x: list[AbstractArray]) -> Read:
+def _stack(e: Equation, x: list[AbstractArray]) -> Reader:
     axis = e.params["axis"]
 
-    def at(k: Loops, place: Place) -> str:
+    def at(k: LoopNest, place: Place) -> str:
         rest = (*place[:axis], *place[axis + 1 :])
-        return _chosen(k, place[axis], x, [1] * len(x), lambda a, _: a.at(k, rest))
+        return _select_part(k, place[axis], x, [1] * len(x), lambda a, _: a.at(k, rest))
 
     return at
 
 
-def _concatenate(e: Equation, x: list[AbstractArray]) -> Read:
+def _concatenate(e: Equation, x: list[AbstractArray]) -> Reader:
     axis = e.params["dimension"]
 
-    def at(k: Loops, place: Place) -> str:
+    def at(k: LoopNest, place: Place) -> str:
         def read(a: AbstractArray, p: Index) -> str:
             return a.at(k, (*place[:axis], k.clipped(p, a.shape[axis]), *place[axis + 1 :]))
 
-        return _chosen(k, place[axis], x, [a.shape[axis] for a in x], read)
+        return _select_part(k, place[axis], x, [a.shape[axis] for a in x], read)
 
     return at
 
 
-def _chosen(k: Loops, p: Index, x: list[AbstractArray], sizes: list[int], read: Callable[[Any, Index], str]) -> str:
+def _select_part(
+    k: LoopNest, p: Index, x: list[AbstractArray], sizes: list[int], read: Callable[[Any, Index], str]
+) -> str:
     """The element at p of parts of these sizes, one behind the other."""
     parts = [(a, begin, n) for a, begin, n in zip(x, np.cumsum([0, *sizes[:-1]]).tolist(), sizes, strict=True) if n]
     if isinstance(p, int):
@@ -127,12 +129,12 @@ def _chosen(k: Loops, p: Index, x: list[AbstractArray], sizes: list[int], read: 
     return found
 
 
-def _unstacked(e: Equation, a: AbstractArray) -> list[Read]:
+def _unstack(e: Equation, a: AbstractArray) -> list[Reader]:
     axis = e.params["axis"]
     return [lambda k, place, i=i: a.at(k, (*place[:axis], i, *place[axis:])) for i in range(a.shape[axis])]
 
 
-def _split(e: Equation, a: AbstractArray) -> list[Read]:
+def _split(e: Equation, a: AbstractArray) -> list[Reader]:
     axis, begins = e.params["axis"], np.cumsum([0, *e.params["sizes"][:-1]]).tolist()
     return [
         lambda k, place, begin=begin: a.at(k, (*place[:axis], k.plus(place[axis], begin), *place[axis + 1 :]))
@@ -140,16 +142,16 @@ def _split(e: Equation, a: AbstractArray) -> list[Read]:
     ]
 
 
-_PARTS = {"unstack": _unstacked, "split": _split}
+_MULTIPLE_READERS = {"unstack": _unstack, "split": _split}
 
-_READS: dict[str, Callable[[Equation, list[AbstractArray]], Read]] = {
+_READERS: dict[str, Callable[[Equation, list[AbstractArray]], Reader]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": _reshape,
     "squeeze": _reshape,
     "expand_dims": _reshape,
     "transpose": _transpose,
     "slice": _slice,
-    "rev": _reversed,
+    "rev": _reverse,
     "iota": _iota,
     "stack": _stack,
     "concatenate": _concatenate,

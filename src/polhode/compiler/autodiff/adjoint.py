@@ -8,32 +8,32 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.autodiff.partials import Terms, partials
-from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, Scope, filled, spread
-from polhode.compiler.scalars.backend import AbstractEmission, NeedsArrays, Values
+from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, PrimalReplay, active_variables, zeros_for_none
+from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 from polhode.compiler.scalars.graph import is_zero
-from polhode.compiler.scalars.iterative_refinement import refined
-from polhode.compiler.scalars.program import Operation, Recording, Region, Variable
+from polhode.compiler.scalars.iterative_refinement import solve_by_refinement
+from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
 
 
-def adjoint(region: Region, inputs: Sequence[int]) -> Region:
+def adjoint(region: Program, inputs: Sequence[int]) -> Program:
     """From all inputs and derivatives with respect to the outputs, which are floats, to those with respect to `inputs`.
 
     It carries the program out, and goes back through its operations. Solutions have the derivative of their equations,
     by the transposed ones; loops of unknown length have none. Raises `NeedsArrays` for what can't be derived.
     """
-    made = Region([*(x.dtype for x in region.inputs), *(FLOAT for _ in region.outputs)])
-    scope = Scope(Recording(made))
+    made = Program([*(x.dtype for x in region.inputs), *(FLOAT for _ in region.outputs)])
+    scope = PrimalReplay(ProgramBackend(made))
     given = scope.adopt(made.inputs)
     n = len(region.inputs)
-    active = spread(region, (region.inputs[k] for k in inputs))
+    active = active_variables(region, (region.inputs[k] for k in inputs))
     scope.carry_out(region, given[:n], active)
-    found = _Sweep(scope, active).through(region, given[n:], (region.inputs[k] for k in inputs))
+    found = _AdjointSweep(scope, active).through(region, given[n:], (region.inputs[k] for k in inputs))
     made.outputs = scope.floats(found)
     made.prune()
     return made
 
 
-class _Sweep:
+class _AdjointSweep:
     """One way back through a program.
 
     **Arguments:**
@@ -42,19 +42,19 @@ class _Sweep:
     - `active`: the variables with a derivative.
     """
 
-    def __init__(self, scope: Scope, active: frozenset[Variable]) -> None:
+    def __init__(self, scope: PrimalReplay, active: frozenset[Variable]) -> None:
         self._scope, self._active = scope, active
         self._f = Terms(scope.graph)
         self._found: dict[Variable, Any] = {}
 
-    def through(self, region: Region, given: Iterable[Any], wanted: Iterable[Variable]) -> Elements:
+    def through(self, region: Program, given: Iterable[Any], wanted: Iterable[Variable]) -> Elements:
         """From derivatives with respect to the outputs to those with respect to variables; None where there is none."""
         for x, element in zip(region.outputs, given, strict=True):
             self._add(x, element)
         for operation in reversed(region.operations):
             of_results = [self._found.pop(v, None) for v in operation.results]
             if any(c is not None for c in of_results):
-                _RULES.get(operation.name, _Sweep._plain)(self, operation, of_results)
+                _RULES.get(operation.name, _AdjointSweep._plain)(self, operation, of_results)
         return [self._found.get(v) for v in wanted]
 
     def _add(self, x: Any, element: Any) -> None:
@@ -86,17 +86,17 @@ class _Sweep:
                 self._add(x, self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), c, 0.0))
 
     def _while(self, operation: Operation, of_results: Elements) -> None:
-        raise NeedsArrays("the derivative of a loop of unknown length")
+        raise UnsupportedScalarOperation("the derivative of a loop of unknown length")
 
     def _cond(self, operation: Operation, of_results: Elements) -> None:
         branches = operation.params["branches"]
         targets = self._captured(*branches)
 
-        def run(inside: AbstractEmission, branch: Region) -> Values:
+        def run(inside: AbstractScalarBackend, branch: Program) -> Values:
             scope = self._scope.within(inside)
             scope.carry_out(branch, [], self._active)
-            given = _brought(scope, self._scope, of_results)
-            return scope.floats(_Sweep(scope, self._active).through(branch, given, targets))
+            given = _adopt_from(scope, self._scope, of_results)
+            return scope.floats(_AdjointSweep(scope, self._active).through(branch, given, targets))
 
         if targets:
             which = self._scope.which(operation)
@@ -119,7 +119,7 @@ class _Sweep:
             for k in range(length)
         ]
 
-        def row(inside: AbstractEmission, carried: Values, values: Values) -> tuple[Values, Values]:
+        def row(inside: AbstractScalarBackend, carried: Values, values: Values) -> tuple[Values, Values]:
             inner = scope.within(inside)
             here, now = inner.adopt(values), inner.adopt(carried)
             inner.carry_out(body, here[:width], self._active)
@@ -128,7 +128,7 @@ class _Sweep:
             ends[:n] = [known.get(v) for v in begun]
             for j, c in zip(columns, here[width:], strict=True):
                 ends[n + j] = c
-            found = _Sweep(inner, self._active).through(body, ends, [*going, *targets, *of_row])
+            found = _AdjointSweep(inner, self._active).through(body, ends, [*going, *targets, *of_row])
             sums = [*found[: len(going)]]
             for before, more in zip(now[len(going) :], found[len(going) : len(going) + len(targets)], strict=True):
                 sums.append(before if more is None else Terms(inner.graph)("add", before, more))
@@ -152,47 +152,52 @@ class _Sweep:
         unknowns, x = equation.inputs, [self._scope.read(v) for v in operation.operands[:n]]
         of_place = of_results[n:]
         none: Elements = [None] * (len(equation.outputs) - len(of_place))
-        along, across = spread(equation, unknowns), spread(equation, targets)
+        along, across = active_variables(equation, unknowns), active_variables(equation, targets)
         exact = self._scope.part()
-        exact.carry_out(equation, x, spread(equation, [*unknowns, *targets]))
-        direct = _Sweep(exact, along).through(equation, [*none, *of_place], unknowns)
+        exact.carry_out(equation, x, active_variables(equation, [*unknowns, *targets]))
+        direct = _AdjointSweep(exact, along).through(equation, [*none, *of_place], unknowns)
         of_x = [_sum(self._f, a, b) for a, b in zip(of_results[:n], direct, strict=True)]
-        solve = _transposed(self._scope, exact, equation, along, p["precondition"], x)
+        solve = _transposed_solver(self._scope, exact, equation, along, p["precondition"], x)
         weights = [self._f("sub", 0.0, c) for c in solve(of_x)]
-        found = _Sweep(exact, across).through(equation, [*weights, *of_place], targets)
+        found = _AdjointSweep(exact, across).through(equation, [*weights, *of_place], targets)
         self._add_all(targets, found)
 
     def _ruled(self, operation: Operation, of_results: Elements) -> None:
         tangents, of = operation.params["tangents"], operation.operands[len(operation.results) :]
-        linear, scope = spread(tangents, tangents.inputs), self._scope.part()
+        linear, scope = active_variables(tangents, tangents.inputs), self._scope.part()
         scope.carry_out(tangents, [np.float64(0.0) for _ in of], linear)
-        self._add_all(of, _Sweep(scope, linear).through(tangents, of_results, tangents.inputs))
+        self._add_all(of, _AdjointSweep(scope, linear).through(tangents, of_results, tangents.inputs))
 
-    def _captured(self, *regions: Region) -> list[Variable]:
+    def _captured(self, *regions: Program) -> list[Variable]:
         """Captured variables of regions that have a derivative."""
         return [v for v in dict.fromkeys(v for region in regions for v in region.captured) if v in self._active]
 
 
-def _transposed(
-    scope: Scope, exact: Scope, equation: Region, along: frozenset[Variable], precondition: Region, x: Elements
+def _transposed_solver(
+    scope: PrimalReplay,
+    exact: PrimalReplay,
+    equation: Program,
+    along: frozenset[Variable],
+    precondition: Program,
+    x: Elements,
 ) -> Callable[[Elements], Elements]:
     """Solutions of the transposed equations, linear in unknowns at x, by the transposed precondition."""
     unknowns, parts = equation.inputs, precondition.inputs[len(x) :]
-    approximate, linear = scope.part(), spread(precondition, parts)
+    approximate, linear = scope.part(), active_variables(precondition, parts)
     # Linear in what it is applied to, so that its derivative is the same everywhere.
     approximate.carry_out(precondition, [*x, *(np.float64(0.0) for _ in parts)], linear)
 
-    def matvec(inner: Scope, y: Elements) -> Elements:
+    def matvec(inner: PrimalReplay, y: Elements) -> Elements:
         none = [None] * (len(equation.outputs) - len(y))
-        return _Sweep(exact.inside(inner), along).through(equation, [*y, *none], unknowns)
+        return _AdjointSweep(exact.inside(inner), along).through(equation, [*y, *none], unknowns)
 
-    def inverse(inner: Scope, r: Elements) -> Elements:
-        return _Sweep(approximate.inside(inner), linear).through(precondition, r, parts)
+    def inverse(inner: PrimalReplay, r: Elements) -> Elements:
+        return _AdjointSweep(approximate.inside(inner), linear).through(precondition, r, parts)
 
-    return lambda b: refined(scope, matvec, inverse, filled(b))
+    return lambda b: solve_by_refinement(scope, matvec, inverse, zeros_for_none(b))
 
 
-def _brought(scope: Scope, source: Scope, elements: Elements) -> Elements:
+def _adopt_from(scope: PrimalReplay, source: PrimalReplay, elements: Elements) -> Elements:
     """Elements of what is around."""
     there = [k for k, x in enumerate(elements) if x is not None]
     found = dict(zip(there, scope.adopt(source.values([elements[k] for k in there])), strict=True))
@@ -203,11 +208,11 @@ def _sum(f: Terms, a: Any, b: Any) -> Any:
     return a if b is None else b if a is None else f("add", a, b)
 
 
-_RULES: dict[str, Callable[[_Sweep, Operation, Elements], None]] = {
-    "select_n": _Sweep._select,
-    "while": _Sweep._while,
-    "cond": _Sweep._cond,
-    "rows": _Sweep._rows,
-    "solution": _Sweep._solution,
-    "ruled": _Sweep._ruled,
+_RULES: dict[str, Callable[[_AdjointSweep, Operation, Elements], None]] = {
+    "select_n": _AdjointSweep._select,
+    "while": _AdjointSweep._while,
+    "cond": _AdjointSweep._cond,
+    "rows": _AdjointSweep._rows,
+    "solution": _AdjointSweep._solution,
+    "ruled": _AdjointSweep._ruled,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.scalars.backend import Kind, NeedsArrays
+from polhode.compiler.scalars.backend import Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Graph
 
 _FLOAT = np.dtype(np.float64)
@@ -58,7 +58,7 @@ def _quotient(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
     return of_first, f("sub", 0.0, f("mul", y, of_first))
 
 
-def _larger(name: str) -> Partial:
+def _extremum(name: str) -> Partial:
     """Of the larger or smaller of two; half of each where they are equal."""
 
     def partials(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
@@ -69,7 +69,7 @@ def _larger(name: str) -> Partial:
     return partials
 
 
-def _clamped(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
+def _clamp(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
     low, value, high = x
     raised = f.test("and", f.test("gt", low, value), f.test("lt", low, high))
     within = f.test("and", f.test("gt", value, low), f.test("lt", value, high))
@@ -101,7 +101,7 @@ def _angle(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
     return f("div", x[1], square), f("div", f("sub", 0.0, x[0]), square)
 
 
-def _one(function: Callable[[Terms, Any, Any], Any]) -> Partial:
+def _unary(function: Callable[[Terms, Any, Any], Any]) -> Partial:
     """Of operations on one operand."""
     return lambda f, x, y, _: [function(f, x[0], y)]
 
@@ -110,11 +110,11 @@ def _reciprocal_root(f: Terms, x: Any) -> Any:
     return f("div", 1.0, f("sqrt", x))
 
 
-def _bell(f: Terms, x: Any) -> Any:
+def _gaussian(f: Terms, x: Any) -> Any:
     return f("mul", 2 / math.sqrt(math.pi), f("exp", f("sub", 0.0, f("mul", x, x))))
 
 
-def _around(f: Terms, x: Any, sign: str) -> Any:
+def _one_pm_square(f: Terms, x: Any, sign: str) -> Any:
     """1 ± x²."""
     return f(sign, 1.0, f("mul", x, x))
 
@@ -126,45 +126,45 @@ _PARTIALS: dict[str, Partial] = {
     "mul": lambda f, x, y, _: (x[1], x[0]),
     "div": _quotient,
     "neg": lambda f, x, y, _: [-1.0],
-    "max": _larger("gt"),
-    "min": _larger("lt"),
-    "clamp": _clamped,
+    "max": _extremum("gt"),
+    "min": _extremum("lt"),
+    "clamp": _clamp,
     "pow": _power,
     "integer_pow": _integer_power,
     "rem": _remainder,
     "atan2": _angle,
-    "abs": _one(lambda f, x, y: f("sign", x)),
-    "square": _one(lambda f, x, y: f("mul", 2.0, x)),
-    "sqrt": _one(lambda f, x, y: f("div", 0.5, y)),
-    "rsqrt": _one(lambda f, x, y: f("div", f("mul", -0.5, y), x)),
-    "cbrt": _one(lambda f, x, y: f("div", f("mul", 1 / 3, y), x)),
-    "exp": _one(lambda f, x, y: y),
-    "exp2": _one(lambda f, x, y: f("mul", math.log(2), y)),
-    "expm1": _one(lambda f, x, y: f("add", y, 1.0)),
-    "log": _one(lambda f, x, y: f("div", 1.0, x)),
-    "log1p": _one(lambda f, x, y: f("div", 1.0, f("add", x, 1.0))),
-    "sin": _one(lambda f, x, y: f("cos", x)),
-    "cos": _one(lambda f, x, y: f("sub", 0.0, f("sin", x))),
-    "tan": _one(lambda f, x, y: _around(f, y, "add")),
-    "asin": _one(lambda f, x, y: _reciprocal_root(f, _around(f, x, "sub"))),
-    "acos": _one(lambda f, x, y: f("sub", 0.0, _reciprocal_root(f, _around(f, x, "sub")))),
-    "atan": _one(lambda f, x, y: f("div", 1.0, _around(f, x, "add"))),
-    "sinh": _one(lambda f, x, y: f("cosh", x)),
-    "cosh": _one(lambda f, x, y: f("sinh", x)),
-    "tanh": _one(lambda f, x, y: _around(f, y, "sub")),
-    "asinh": _one(lambda f, x, y: _reciprocal_root(f, _around(f, x, "add"))),
-    "acosh": _one(lambda f, x, y: _reciprocal_root(f, f("mul", f("sub", x, 1.0), f("add", x, 1.0)))),
-    "atanh": _one(lambda f, x, y: f("div", 1.0, _around(f, x, "sub"))),
-    "logistic": _one(lambda f, x, y: f("mul", y, f("sub", 1.0, y))),
-    "erf": _one(lambda f, x, y: _bell(f, x)),
-    "erfc": _one(lambda f, x, y: f("sub", 0.0, _bell(f, x))),
+    "abs": _unary(lambda f, x, y: f("sign", x)),
+    "square": _unary(lambda f, x, y: f("mul", 2.0, x)),
+    "sqrt": _unary(lambda f, x, y: f("div", 0.5, y)),
+    "rsqrt": _unary(lambda f, x, y: f("div", f("mul", -0.5, y), x)),
+    "cbrt": _unary(lambda f, x, y: f("div", f("mul", 1 / 3, y), x)),
+    "exp": _unary(lambda f, x, y: y),
+    "exp2": _unary(lambda f, x, y: f("mul", math.log(2), y)),
+    "expm1": _unary(lambda f, x, y: f("add", y, 1.0)),
+    "log": _unary(lambda f, x, y: f("div", 1.0, x)),
+    "log1p": _unary(lambda f, x, y: f("div", 1.0, f("add", x, 1.0))),
+    "sin": _unary(lambda f, x, y: f("cos", x)),
+    "cos": _unary(lambda f, x, y: f("sub", 0.0, f("sin", x))),
+    "tan": _unary(lambda f, x, y: _one_pm_square(f, y, "add")),
+    "asin": _unary(lambda f, x, y: _reciprocal_root(f, _one_pm_square(f, x, "sub"))),
+    "acos": _unary(lambda f, x, y: f("sub", 0.0, _reciprocal_root(f, _one_pm_square(f, x, "sub")))),
+    "atan": _unary(lambda f, x, y: f("div", 1.0, _one_pm_square(f, x, "add"))),
+    "sinh": _unary(lambda f, x, y: f("cosh", x)),
+    "cosh": _unary(lambda f, x, y: f("sinh", x)),
+    "tanh": _unary(lambda f, x, y: _one_pm_square(f, y, "sub")),
+    "asinh": _unary(lambda f, x, y: _reciprocal_root(f, _one_pm_square(f, x, "add"))),
+    "acosh": _unary(lambda f, x, y: _reciprocal_root(f, f("mul", f("sub", x, 1.0), f("add", x, 1.0)))),
+    "atanh": _unary(lambda f, x, y: f("div", 1.0, _one_pm_square(f, x, "sub"))),
+    "logistic": _unary(lambda f, x, y: f("mul", y, f("sub", 1.0, y))),
+    "erf": _unary(lambda f, x, y: _gaussian(f, x)),
+    "erfc": _unary(lambda f, x, y: f("sub", 0.0, _gaussian(f, x))),
     "convert_element_type": lambda f, x, y, _: [1.0],
     "copy": lambda f, x, y, _: [1.0],
     "copy_p": lambda f, x, y, _: [1.0],
     "real": lambda f, x, y, _: [1.0],
 }
 
-WITHOUT = frozenset(["stop_gradient", "sign", "floor", "ceil", "round", "nextafter"])
+NO_DERIVATIVE = frozenset(["stop_gradient", "sign", "floor", "ceil", "round", "nextafter"])
 """Operations with floats for results that have no derivative."""
 
 
@@ -172,5 +172,5 @@ def partials(f: Terms, name: str, operands: Sequence[Any], result: Any, params: 
     """Derivatives of an operation's result: expressions, numbers, or None. Raises `NeedsArrays` without a rule."""
     rule = _PARTIALS.get(name)
     if rule is None:
-        raise NeedsArrays(f"the derivative of {name}")
+        raise UnsupportedScalarOperation(f"the derivative of {name}")
     return rule(f, operands, result, params)

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.autodiff.partials import WITHOUT
-from polhode.compiler.scalars.backend import AbstractEmission, Kind, Values
+from polhode.compiler.autodiff.partials import NO_DERIVATIVE
+from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, Values
 from polhode.compiler.scalars.graph import Graph, is_known
-from polhode.compiler.scalars.program import Operation, Recording, Region, Variable
+from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
 
 FLOAT = np.dtype(np.float64)
 
 Elements = list[Any]
 
 
-class Scope:
+class PrimalReplay:
     """The variables of a recorded program in another one under construction.
 
     **Arguments:**
@@ -27,24 +27,26 @@ class Scope:
     - `graph`: of the surrounding scope, for a part that is carried out there; a new one by default.
     """
 
-    def __init__(self, emission: Recording, around: Scope | None = None, graph: Graph | None = None) -> None:
+    def __init__(
+        self, emission: ProgramBackend, around: PrimalReplay | None = None, graph: Graph | None = None
+    ) -> None:
         self.emission, self.around = emission, around
         self.graph = Graph(emission) if graph is None else graph
         self.elements: dict[Variable, Any] = {}
         self.saved: dict[Operation, list[Elements]] = {}
 
-    def part(self) -> Scope:
+    def part(self) -> PrimalReplay:
         """A scope for other programs that are carried out here."""
-        return Scope(self.emission, self, self.graph)
+        return PrimalReplay(self.emission, self, self.graph)
 
-    def inside(self, loop: Scope) -> Scope:
+    def inside(self, loop: PrimalReplay) -> PrimalReplay:
         """A scope in the program of a loop for what has been carried out here, around it."""
-        return Scope(loop.emission, self, loop.graph)
+        return PrimalReplay(loop.emission, self, loop.graph)
 
-    def within(self, emission: AbstractEmission) -> Scope:
+    def within(self, emission: AbstractScalarBackend) -> PrimalReplay:
         """A scope for a loop or a branch."""
-        assert isinstance(emission, Recording)
-        return Scope(emission, self)
+        assert isinstance(emission, ProgramBackend)
+        return PrimalReplay(emission, self)
 
     def read(self, x: Any) -> Any:
         """The element that a variable is here."""
@@ -76,7 +78,7 @@ class Scope:
 
     def floats(self, elements: Iterable[Any]) -> Values:
         """The same as floats; zeros for None."""
-        return [self.emission.scalar(x, FLOAT) for x in self.values(filled(elements))]
+        return [self.emission.scalar(x, FLOAT) for x in self.values(zeros_for_none(elements))]
 
     def typed(self, elements: Iterable[Any], like: Sequence[Any]) -> Values:
         """The same with the types of these variables."""
@@ -86,7 +88,7 @@ class Scope:
         """Elements from scalars of this program or one around it."""
         return [x if is_known(x) else self.graph.leaf(x) for x in values]
 
-    def carry_out(self, region: Region, given: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
+    def carry_out(self, region: Program, given: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
         """The outputs of a program; what it carries through rows is kept where that is `active`."""
         self.elements.update(zip(region.inputs, given, strict=True))
         for operation in region.operations:
@@ -110,7 +112,7 @@ class Scope:
     def _while(self, operation: Operation) -> Elements:
         cond, body = operation.params["cond"], operation.params["body"]
 
-        def run(inside: AbstractEmission, region: Region, flat: Values) -> Values:
+        def run(inside: AbstractScalarBackend, region: Program, flat: Values) -> Values:
             scope = self.within(inside)
             return scope.typed(scope.carry_out(region, scope.adopt(flat)), region.outputs)
 
@@ -120,7 +122,7 @@ class Scope:
         )
 
     def _cond(self, operation: Operation) -> Elements:
-        def run(inside: AbstractEmission, branch: Region) -> Values:
+        def run(inside: AbstractScalarBackend, branch: Program) -> Values:
             scope = self.within(inside)
             return scope.typed(scope.carry_out(branch, []), operation.results)
 
@@ -136,7 +138,7 @@ class Scope:
         p, region = operation.params, operation.params["body"]
         n, length = p["carried"], p["length"]
 
-        def row(inside: AbstractEmission, carried: Values, given: Values) -> tuple[Values, Values]:
+        def row(inside: AbstractScalarBackend, carried: Values, given: Values) -> tuple[Values, Values]:
             scope = self.within(inside)
             outs = scope.typed(scope.carry_out(region, scope.adopt([*carried, *given])), region.outputs)
             return outs[:n], [*outs[n:], *(carried if saves else ())]
@@ -159,28 +161,28 @@ class Scope:
 _ZERO = np.float64(0.0)
 
 
-def filled(elements: Iterable[Any]) -> Elements:
+def zeros_for_none(elements: Iterable[Any]) -> Elements:
     """Elements with zeros for None."""
     return [_ZERO if x is None else x for x in elements]
 
 
-def spread(region: Region, seeds: Iterable[Variable]) -> frozenset[Variable]:
+def active_variables(region: Program, seeds: Iterable[Variable]) -> frozenset[Variable]:
     """All variables, those of loops and branches included, with a derivative with respect to these."""
     active = set(seeds)
-    _spread(region, active)
+    _mark_program(region, active)
     return frozenset(active)
 
 
-def _spread(region: Region, active: set[Variable]) -> None:
+def _mark_program(region: Program, active: set[Variable]) -> None:
     for operation in region.operations:
-        rule = _SPREADING.get(operation.name)
+        rule = _RULES.get(operation.name)
         if rule is not None:
             rule(operation, active)
-        elif operation.name not in WITHOUT and _any(operation.operands, active):
+        elif operation.name not in NO_DERIVATIVE and _is_any_active(operation.operands, active):
             _mark(operation.results, active)
 
 
-def _any(values: Iterable[Any], active: set[Variable]) -> bool:
+def _is_any_active(values: Iterable[Any], active: set[Variable]) -> bool:
     return any(isinstance(x, Variable) and x in active for x in values)
 
 
@@ -188,62 +190,62 @@ def _mark(variables: Iterable[Variable], active: set[Variable]) -> None:
     active.update(v for v in variables if v.dtype == FLOAT)
 
 
-def _pass(source: Iterable[Any], to: Iterable[Any], active: set[Variable]) -> None:
+def _propagate(source: Iterable[Any], to: Iterable[Any], active: set[Variable]) -> None:
     """Marks what active values are passed to as active."""
-    _mark((b for a, b in zip(source, to, strict=True) if _any([a], active)), active)
+    _mark((b for a, b in zip(source, to, strict=True) if _is_any_active([a], active)), active)
 
 
-def _spread_while(operation: Operation, active: set[Variable]) -> None:
+def _mark_while(operation: Operation, active: set[Variable]) -> None:
     body = operation.params["body"]
-    _pass(operation.operands, body.inputs, active)
-    _settle(body, len(body.inputs), active)
-    _pass(operation.operands, operation.results, active)
-    _pass(body.outputs, operation.results, active)
+    _propagate(operation.operands, body.inputs, active)
+    _iterate_carry(body, len(body.inputs), active)
+    _propagate(operation.operands, operation.results, active)
+    _propagate(body.outputs, operation.results, active)
 
 
-def _settle(body: Region, carried: int, active: set[Variable]) -> None:
+def _iterate_carry(body: Program, carried: int, active: set[Variable]) -> None:
     """Until what is carried from one round to the next changes nothing."""
     before = -1
     while len(active) > before:
         before = len(active)
-        _spread(body, active)
-        _pass(body.outputs[:carried], body.inputs[:carried], active)
+        _mark_program(body, active)
+        _propagate(body.outputs[:carried], body.inputs[:carried], active)
 
 
-def _spread_rows(operation: Operation, active: set[Variable]) -> None:
+def _mark_rows(operation: Operation, active: set[Variable]) -> None:
     p, body = operation.params, operation.params["body"]
     n, length = p["carried"], p["length"]
     width, made = len(body.inputs) - n, len(body.outputs) - n
-    _pass(operation.operands[:n], body.inputs[:n], active)
-    _pass(operation.operands[n:], body.inputs[n:] * length, active)
+    _propagate(operation.operands[:n], body.inputs[:n], active)
+    _propagate(operation.operands[n:], body.inputs[n:] * length, active)
     assert len(operation.operands) == n + width * length
-    _settle(body, n, active)
-    _pass(operation.operands[:n], operation.results[:n], active)
-    _pass(body.outputs[:n], operation.results[:n], active)
-    _pass(body.outputs[n:] * length, operation.results[n:], active)
+    _iterate_carry(body, n, active)
+    _propagate(operation.operands[:n], operation.results[:n], active)
+    _propagate(body.outputs[:n], operation.results[:n], active)
+    _propagate(body.outputs[n:] * length, operation.results[n:], active)
     assert len(operation.results) == n + made * length
 
 
-def _spread_cond(operation: Operation, active: set[Variable]) -> None:
+def _mark_cond(operation: Operation, active: set[Variable]) -> None:
     for branch in operation.params["branches"]:
-        _spread(branch, active)
-        _pass(branch.outputs, operation.results, active)
+        _mark_program(branch, active)
+        _propagate(branch.outputs, operation.results, active)
 
 
-def _spread_solution(operation: Operation, active: set[Variable]) -> None:
-    if _any(operation.params["equation"].captured, active):
+def _mark_solution(operation: Operation, active: set[Variable]) -> None:
+    if _is_any_active(operation.params["equation"].captured, active):
         _mark(operation.results, active)
 
 
-def _spread_ruled(operation: Operation, active: set[Variable]) -> None:
-    if _any(operation.operands[len(operation.results) :], active):
+def _mark_custom_jvp(operation: Operation, active: set[Variable]) -> None:
+    if _is_any_active(operation.operands[len(operation.results) :], active):
         _mark(operation.results, active)
 
 
-_SPREADING = {
-    "while": _spread_while,
-    "rows": _spread_rows,
-    "cond": _spread_cond,
-    "solution": _spread_solution,
-    "ruled": _spread_ruled,
+_RULES = {
+    "while": _mark_while,
+    "rows": _mark_rows,
+    "cond": _mark_cond,
+    "solution": _mark_solution,
+    "ruled": _mark_custom_jvp,
 }

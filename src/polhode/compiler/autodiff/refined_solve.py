@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode.compiler.autodiff.tolerances import CLOSE, FALLING, NOISE, STAYING, SWEEPS, TOLERANCE
+from polhode.compiler.autodiff.tolerances import ACCEPTANCE, CONTRACTION, MAX_CORRECTIONS, NOISE, STAGNATION, TOLERANCE
 
 Tree = Any
 
@@ -47,9 +47,9 @@ def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
     def more(loop: tuple[Array, ...]) -> Array:
         y, _, change, count, before = loop
         of_y = size(y)
-        large = (change > TOLERANCE * of_y) & ((change > NOISE * of_y) | (change < STAYING * before))
-        falling = (change > 0) & (change < FALLING * before)
-        return (large | falling) & (count < SWEEPS)
+        large = (change > TOLERANCE * of_y) & ((change > NOISE * of_y) | (change < STAGNATION * before))
+        falling = (change > 0) & (change < CONTRACTION * before)
+        return (large | falling) & (count < MAX_CORRECTIONS)
 
     def body(loop: tuple[Array, ...]) -> tuple[Array, ...]:
         y, defect, change, count, _ = loop
@@ -58,4 +58,4 @@ def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
 
     far = jnp.asarray(jnp.inf)
     y, _, change, *_ = jax.lax.while_loop(more, body, (jnp.zeros_like(b), b, far, jnp.asarray(0), far))
-    return jnp.where(change <= CLOSE * size(y), y, jnp.nan)
+    return jnp.where(change <= ACCEPTANCE * size(y), y, jnp.nan)

@@ -8,30 +8,32 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.autodiff.partials import Terms, partials
-from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, Scope, filled, spread
-from polhode.compiler.scalars.backend import AbstractEmission, Values
+from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, PrimalReplay, active_variables, zeros_for_none
+from polhode.compiler.scalars.backend import AbstractScalarBackend, Values
 from polhode.compiler.scalars.graph import is_zero
-from polhode.compiler.scalars.iterative_refinement import refined
-from polhode.compiler.scalars.program import Operation, Recording, Region, Variable
+from polhode.compiler.scalars.iterative_refinement import solve_by_refinement
+from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
 
 
-def tangent(region: Region, inputs: Sequence[int]) -> Region:
+def tangent(region: Program, inputs: Sequence[int]) -> Program:
     """From all inputs and the tangents of some, all floats, to those of the outputs, which are floats.
 
     Solutions have the derivative of their equations. Raises `NeedsArrays` for what can't be derived.
     """
-    made = Region([*(x.dtype for x in region.inputs), *(FLOAT for _ in inputs)])
-    scope = Scope(Recording(made))
+    made = Program([*(x.dtype for x in region.inputs), *(FLOAT for _ in inputs)])
+    scope = PrimalReplay(ProgramBackend(made))
     given = scope.adopt(made.inputs)
     n = len(region.inputs)
     moving = [region.inputs[k] for k in inputs]
     scope.carry_out(region, given[:n])
-    made.outputs = scope.floats(_Push(scope, spread(region, moving)).through(region, moving, given[n:]))
+    made.outputs = scope.floats(
+        _TangentSweep(scope, active_variables(region, moving)).through(region, moving, given[n:])
+    )
     made.prune()
     return made
 
 
-class _Push:
+class _TangentSweep:
     """The tangents of a program's variables.
 
     **Arguments:**
@@ -41,18 +43,18 @@ class _Push:
     - `around`: the tangents of what is around, for loops and branches.
     """
 
-    def __init__(self, scope: Scope, active: frozenset[Variable], around: _Push | None = None) -> None:
+    def __init__(self, scope: PrimalReplay, active: frozenset[Variable], around: _TangentSweep | None = None) -> None:
         self._scope, self._active, self._around = scope, active, around
         self._f = Terms(scope.graph)
         self._dots: dict[Variable, Any] = {}
 
-    def through(self, region: Region, moving: Iterable[Variable], dots: Iterable[Any]) -> Elements:
+    def through(self, region: Program, moving: Iterable[Variable], dots: Iterable[Any]) -> Elements:
         """From tangents of variables to those of the outputs; None where there is none."""
         self._dots.update(zip(moving, dots, strict=True))
-        needed = _needed(region, self._active)
+        needed = _required_variables(region, self._active)
         for operation in region.operations:
             if not needed.isdisjoint(operation.results):
-                found = _RULES.get(operation.name, _Push._plain)(self, operation)
+                found = _RULES.get(operation.name, _TangentSweep._plain)(self, operation)
                 self._dots.update(zip(operation.results, found, strict=True))
         return [self._dot(x) for x in region.outputs]
 
@@ -82,7 +84,7 @@ class _Push:
 
     def _select(self, operation: Operation) -> Elements:
         which, *cases = operation.operands
-        chosen, dots = self._scope.read(which), filled(map(self._dot, cases))
+        chosen, dots = self._scope.read(which), zeros_for_none(map(self._dot, cases))
         if which.dtype == bool:
             return [self._f.where(chosen, dots[1], dots[0])]
         total = dots[0]
@@ -90,13 +92,15 @@ class _Push:
             total = self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), dot, total)
         return [total]
 
-    def _inside(self, emission: AbstractEmission, region: Region, given: Values, moving: list[Variable]) -> _Inner:
+    def _inside(
+        self, emission: AbstractScalarBackend, region: Program, given: Values, moving: list[Variable]
+    ) -> _BodyResult:
         """Results of a region and their tangents inside a loop, from its inputs and the tangents of some."""
         scope = self._scope.within(emission)
         here = scope.adopt(given)
         n = len(region.inputs)
         outs = scope.carry_out(region, here[:n])
-        dots = _Push(scope, self._active, self).through(region, moving, here[n:])
+        dots = _TangentSweep(scope, self._active, self).through(region, moving, here[n:])
         return scope, outs, dots
 
     def _while(self, operation: Operation) -> Elements:
@@ -104,11 +108,11 @@ class _Push:
         n, going = len(body.inputs), [k for k, v in enumerate(body.inputs) if v in self._active]
         moving = [body.inputs[k] for k in going]
 
-        def more(inside: AbstractEmission, flat: Values) -> Any:
+        def more(inside: AbstractScalarBackend, flat: Values) -> Any:
             scope = self._scope.within(inside)
             return scope.typed(scope.carry_out(cond, scope.adopt(flat[:n])), cond.outputs)[0]
 
-        def again(inside: AbstractEmission, flat: Values) -> Values:
+        def again(inside: AbstractScalarBackend, flat: Values) -> Values:
             scope, outs, dots = self._inside(inside, body, flat, moving)
             return [*scope.typed(outs, body.inputs), *scope.floats(dots[k] for k in going)]
 
@@ -121,7 +125,7 @@ class _Push:
     def _cond(self, operation: Operation) -> Elements:
         wanted = [k for k, v in enumerate(operation.results) if v in self._active]
 
-        def run(inside: AbstractEmission, branch: Region) -> Values:
+        def run(inside: AbstractScalarBackend, branch: Program) -> Values:
             scope, _, dots = self._inside(inside, branch, [], [])
             return scope.floats(dots[k] for k in wanted)
 
@@ -144,7 +148,7 @@ class _Push:
         ]
         rows = [[*values, *dots] for values, dots in zip(scope.rows_given(operation), row_dots, strict=True)]
 
-        def row(inside: AbstractEmission, carried: Values, values: Values) -> tuple[Values, Values]:
+        def row(inside: AbstractScalarBackend, carried: Values, values: Values) -> tuple[Values, Values]:
             told = [*carried[:n], *values, *carried[n:]]
             inner, outs, dots = self._inside(inside, body, told, moving)
             now = [*inner.typed(outs[:n], body.inputs[:n]), *inner.floats(dots[k] for k in going)]
@@ -168,35 +172,38 @@ class _Push:
         exact.carry_out(equation, x)
         # Linear in what it is applied to, so that its derivative is the same everywhere.
         approximate.carry_out(precondition, [*x, *(np.float64(0.0) for _ in parts)])
-        along, linear = spread(equation, unknowns), spread(precondition, parts)
-        across = spread(equation, (v for v in equation.captured if v in self._active))
-        of_rest = _Push(exact, across, self).through(equation, [], [])
+        along, linear = active_variables(equation, unknowns), active_variables(precondition, parts)
+        across = active_variables(equation, (v for v in equation.captured if v in self._active))
+        of_rest = _TangentSweep(exact, across, self).through(equation, [], [])
 
-        def matvec(inner: Scope, y: Elements) -> Elements:
-            return _Push(exact.inside(inner), along).through(equation, unknowns, y)[: len(parts)]
+        def matvec(inner: PrimalReplay, y: Elements) -> Elements:
+            return _TangentSweep(exact.inside(inner), along).through(equation, unknowns, y)[: len(parts)]
 
-        def inverse(inner: Scope, r: Elements) -> Elements:
-            return _Push(approximate.inside(inner), linear).through(precondition, parts, r)
+        def inverse(inner: PrimalReplay, r: Elements) -> Elements:
+            return _TangentSweep(approximate.inside(inner), linear).through(precondition, parts, r)
 
-        minus = [self._f("sub", 0.0, c) for c in filled(of_rest[: len(parts)])]
-        dots = refined(self._scope, matvec, inverse, minus)
-        moved = filled(_Push(exact, along).through(equation, unknowns, dots)[len(parts) :])
-        return [*dots, *(self._f("add", a, b) for a, b in zip(moved, filled(of_rest[len(parts) :]), strict=True))]
+        minus = [self._f("sub", 0.0, c) for c in zeros_for_none(of_rest[: len(parts)])]
+        dots = solve_by_refinement(self._scope, matvec, inverse, minus)
+        moved = zeros_for_none(_TangentSweep(exact, along).through(equation, unknowns, dots)[len(parts) :])
+        return [
+            *dots,
+            *(self._f("add", a, b) for a, b in zip(moved, zeros_for_none(of_rest[len(parts) :]), strict=True)),
+        ]
 
     def _ruled(self, operation: Operation) -> Elements:
         of = operation.operands[len(operation.results) :]
-        return self._scope.part().carry_out(operation.params["tangents"], filled(map(self._dot, of)))
+        return self._scope.part().carry_out(operation.params["tangents"], zeros_for_none(map(self._dot, of)))
 
 
 def _is_in(x: Any, variables: frozenset[Variable]) -> bool:
     return isinstance(x, Variable) and x in variables
 
 
-_Inner = tuple[Scope, Elements, Elements]
+_BodyResult = tuple[PrimalReplay, Elements, Elements]
 """A scope, and what a region returns in it with its tangents."""
 
 
-def _needed(region: Region, active: frozenset[Variable]) -> set[Variable]:
+def _required_variables(region: Program, active: frozenset[Variable]) -> set[Variable]:
     """Variables whose tangents those of the outputs depend on."""
     needed = {x for x in region.outputs if isinstance(x, Variable) and x in active}
     for operation in reversed(region.operations):
@@ -212,17 +219,17 @@ def _needed(region: Region, active: frozenset[Variable]) -> set[Variable]:
     return needed
 
 
-def _bodies(operation: Operation) -> list[Region]:
+def _bodies(operation: Operation) -> list[Program]:
     if operation.name == "cond":
         return operation.params["branches"]
     return [operation.params["body"]] if operation.name in ("while", "rows") else []
 
 
-_RULES: dict[str, Callable[[_Push, Operation], Elements]] = {
-    "select_n": _Push._select,
-    "while": _Push._while,
-    "cond": _Push._cond,
-    "rows": _Push._rows,
-    "solution": _Push._solution,
-    "ruled": _Push._ruled,
+_RULES: dict[str, Callable[[_TangentSweep, Operation], Elements]] = {
+    "select_n": _TangentSweep._select,
+    "while": _TangentSweep._while,
+    "cond": _TangentSweep._cond,
+    "rows": _TangentSweep._rows,
+    "solution": _TangentSweep._solution,
+    "ruled": _TangentSweep._ruled,
 }

@@ -5,12 +5,12 @@ magnitude, and otherwise until one is less than `TOLERANCE` of the solution; bel
 smaller, by `STAYING`: round-off may be larger than the tolerance, and then they never end.
 """
 
-FALLING = 0.5
-STAYING = 0.9
+CONTRACTION = 0.5
+STAGNATION = 0.9
 TOLERANCE = 1e-14
 NOISE = 1e-9
-SWEEPS = 200
+MAX_CORRECTIONS = 200
 """Corrections at most."""
 
-CLOSE = 1e-8
+ACCEPTANCE = 1e-8
 """Relative size of the last correction up to which a solution counts as such."""

@@ -155,7 +155,7 @@ def _made_with() -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     for path in sorted(_files(root)):
         # A third of the time that `Path` would take, in every process.
         with open(path, "rb", buffering=0) as file:

@@ -15,7 +15,7 @@ _ARRAYS = {("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray"
 
 _VALUES = (tuple, enum.Enum, np.ndarray, np.generic, np.dtype, jax.ShapeDtypeStruct)
 
-_ACTING = ("cli", "driver.ensembles", "exporters", "importers", "reproduction", "runs", "viewing")
+_ACTING = ("cli", "exporters", "experiments", "importers", "simulation.ensembles", "storage", "viewing")
 """Parts of this library whose objects open files or start processes; none is in a program."""
 
 

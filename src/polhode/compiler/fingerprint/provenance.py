@@ -56,7 +56,7 @@ def is_installed(filename: str) -> bool:
 def _of_python() -> tuple[str, ...]:
     """Folders of Python's modules and of packages, and that of polhode, whose sources are part of all that is kept."""
     named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return (*named, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1]))
+    return (*named, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2]))
 
 
 def _built_on() -> Iterator[str]:

@@ -17,7 +17,7 @@ from polhode.compiler.llvm.control_flow import BLOCKS, Block
 from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
 from polhode.compiler.llvm.loop_builder import Passes
 from polhode.compiler.llvm.types import NotNative, constant, type_of
-from polhode.compiler.scalars.program import Operation, Region, Variable
+from polhode.compiler.scalars.program import Operation, Program, Variable
 
 _COMPARISONS = {
     "lt": ("olt", "slt"),
@@ -188,7 +188,7 @@ class Writer:
         """The value of a variable that programs read without taking it as an argument."""
         self._names[variable] = value
 
-    def program(self, region: Region, arguments: Sequence[str]) -> list[str]:
+    def program(self, region: Program, arguments: Sequence[str]) -> list[str]:
         """The results of a program on scalars."""
         self._names.update(zip(region.inputs, arguments, strict=True))
         for operation in region.operations:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.arrays.entry_points import block_along
+from polhode.compiler.arrays.entry_points import tangent_block
 from polhode.compiler.differentiation import Derivable
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
@@ -47,7 +47,7 @@ class Following:
         carried, fixed = step.wanted
         layouts = Layout(args), Layout(row), Layout(carried), Layout(fixed)
         code = step.along(
-            lambda program: _compiled(program, *layouts), lambda program: block_along(program, POINTERS, *layouts)
+            lambda program: _compiled(program, *layouts), lambda program: tangent_block(program, POINTERS, *layouts)
         )
         return cls(code, args, row, carried, fixed)
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from polhode.compiler import size_limits
 from polhode.compiler.arrays.entry_points import row_map
-from polhode.compiler.arrays.selection import either
+from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.cache.disk_cache import Keeping
 from polhode.compiler.differentiation import Derivable
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
 from polhode.compiler.llvm.types import NotNative, type_of
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.scalars.program import Region
-from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.scalars.program import Program
+from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.tracing import on_scalars, traced
 
 
@@ -42,7 +42,7 @@ class RowMap:
         """
         program = traced(function, shared, row)
         layouts = Layout(shared), Layout(row), Layout(program.out_shape)
-        code = either(
+        code = compile_either(
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
             lambda: _compiled(_few(program, shared, row), *layouts),
@@ -93,14 +93,14 @@ class RowMap:
         return self.out.unpack(out)
 
 
-def _few(program: Program, shared: Any, row: Any) -> Region:
+def _few(program: TracedFunction, shared: Any, row: Any) -> Program:
     """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
     if size_limits.is_long(row):
         raise NotNative(f"{Layout(row).size} numbers")
     return on_scalars(program, shared, row)
 
 
-def _compiled(program: Region, shared: Layout, row: Layout, out: Layout) -> Code:
+def _compiled(program: Program, shared: Layout, row: Layout, out: Layout) -> Code:
     w = Writer()
     given = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
     count = w.load("%count", 0, "i64")

@@ -10,14 +10,14 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.selection import looks_up
+from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
 from polhode.compiler.llvm.types import NotNative, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.numpy.interpreter import Equation, Listing
-from polhode.compiler.scalars.program import Region
+from polhode.compiler.scalars.program import Program
 from polhode.compiler.tracing import on_scalars, traced
 
 _ROUNDS = 4
@@ -49,7 +49,7 @@ class Sweep:
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
         known = [not isinstance(x, int) for x in scan.inputs[:n]]
         shared, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
-        if Layout(examples).size > size_limits.SWEPT_NUMBERS or looks_up(body.jaxpr, known):
+        if Layout(examples).size > size_limits.SWEPT_NUMBERS or has_dynamic_indices(body.jaxpr, known):
             raise NotNative("rows that are large, or look up what only the data say")
 
         def run(given: Any, carried: Any, row: Any) -> tuple[Any, Any]:
@@ -70,7 +70,7 @@ class Sweep:
         return [*self._carry.unpack(carried), *self._out.unpack(out[along])]
 
 
-def _compiled(program: Region, shared: Layout, carry: Layout, row: Layout, out: Layout) -> Code:
+def _compiled(program: Program, shared: Layout, carry: Layout, row: Layout, out: Layout) -> Code:
     w = Writer()
     fixed = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
     count = w.load("%count", 0, "i64")

@@ -21,7 +21,7 @@ from polhode.compiler.llvm.types import NotNative, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop import Control
 from polhode.compiler.loops.step_loop_ir import Told
-from polhode.compiler.scalars.program import Region
+from polhode.compiler.scalars.program import Program
 from polhode.compiler.tracing import on_scalars, traced
 
 _SMALL = 3000
@@ -117,8 +117,8 @@ _IDLE = Room(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
 
 
 def _compiled(
-    check: Region,
-    steps: Region,
+    check: Program,
+    steps: Program,
     layouts: tuple[Layout, Layout, Layout],
     width: int,
     tell: Callable[[Compiled], None] | None,
@@ -138,7 +138,7 @@ def _compiled(
 def _frames(
     w: Writer,
     lanes: Masked,
-    programs: tuple[Region, Region],
+    programs: tuple[Program, Program],
     given: list[str],
     at: str,
     control: str,

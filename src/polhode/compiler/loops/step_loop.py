@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.compiler.arrays.entry_points import block_on_arrays
-from polhode.compiler.arrays.selection import either
+from polhode.compiler.arrays.entry_points import step_block
+from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.compile_report import Compiled
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
 from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import POINTERS, Told, block
-from polhode.compiler.scalars.program import Region
+from polhode.compiler.scalars.program import Program
 from polhode.compiler.tracing import on_scalars, traced
 
 
@@ -71,9 +71,9 @@ class Marching:
         found = Layout(steps.out_shape[2])
         if found != layouts[2]:
             raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
-        code = either(
+        code = compile_either(
             steps.closed.jaxpr,
-            lambda: block_on_arrays(check.closed, steps.closed, layouts, tell),
+            lambda: step_block(check.closed, steps.closed, layouts, tell),
             lambda: _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
         )
         return cls(code, args, progress, row)
@@ -152,8 +152,8 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def _compiled(
-    check: Region,
-    steps: Region,
+    check: Program,
+    steps: Program,
     layouts: tuple[Layout, Layout, Layout],
     tell: Callable[[Compiled], None] | None,
 ) -> Code:

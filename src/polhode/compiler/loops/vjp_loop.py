@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.arrays.entry_points import block_back
+from polhode.compiler.arrays.entry_points import adjoint_block
 from polhode.compiler.differentiation import Derivable
 from polhode.compiler.llvm.ir_builder import Writer
 from polhode.compiler.llvm.jit import Code
@@ -49,7 +49,7 @@ class Returning:
         carried, summed = step.wanted
         layouts = Layout(args), Layout(row), Layout(carried), Layout(summed)
         code = step.back(
-            lambda program: _compiled(program, *layouts), lambda program: block_back(program, POINTERS, *layouts)
+            lambda program: _compiled(program, *layouts), lambda program: adjoint_block(program, POINTERS, *layouts)
         )
         return cls(code, args, row, carried, summed)
 

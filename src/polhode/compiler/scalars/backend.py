@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 
-class NeedsArrays(Exception):
+class UnsupportedScalarOperation(Exception):
     """A trace holds what can't be done element by element: a lookup at an index that the data give, a library call."""
 
 
@@ -28,7 +28,7 @@ Values = list[Any]
 """Scalars of a program under construction, or known ones."""
 
 
-class AbstractEmission(abc.ABC):
+class AbstractScalarBackend(abc.ABC):
     """A program under construction.
 
     `has_rows` tells whether loops over rows can be part of it, `keeps_rules` whether what has a derivative of its own
@@ -49,20 +49,20 @@ class AbstractEmission(abc.ABC):
     @abc.abstractmethod
     def loop(
         self,
-        cond: Callable[[AbstractEmission, Values], Any],
-        body: Callable[[AbstractEmission, Values], Values],
+        cond: Callable[[AbstractScalarBackend, Values], Any],
+        body: Callable[[AbstractScalarBackend, Values], Values],
         start: Values,
     ) -> Values:
         """The values carried at the end of a loop that goes on while `cond` holds; both get the program inside."""
 
     @abc.abstractmethod
-    def branch(self, which: Any, branches: Sequence[Callable[[AbstractEmission], Values]]) -> Values:
+    def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
         """The results of the branch of this number; all have the same types."""
 
     @abc.abstractmethod
     def rows(
         self,
-        body: Callable[[AbstractEmission, Values, Values], tuple[Values, Values]],
+        body: Callable[[AbstractScalarBackend, Values, Values], tuple[Values, Values]],
         start: Values,
         rows: Sequence[Values],
         reverse: bool,
@@ -74,13 +74,13 @@ class AbstractEmission(abc.ABC):
         self,
         x: Values,
         place: Values,
-        equation: Callable[[AbstractEmission, Values], Values],
-        precondition: Callable[[AbstractEmission, Values, Values], Values],
+        equation: Callable[[AbstractScalarBackend, Values], Values],
+        precondition: Callable[[AbstractScalarBackend, Values, Values], Values],
     ) -> Values:
         """`x` and `place` as they are, but with derivatives of a solution, see `derivatives.solutions`."""
 
     @abc.abstractmethod
-    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractEmission, Values], Values]) -> Values:
+    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]) -> Values:
         """`outs` as they are, but with the derivatives that `tangents` makes of those of `of`."""
 
     @abc.abstractmethod

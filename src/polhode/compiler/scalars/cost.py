@@ -13,13 +13,13 @@ from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, opened, solved
 from polhode.compiler.primitives.implicit_solution import SOLUTION
 from polhode.compiler.primitives.row_loop import ROWS
 from polhode.compiler.scalars.data_movement import MOVES
-from polhode.compiler.scalars.decompositions import REWRITTEN, rewritten
+from polhode.compiler.scalars.decompositions import DECOMPOSITIONS, decompose
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS
 
-PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
+NO_LIBRARY = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *DECOMPOSITIONS, "dot_general"))
 """Primitives that need no library."""
 
-ONE_FUNCTION = PLAIN - {"scatter", *SCATTERS}
+ONE_FUNCTION = NO_LIBRARY - {"scatter", *SCATTERS}
 """Of these, what one machine function may hold: a scatter to unknown places becomes a loop of its own."""
 
 
@@ -36,7 +36,7 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
         size = sum(math.prod(v.aval.shape) for v in eqn.outvars)
         name = eqn.primitive.name
         fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
-        if all(fixed) and name in PLAIN:
+        if all(fixed) and name in NO_LIBRARY:
             constants.update(eqn.outvars)
         elif (called := callee(eqn)) is not None:
             total += cost(called[0], fixed, scans)
@@ -61,8 +61,8 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
             total += math.prod(eqn.invars[0].aval.shape)
         elif name in SCATTERS:
             total += math.prod(eqn.invars[2].aval.shape)
-        elif name in REWRITTEN:
-            total += cost(rewritten(eqn).jaxpr, scans=scans)
+        elif name in DECOMPOSITIONS:
+            total += cost(decompose(eqn).jaxpr, scans=scans)
         elif name in ELEMENTWISE:
             total += size
         elif name not in MOVES:
@@ -71,13 +71,13 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
     return total
 
 
-def operations(jaxpr: Any) -> int:
+def count_operations(jaxpr: Any) -> int:
     """Number of equations of a program on scalars, loops and branches included once."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [v for v in eqn.params.values() if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
         inner += [j for v in eqn.params.values() if isinstance(v, tuple) for j in v if isinstance(j, core.ClosedJaxpr)]
-        total += sum(operations(opened(j)[0]) for j in inner) if inner else 1
+        total += sum(count_operations(opened(j)[0]) for j in inner) if inner else 1
     return total
 
 

@@ -72,13 +72,13 @@ def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     x, indices, updates = inputs
     if eqn.params.get("update_jaxpr") is not None or not all(is_known(i) for i in indices.flat):
         return None
-    places = targets(eqn, x.shape, indices)
+    places = scatter_targets(eqn, x.shape, indices)
     out, inside = x.reshape(-1).copy(), places != gather_scatter.OUTSIDE
     out[places[inside]] = updates[inside]
     return [out.reshape(x.shape)]
 
 
-def targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
+def scatter_targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
     """Where each update goes, see `indexing.written`."""
     return gather_scatter.written(eqn.params, shape, indices.astype(np.int64), eqn.invars[2].aval.shape)
 
@@ -108,8 +108,8 @@ MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
         _constants(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))
     ],
     # What a scan writes its rows into.
-    "empty": lambda e, _: [_nothing(e)],
-    "empty2": lambda e, _: [_nothing(e)],
+    "empty": lambda e, _: [_empty(e)],
+    "empty2": lambda e, _: [_empty(e)],
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
     "split": _split,
@@ -127,7 +127,7 @@ def _iota(eqn: Any) -> np.ndarray:
     return np.arange(shape[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(shape))])
 
 
-def _nothing(eqn: Any) -> Elements:
+def _empty(eqn: Any) -> Elements:
     aval = eqn.outvars[0].aval
     return _constants(np.zeros(aval.shape, aval.dtype))
 

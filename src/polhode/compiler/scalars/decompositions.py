@@ -13,14 +13,14 @@ from jax.extend import core
 from polhode.compiler.jaxprs import linear_map, solved
 
 
-def rewritten(eqn: Any) -> core.ClosedJaxpr:
+def decompose(eqn: Any) -> core.ClosedJaxpr:
     """The equation in terms of primitives that have rules."""
-    function = REWRITTEN[eqn.primitive.name]
+    function = DECOMPOSITIONS[eqn.primitive.name]
     given = (jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars)
     return jax.make_jaxpr(lambda *x: function(*x, **eqn.params))(*given)
 
 
-def solved_to_derive(eqn: Any) -> core.ClosedJaxpr:
+def differentiable_solve(eqn: Any) -> core.ClosedJaxpr:
     """A `custom_linear_solve` whose operations have its derivative, where its own rule is not asked for.
 
     The programs that solve may hide their matrix from derivatives, as JAX's do. So the solution x is held fixed and
@@ -45,7 +45,7 @@ def is_batch_of_loops(eqn: Any) -> bool:
     return eqn.primitive.name == "while" and bool(eqn.params["cond_jaxpr"].out_avals[0].shape)
 
 
-def as_one_loop(eqn: Any) -> core.ClosedJaxpr:
+def merge_loops(eqn: Any) -> core.ClosedJaxpr:
     """A batch of loops as one that goes on while any member does; those at their end stay as they are."""
     p = eqn.params
     n, m = p["cond_nconsts"], p["body_nconsts"]
@@ -107,7 +107,7 @@ def _in_total_order(equal: bool) -> Callable:
     return run
 
 
-REWRITTEN: dict[str, Callable] = {
+DECOMPOSITIONS: dict[str, Callable] = {
     "cumsum": _cumulative(jax.lax.add),
     "cumprod": _cumulative(jax.lax.mul),
     "cummax": _cumulative(jax.lax.max),

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.scalars.backend import AbstractEmission, Kind
+from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind
 
 Elements = np.ndarray
 """A NumPy object array with the shape of the value it stands for. Each element is a NumPy scalar, known while tracing,
@@ -82,7 +82,7 @@ class Graph:
     - `emission`: where operations go.
     """
 
-    def __init__(self, emission: AbstractEmission) -> None:
+    def __init__(self, emission: AbstractScalarBackend) -> None:
         self._emission = emission
         self._nodes: dict[Any, Node] = {}
 
@@ -153,11 +153,11 @@ class Graph:
 
     def emit(self, wanted: Sequence[Any]) -> list[Any]:
         """Scalars of the program under construction (or known ones) for these elements."""
-        self._emission.carry_out(_sorted([e for e in wanted if isinstance(e, Node)]), wanted)
+        self._emission.carry_out(_topological_order([e for e in wanted if isinstance(e, Node)]), wanted)
         return [e.value if isinstance(e, Node) else e for e in wanted]
 
 
-def _sorted(roots: Sequence[Node]) -> list[Node]:
+def _topological_order(roots: Sequence[Node]) -> list[Node]:
     """The nodes behind `roots` that have no value yet, operands first."""
     order: list[Node] = []
     seen: set[Node] = set()
@@ -174,7 +174,7 @@ def _sorted(roots: Sequence[Node]) -> list[Node]:
     return order
 
 
-def leaves(roots: Sequence[Any]) -> set[int]:
+def leaf_values(roots: Sequence[Any]) -> set[int]:
     """Identities of the values of all leaves behind some elements."""
     found: set[int] = set()
     seen: set[int] = set()

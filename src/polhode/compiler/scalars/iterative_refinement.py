@@ -7,39 +7,41 @@ from collections.abc import Callable
 import numpy as np
 
 from polhode.compiler.autodiff.partials import Terms
-from polhode.compiler.autodiff.primal_replay import Elements, Scope, filled
-from polhode.compiler.autodiff.tolerances import CLOSE, FALLING, NOISE, STAYING, SWEEPS, TOLERANCE
-from polhode.compiler.scalars.backend import AbstractEmission, Values
+from polhode.compiler.autodiff.primal_replay import Elements, PrimalReplay, zeros_for_none
+from polhode.compiler.autodiff.tolerances import ACCEPTANCE, CONTRACTION, MAX_CORRECTIONS, NOISE, STAGNATION, TOLERANCE
+from polhode.compiler.scalars.backend import AbstractScalarBackend, Values
 
-Map = Callable[[Scope, Elements], Elements]
+Map = Callable[[PrimalReplay, Elements], Elements]
 """A linear map of elements, carried out in the scope of a loop."""
 
 
-def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
+def solve_by_refinement(scope: PrimalReplay, matvec: Map, inverse: Map, b: Elements) -> Elements:
     """The solution y of `matvec(y)` = b by defect correction; NaN where that does not converge."""
     n = len(b)
     constant = scope.floats(b)
 
-    def cond(inside: AbstractEmission, carried: Values) -> object:
+    def cond(inside: AbstractScalarBackend, carried: Values) -> object:
         inner = scope.within(inside)
         here = inner.adopt(carried)
         f = Terms(inner.graph)
         size, count, before = here[2 * n : 2 * n + 3]
         of_y = _size(f, here[:n])
         large = f.test("gt", size, f("mul", TOLERANCE, of_y))
-        useful = f.test("or", f.test("gt", size, f("mul", NOISE, of_y)), f.test("lt", size, f("mul", STAYING, before)))
+        useful = f.test(
+            "or", f.test("gt", size, f("mul", NOISE, of_y)), f.test("lt", size, f("mul", STAGNATION, before))
+        )
         large = f.test("and", large, useful)
-        falling = f.test("and", f.test("gt", size, 0.0), f.test("lt", size, f("mul", FALLING, before)))
-        few = f.test("lt", count, float(SWEEPS))
+        falling = f.test("and", f.test("gt", size, 0.0), f.test("lt", size, f("mul", CONTRACTION, before)))
+        few = f.test("lt", count, float(MAX_CORRECTIONS))
         return inner.values([f.test("and", f.test("or", large, falling), few)])[0]
 
-    def body(inside: AbstractEmission, carried: Values) -> Values:
+    def body(inside: AbstractScalarBackend, carried: Values) -> Values:
         inner = scope.within(inside)
         here = inner.adopt(carried)
         f = Terms(inner.graph)
-        change = filled(inverse(inner, here[n : 2 * n]))
+        change = zeros_for_none(inverse(inner, here[n : 2 * n]))
         y = [f("add", a, d) for a, d in zip(here[:n], change, strict=True)]
-        image = filled(matvec(inner, y))
+        image = zeros_for_none(matvec(inner, y))
         left = [f("sub", c, i) for c, i in zip(inner.adopt(constant), image, strict=True)]
         return inner.floats([*y, *left, _size(f, change), f("add", here[2 * n + 1], 1.0), here[2 * n]])
 
@@ -48,7 +50,7 @@ def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
         scope.emission.loop(cond, body, [*zeros, *constant, np.float64(np.inf), np.float64(0.0), np.float64(np.inf)])
     )
     f = Terms(scope.graph)
-    good = f.test("le", end[2 * n], f("mul", CLOSE, _size(f, end[:n])))
+    good = f.test("le", end[2 * n], f("mul", ACCEPTANCE, _size(f, end[:n])))
     return [f.where(good, y, np.nan) for y in end[:n]]
 
 

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-_MOST = 8
+_MAX_SIZE = 8
 """Rows and columns of a matrix, at most: operations grow with the cube."""
 
-_LONGEST = 16
+_MAX_LENGTH = 16
 """Of what is sorted."""
 
 
-def factorised(eqn: Any) -> core.ClosedJaxpr | None:
+def expand_library_call(eqn: Any) -> core.ClosedJaxpr | None:
     """The equation in terms of primitives that have rules; None if it is none of these, or too large."""
     rule = _RULES.get(eqn.primitive.name)
     if rule is None:
@@ -32,7 +32,7 @@ def factorised(eqn: Any) -> core.ClosedJaxpr | None:
 
 
 def _is_small(aval: Any) -> bool:
-    return aval.dtype == float and max(aval.shape[-2:]) <= _MOST
+    return aval.dtype == float and max(aval.shape[-2:]) <= _MAX_SIZE
 
 
 def _rows(x: Any) -> list[list[Any]]:
@@ -58,8 +58,8 @@ def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
             pivots.append(pivot)
             for i in range(k + 1, m):
                 chosen = pivot == i
-                rows[k], rows[i] = _exchanged(chosen, rows[k], rows[i])
-                (order[k],), (order[i],) = _exchanged(chosen, [order[k]], [order[i]])
+                rows[k], rows[i] = _swap_where(chosen, rows[k], rows[i])
+                (order[k],), (order[i],) = _swap_where(chosen, [order[k]], [order[i]])
             for i in range(k + 1, m):
                 # As LAPACK: where nothing is left of a column, there is nothing to divide.
                 factor = jnp.where(rows[k][k] == 0, rows[i][k], rows[i][k] / rows[k][k])
@@ -70,7 +70,7 @@ def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
     return run
 
 
-def _exchanged(where: Any, a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
+def _swap_where(where: Any, a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
     """a and b, or b and a where that is asked for."""
     pairs = list(zip(a, b, strict=True))
     return [jnp.where(where, y, x) for x, y in pairs], [jnp.where(where, x, y) for x, y in pairs]
@@ -78,7 +78,7 @@ def _exchanged(where: Any, a: list[Any], b: list[Any]) -> tuple[list[Any], list[
 
 def _pivots_to_permutation(params: Any, avals: Any) -> Callable[..., Any] | None:
     n = params["permutation_size"]
-    if n > _LONGEST:
+    if n > _MAX_LENGTH:
         return None
 
     def run(pivots: Any) -> Any:
@@ -86,7 +86,7 @@ def _pivots_to_permutation(params: Any, avals: Any) -> Callable[..., Any] | None
         for k in range(pivots.shape[-1]):
             for i in range(n):
                 if i != k:
-                    (order[k],), (order[i],) = _exchanged(pivots[..., k] == i, [order[k]], [order[i]])
+                    (order[k],), (order[i],) = _swap_where(pivots[..., k] == i, [order[k]], [order[i]])
         return jnp.stack(order, axis=-1)
 
     return run
@@ -138,7 +138,7 @@ def _cholesky(params: Any, avals: Any) -> Callable[..., Any] | None:
 
 def _sort(params: Any, avals: Any) -> Callable[..., Any] | None:
     axis, n = params["dimension"], avals[0].shape[params["dimension"]]
-    if n > _LONGEST or params["num_keys"] != 1:
+    if n > _MAX_LENGTH or params["num_keys"] != 1:
         return None
 
     def run(*arrays: Any) -> Any:

@@ -83,7 +83,7 @@ REDUCTIONS = {
     "reduce_or": "or",
 }
 
-OF_NOTHING = {
+IDENTITIES = {
     "reduce_sum": 0,
     "reduce_prod": 1,
     "reduce_max": -math.inf,

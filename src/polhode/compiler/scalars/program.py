@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from polhode.compiler.scalars.backend import AbstractEmission, NeedsArrays, Values
+from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 
 
 class Variable:
@@ -28,7 +28,7 @@ class Operation:
         self.name, self.params, self.operands, self.results = name, params, operands, results
 
 
-class Region:
+class Program:
     """Operations, one after the other. Inside loops and branches they also see the variables of what is around."""
 
     def __init__(self, dtypes: Sequence[np.dtype]) -> None:
@@ -39,7 +39,7 @@ class Region:
     @property
     def size(self) -> int:
         """Number of operations, those of loops and branches once."""
-        inner = (region for operation in self.operations for region in inside(operation))
+        inner = (region for operation in self.operations for region in subprograms(operation))
         passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
         return len(self.operations) + passed + sum(region.size for region in inner)
 
@@ -49,7 +49,7 @@ class Region:
         own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
         used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
         for operation in self.operations:
-            for region in inside(operation):
+            for region in subprograms(operation):
                 used.update(region.captured)
         used.update(dict.fromkeys(x for x in self.outputs if isinstance(x, Variable)))
         return {v: None for v in used if v not in own}
@@ -61,7 +61,7 @@ class Region:
         for operation in reversed(self.operations):
             if used.isdisjoint(operation.results):
                 continue
-            for region in inside(operation):
+            for region in subprograms(operation):
                 region.prune()
                 used.update(region.captured)
             used.update(x for x in operation.operands if isinstance(x, Variable))
@@ -69,12 +69,12 @@ class Region:
         self.operations = kept[::-1]
 
 
-def inside(operation: Operation) -> list[Region]:
+def subprograms(operation: Operation) -> list[Program]:
     """The regions that an operation consists of."""
-    return [region for key in _REGIONS.get(operation.name, ()) for region in _several(operation.params[key])]
+    return [region for key in _SUBPROGRAMS.get(operation.name, ()) for region in _as_list(operation.params[key])]
 
 
-_REGIONS = {
+_SUBPROGRAMS = {
     "while": ("cond", "body"),
     "cond": ("branches",),
     "rows": ("body",),
@@ -83,12 +83,12 @@ _REGIONS = {
 }
 
 
-def _several(value: Region | list[Region]) -> list[Region]:
-    return [value] if isinstance(value, Region) else value
+def _as_list(value: Program | list[Program]) -> list[Program]:
+    return [value] if isinstance(value, Program) else value
 
 
 @final
-class Recording(AbstractEmission):
+class ProgramBackend(AbstractScalarBackend):
     """Operations of a region.
 
     **Arguments:**
@@ -99,7 +99,7 @@ class Recording(AbstractEmission):
 
     has_rows = True
 
-    def __init__(self, region: Region, keeps_rules: bool = False) -> None:
+    def __init__(self, region: Program, keeps_rules: bool = False) -> None:
         self.region, self.keeps_rules = region, keeps_rules
 
     def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
@@ -114,31 +114,31 @@ class Recording(AbstractEmission):
 
     def loop(
         self,
-        cond: Callable[[AbstractEmission, Values], Any],
-        body: Callable[[AbstractEmission, Values], Values],
+        cond: Callable[[AbstractScalarBackend, Values], Any],
+        body: Callable[[AbstractScalarBackend, Values], Values],
         start: Values,
     ) -> Values:
         dtypes = [x.dtype for x in start]
-        test, again = Region(dtypes), Region(dtypes)
+        test, again = Program(dtypes), Program(dtypes)
         test.outputs = [cond(self._into(test), list(test.inputs))]
         again.outputs = body(self._into(again), list(again.inputs))
         return self._add("while", {"cond": test, "body": again}, start, dtypes)
 
-    def branch(self, which: Any, branches: Sequence[Callable[[AbstractEmission], Values]]) -> Values:
-        regions = [Region([]) for _ in branches]
+    def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
+        regions = [Program([]) for _ in branches]
         for region, branch in zip(regions, branches, strict=True):
             region.outputs = branch(self._into(region))
         return self._add("cond", {"branches": regions}, [which], [x.dtype for x in regions[0].outputs])
 
     def rows(
         self,
-        body: Callable[[AbstractEmission, Values, Values], tuple[Values, Values]],
+        body: Callable[[AbstractScalarBackend, Values, Values], tuple[Values, Values]],
         start: Values,
         rows: Sequence[Values],
         reverse: bool,
     ) -> tuple[Values, list[Values]]:
         n, length = len(start), len(rows)
-        region = Region([x.dtype for x in (*start, *rows[0])])
+        region = Program([x.dtype for x in (*start, *rows[0])])
         carried, row = body(self._into(region), region.inputs[:n], region.inputs[n:])
         region.outputs = [*carried, *row]
         params = {"body": region, "carried": n, "length": length, "reverse": reverse}
@@ -151,32 +151,32 @@ class Recording(AbstractEmission):
         self,
         x: Values,
         place: Values,
-        equation: Callable[[AbstractEmission, Values], Values],
-        precondition: Callable[[AbstractEmission, Values, Values], Values],
+        equation: Callable[[AbstractScalarBackend, Values], Values],
+        precondition: Callable[[AbstractScalarBackend, Values, Values], Values],
     ) -> Values:
         n, dtypes = len(x), [v.dtype for v in x]
-        exact = Region(dtypes)
+        exact = Program(dtypes)
         exact.outputs = equation(self._into(exact), list(exact.inputs))
         parts = exact.outputs[: len(exact.outputs) - len(place)]
-        inverse = Region([*dtypes, *(v.dtype for v in parts)])
+        inverse = Program([*dtypes, *(v.dtype for v in parts)])
         inverse.outputs = precondition(self._into(inverse), inverse.inputs[:n], inverse.inputs[n:])
         params = {"equation": exact, "precondition": inverse, "unknowns": n}
         return self._add("solution", params, [*x, *place], [v.dtype for v in (*x, *place)])
 
-    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractEmission, Values], Values]) -> Values:
-        region = Region([x.dtype for x in of])
+    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]) -> Values:
+        region = Program([x.dtype for x in of])
         # Linear, so that what is inside needs no rules; some have rules that use themselves without end.
-        region.outputs = tangents(Recording(region), list(region.inputs))
+        region.outputs = tangents(ProgramBackend(region), list(region.inputs))
         return self._add("ruled", {"tangents": region}, [*outs, *of], [x.dtype for x in outs])
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
         # Also what returns nothing needs arrays: it is called for what it does, such as printing.
         if not eqn.outvars or any(v.aval.size for v in eqn.outvars):
-            raise NeedsArrays(eqn.primitive.name)
+            raise UnsupportedScalarOperation(eqn.primitive.name)
         return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
 
-    def _into(self, region: Region) -> Recording:
-        return Recording(region, self.keeps_rules)
+    def _into(self, region: Program) -> ProgramBackend:
+        return ProgramBackend(region, self.keeps_rules)
 
     def _add(self, name: str, params: dict[str, Any], operands: Sequence[Any], dtypes: Sequence[Any]) -> list[Variable]:
         results = [Variable(d) for d in dtypes]

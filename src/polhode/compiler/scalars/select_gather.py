@@ -21,14 +21,14 @@ from polhode.compiler.primitives import gather_scatter
 from polhode.compiler.scalars.graph import Elements, is_known
 from polhode.compiler.scalars.primitives import SCATTERS
 
-_MOST = 4096
+_MAX_SELECTIONS = 4096
 """Selections that one read or write may become."""
 
-Known = Sequence[np.ndarray | None]
+KnownValues = Sequence[np.ndarray | None]
 """For each input its values, where they are known while tracing."""
 
 
-def by_choice(eqn: Any, inputs: Sequence[Elements]) -> core.ClosedJaxpr | None:
+def as_selections(eqn: Any, inputs: Sequence[Elements]) -> core.ClosedJaxpr | None:
     """The equation as selections; None if it is no read or write, or would become too many."""
     rule = _RULES.get(eqn.primitive.name)
     if rule is None:
@@ -43,22 +43,22 @@ def by_choice(eqn: Any, inputs: Sequence[Elements]) -> core.ClosedJaxpr | None:
     return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
 
-def _candidates(known: Known, highest: Sequence[int], elements: int) -> list[tuple[int, ...]] | None:
+def _candidates(known: KnownValues, highest: Sequence[int], elements: int) -> list[tuple[int, ...]] | None:
     """All places of windows, as far as they are open; None if these are too many for windows of so many elements."""
     ranges = [
         range(high + 1) if at is None else sorted(set(np.clip(at, 0, high).ravel().tolist()))
         for at, high in zip(known, highest, strict=True)
     ]
-    return list(itertools.product(*ranges)) if math.prod(map(len, ranges)) * elements <= _MOST else None
+    return list(itertools.product(*ranges)) if math.prod(map(len, ranges)) * elements <= _MAX_SELECTIONS else None
 
 
-def _are(starts: Sequence[Any], place: tuple[int, ...], highest: Sequence[int]) -> Any:
+def _starts_at(starts: Sequence[Any], place: tuple[int, ...], highest: Sequence[int]) -> Any:
     """Whether windows begin there; `highest` moves them inside."""
     same = [jnp.clip(s, 0, high) == k for s, k, high in zip(starts, place, highest, strict=True)]
     return functools.reduce(jnp.logical_and, same)
 
 
-def _dynamic_slice(params: Any, avals: Any, known: Known) -> Callable[..., Any] | None:
+def _dynamic_slice(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
     sizes = params["slice_sizes"]
     highest = [n - m for n, m in zip(avals[0].shape, sizes, strict=True)]
     places = _candidates(known[1:], highest, math.prod(sizes))
@@ -69,13 +69,13 @@ def _dynamic_slice(params: Any, avals: Any, known: Known) -> Callable[..., Any] 
         parts = [jax.lax.slice(x, place, [k + m for k, m in zip(place, sizes, strict=True)]) for place in places]
         out = parts[-1]
         for place, part in zip(places[:-1], parts[:-1], strict=True):
-            out = jnp.where(_are(starts, place, highest), part, out)
+            out = jnp.where(_starts_at(starts, place, highest), part, out)
         return out
 
     return run
 
 
-def _dynamic_update_slice(params: Any, avals: Any, known: Known) -> Callable[..., Any] | None:
+def _dynamic_update_slice(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
     sizes = avals[1].shape
     highest = [n - m for n, m in zip(avals[0].shape, sizes, strict=True)]
     places = _candidates(known[2:], highest, math.prod(sizes))
@@ -85,22 +85,22 @@ def _dynamic_update_slice(params: Any, avals: Any, known: Known) -> Callable[...
     def run(x: Any, update: Any, *starts: Any) -> Any:
         for place in places:
             window = tuple(slice(k, k + m) for k, m in zip(place, sizes, strict=True))
-            x = x.at[window].set(jnp.where(_are(starts, place, highest), update, x[window]))
+            x = x.at[window].set(jnp.where(_starts_at(starts, place, highest), update, x[window]))
         return x
 
     return run
 
 
-def _components(indices: np.ndarray | None, depth: int) -> Known:
+def _components(indices: np.ndarray | None, depth: int) -> KnownValues:
     return [None if indices is None else indices[..., k] for k in range(depth)]
 
 
-def _gather(params: Any, avals: Any, known: Known) -> Callable[..., Any] | None:
+def _gather(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
     dims, x, indices = params["dimension_numbers"], *avals
     highest = [x.shape[d] - params["slice_sizes"][d] for d in dims.start_index_map]
     places = _candidates(_components(known[1], len(highest)), highest, 1)
     out = jax.eval_shape(functools.partial(_bind, jax.lax.gather_p, params), *avals)
-    if places is None or len(places) * math.prod(out.shape) > _MOST:
+    if places is None or len(places) * math.prod(out.shape) > _MAX_SELECTIONS:
         return None
     positions = [gather_scatter.read(params, x.shape, np.broadcast_to(place, indices.shape)) for place in places]
     fills = "FILL" in str(params["mode"]).upper()
@@ -111,11 +111,11 @@ def _gather(params: Any, avals: Any, known: Known) -> Callable[..., Any] | None:
         parts = [flat[at.ravel()].reshape(out.shape) for at in positions]
         found = parts[-1]
         for place, part in zip(places[:-1], parts[:-1], strict=True):
-            found = jnp.where(jnp.expand_dims(_are(starts, place, highest), dims.offset_dims), part, found)
+            found = jnp.where(jnp.expand_dims(_starts_at(starts, place, highest), dims.offset_dims), part, found)
         if fills:
             inside = [(s >= 0) & (s <= high) for s, high in zip(starts, highest, strict=True)]
             inside = jnp.expand_dims(functools.reduce(jnp.logical_and, inside), dims.offset_dims)
-            found = jnp.where(inside, found, _filling(params, x.dtype))
+            found = jnp.where(inside, found, _fill_value(params, x.dtype))
         return found
 
     return run
@@ -125,7 +125,7 @@ def _bind(primitive: Any, params: Any, *args: Any) -> Any:
     return primitive.bind(*args, **params)
 
 
-def _filling(params: Any, dtype: Any) -> Any:
+def _fill_value(params: Any, dtype: Any) -> Any:
     """The elements in the place of those that are not there."""
     if params["fill_value"] is not None:
         return params["fill_value"]
@@ -134,7 +134,7 @@ def _filling(params: Any, dtype: Any) -> Any:
     return np.iinfo(dtype).min if np.issubdtype(dtype, np.signedinteger) else np.iinfo(dtype).max
 
 
-def _scatter(params: Any, avals: Any, known: Known, name: str) -> Callable[..., Any] | None:
+def _scatter(params: Any, avals: Any, known: KnownValues, name: str) -> Callable[..., Any] | None:
     dims, (x, indices, updates) = params["dimension_numbers"], avals
     window = [d for d in range(len(x.shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
     sizes = dict(zip(window, (updates.shape[k] for k in dims.update_window_dims), strict=True))
@@ -150,13 +150,13 @@ def _scatter(params: Any, avals: Any, known: Known, name: str) -> Callable[..., 
         starts = [indices[..., k] for k in range(len(highest))]
         flat = x.reshape(-1)
         for place, to in zip(places, at, strict=True):
-            same = _are(starts, place, highest)
+            same = _starts_at(starts, place, highest)
             if fills:
                 same = functools.reduce(jnp.logical_and, (s == k for s, k in zip(starts, place, strict=True)))
             same = jnp.broadcast_to(jnp.expand_dims(same, dims.update_window_dims), updates.shape)
             for k, target in zip(np.ndindex(updates.shape), to.ravel(), strict=True):
                 now = flat[target]
-                flat = flat.at[target].set(jnp.where(same[k], _COMBINED[name](now, updates[k]), now))
+                flat = flat.at[target].set(jnp.where(same[k], _UPDATE_RULES[name](now, updates[k]), now))
         return flat.reshape(x.shape)
 
     return run
@@ -166,19 +166,19 @@ def _batches(indices: Any) -> int:
     return math.prod(indices.shape[:-1])
 
 
-_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+_UPDATE_RULES: dict[str, Callable[[Any, Any], Any]] = {
     "scatter": lambda _, new: new,
     **{name: getattr(jax.lax, operation) for name, operation in SCATTERS.items()},
 }
 
 
-def _platform(params: Any, avals: Any, known: Known) -> Callable[..., Any] | None:
+def _platform(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
     """Of several ways to compute something, that for the host, which is named or the default."""
     which = next(k for k, names in enumerate(params["platforms"]) if names is None or "cpu" in names)
     return lambda: np.int32(which)
 
 
-_RULES: dict[str, Callable[[Any, Any, Known], Callable[..., Any] | None]] = {
+_RULES: dict[str, Callable[[Any, Any, KnownValues], Callable[..., Any] | None]] = {
     "platform_index": _platform,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,

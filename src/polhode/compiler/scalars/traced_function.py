@@ -12,18 +12,18 @@ from jax.core import Tracer
 from jax.extend import core
 
 from polhode.compiler.primitives.lowering import ARRAYS, Target, settled
-from polhode.compiler.scalars.backend import AbstractEmission
+from polhode.compiler.scalars.backend import AbstractScalarBackend
 from polhode.compiler.scalars.cost import cost
-from polhode.compiler.scalars.graph import leaves
+from polhode.compiler.scalars.graph import leaf_values
 from polhode.compiler.scalars.packing import split
-from polhode.compiler.scalars.unroll import Replay
+from polhode.compiler.scalars.unroll import Unroller
 from polhode.compiler.xla.scalar_backend import OnJax
 
-_SPLIT = 1000
+_MAX_SPLIT = 1000
 """Elements of an array that a program closes over, above which it stays an array."""
 
 
-class Program:
+class TracedFunction:
     """`fun` traced once, to be replayed on flat lists of scalars.
 
     **Arguments:**
@@ -53,11 +53,11 @@ class Program:
         Raises NeedsArrays for what can't be a few operations on scalars.
         """
         slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
-        replay = Replay(OnJax(None), scalars_only=True)
+        replay = Unroller(OnJax(None), scalars_only=True)
         inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
         consts = [replay.unpack(c) for c in self.closed.consts]
         outs = replay.evaluate(self.closed.jaxpr, consts, inputs)
-        reached = leaves([e for out in outs for e in out.flat])
+        reached = leaf_values([e for out in outs for e in out.flat])
         return [id(slot) in reached for slot in slots]
 
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
@@ -69,10 +69,10 @@ class Program:
         return self.carried_out(OnJax(one), flat, constants)
 
     def carried_out(
-        self, emission: AbstractEmission, flat: Sequence[Any], constants: Sequence[Any] | None = None
+        self, emission: AbstractScalarBackend, flat: Sequence[Any], constants: Sequence[Any] | None = None
     ) -> list[Any]:
         """The same as operations of a program under construction."""
-        replay = Replay(emission)
+        replay = Unroller(emission)
         jaxpr = self.closed.jaxpr
         inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
         given = iter(self.constants() if constants is None else constants)
@@ -94,4 +94,4 @@ class _Slot:
 
 
 def _is_split(constant: Any) -> bool:
-    return isinstance(constant, Tracer) and math.prod(constant.shape) <= _SPLIT
+    return isinstance(constant, Tracer) and math.prod(constant.shape) <= _MAX_SPLIT

@@ -15,22 +15,22 @@ from polhode.compiler.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, so
 from polhode.compiler.primitives import gather_scatter
 from polhode.compiler.primitives.implicit_solution import SOLUTION, taken_apart
 from polhode.compiler.primitives.lowering import MACHINE_CODE, settled
-from polhode.compiler.scalars.backend import AbstractEmission, Kind, NeedsArrays
-from polhode.compiler.scalars.data_movement import MOVES, targets
+from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
+from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.decompositions import (
-    REWRITTEN,
-    as_one_loop,
+    DECOMPOSITIONS,
+    decompose,
+    differentiable_solve,
     is_batch_of_loops,
-    rewritten,
-    solved_to_derive,
+    merge_loops,
 )
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
-from polhode.compiler.scalars.linear_algebra import factorised
-from polhode.compiler.scalars.primitives import ELEMENTWISE, OF_NOTHING, REDUCTIONS, SCATTERS
-from polhode.compiler.scalars.select_gather import by_choice
+from polhode.compiler.scalars.linear_algebra import expand_library_call
+from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
+from polhode.compiler.scalars.select_gather import as_selections
 
 
-class Replay:
+class Unroller:
     """One replay of a trace into a graph.
 
     **Arguments:**
@@ -39,7 +39,7 @@ class Replay:
     - `scalars_only`: whether to raise `NeedsArrays` where an operation needs arrays, instead of putting them together.
     """
 
-    def __init__(self, emission: AbstractEmission, scalars_only: bool = False) -> None:
+    def __init__(self, emission: AbstractScalarBackend, scalars_only: bool = False) -> None:
         self.graph = Graph(emission)
         self._emission = emission
         self._scalars_only = scalars_only
@@ -65,16 +65,16 @@ class Replay:
         shape = np.shape(x)
         if not isinstance(x, Tracer):
             # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
-            return filled(shape, np.asarray(x).reshape(-1))
+            return element_array(shape, np.asarray(x).reshape(-1))
         given: Any = x
-        return filled(shape, (self.graph.leaf(given[index] if shape else given) for index in np.ndindex(shape)))
+        return element_array(shape, (self.graph.leaf(given[index] if shape else given) for index in np.ndindex(shape)))
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
         """Elements of the given shapes from one flat list of scalars of the program."""
         out, at = [], 0
         for aval in avals:
             size = math.prod(aval.shape)
-            out.append(filled(aval.shape, map(self.graph.leaf, flat[at : at + size])))
+            out.append(element_array(aval.shape, map(self.graph.leaf, flat[at : at + size])))
             at += size
         return out
 
@@ -86,16 +86,16 @@ class Replay:
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name, params = eqn.primitive.name, eqn.params
-        if self._emission.keeps_rules and name in _RULED:
+        if self._emission.keeps_rules and name in _CUSTOM_JVP:
             return self._ruled(eqn, inputs)
-        if self._emission.keeps_rules and name in _RULED_BACK:
-            raise NeedsArrays(name)
+        if self._emission.keeps_rules and name in _CUSTOM_VJP:
+            raise UnsupportedScalarOperation(name)
         if (called := callee(eqn)) is not None:
             inner, consts = called
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         if name == LINEAR_SOLVE and self._emission.has_rows:
             if self._emission.keeps_rules:
-                closed, given = solved_to_derive(eqn), inputs
+                closed, given = differentiable_solve(eqn), inputs
             else:
                 closed, given = solved(params, inputs)
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], given)
@@ -109,24 +109,24 @@ class Replay:
             if inputs[0].size:
                 return [self._reduce(REDUCTIONS[name], params["axes"], inputs[0])]
             aval: Any = eqn.outvars[0].aval
-            return [self.unpack(np.full(aval.shape, OF_NOTHING[name], aval.dtype))]
+            return [self.unpack(np.full(aval.shape, IDENTITIES[name], aval.dtype))]
         elif name in SCATTERS:
             scattered = self._scatter(eqn, *inputs)
             if scattered is not None:
                 return [scattered]
-        elif name in REWRITTEN:
-            closed = rewritten(eqn)
+        elif name in DECOMPOSITIONS:
+            closed = decompose(eqn)
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
         if self._emission.has_rows:
-            spelled = by_choice(eqn, inputs) or factorised(eqn)
+            spelled = as_selections(eqn, inputs) or expand_library_call(eqn)
             if spelled is not None:
                 return self.evaluate(spelled.jaxpr, [self.unpack(c) for c in spelled.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
-            raise NeedsArrays(name)
+            raise UnsupportedScalarOperation(name)
         if is_batch_of_loops(eqn):
-            closed = as_one_loop(eqn)
+            closed = merge_loops(eqn)
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         if name == "while":
             return self._while(eqn, inputs)
@@ -152,9 +152,9 @@ class Replay:
         if eqn.primitive.name == "add_any":
             # The sum that differentiation makes, where it does not know the types.
             add = self.graph.binary
-            return filled(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
+            return element_array(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
         kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
-        return filled(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
+        return element_array(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
 
     def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
         kept = [d for d in range(x.ndim) if d not in axes]
@@ -173,7 +173,7 @@ class Replay:
             return None
         operation = SCATTERS[eqn.primitive.name]
         out = x.reshape(-1).copy()
-        for target, update in zip(targets(eqn, x.shape, indices).flat, updates.flat, strict=True):
+        for target, update in zip(scatter_targets(eqn, x.shape, indices).flat, updates.flat, strict=True):
             if target != gather_scatter.OUTSIDE:
                 out[target] = self.graph.binary(operation, out[target], update)
         return out.reshape(x.shape)
@@ -189,7 +189,7 @@ class Replay:
         A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, nfree_a, ncontract).tolist()
         B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, nfree_b, ncontract).tolist()
         products = (self._product(row, col) for rows, cols in zip(A, B, strict=True) for row in rows for col in cols)
-        return filled(eqn.outvars[0].aval.shape, products)
+        return element_array(eqn.outvars[0].aval.shape, products)
 
     def _product(self, row: list[Any], col: list[Any]) -> Any:
         """The sum of the products of some elements."""
@@ -206,16 +206,18 @@ class Replay:
         avals = [v.aval for v in eqn.outvars]
         captured = self._captured(consts)
 
-        def run(inside: AbstractEmission, closed: Any, which: slice, flat: list[Any]) -> tuple[Replay, list[Elements]]:
-            inner = Replay(inside)
+        def run(
+            inside: AbstractScalarBackend, closed: Any, which: slice, flat: list[Any]
+        ) -> tuple[Unroller, list[Elements]]:
+            inner = Unroller(inside)
             given = [*inner.adopt(captured[which]), *inner.restore(flat, avals)]
             return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], given)
 
-        def cond(inside: AbstractEmission, flat: list[Any]) -> Any:
+        def cond(inside: AbstractScalarBackend, flat: list[Any]) -> Any:
             inner, (out,) = run(inside, p["cond_jaxpr"], slice(0, nc), flat)
             return inner.flatten([out], p["cond_jaxpr"].out_avals)[0]
 
-        def body(inside: AbstractEmission, flat: list[Any]) -> list[Any]:
+        def body(inside: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
             inner, outs = run(inside, p["body_jaxpr"], slice(nc, None), flat)
             return inner.flatten(outs, avals)
 
@@ -230,8 +232,8 @@ class Replay:
         avals = [v.aval for v in eqn.outvars]
         captured = self._captured(operands)
 
-        def run(inside: AbstractEmission, branch: Any) -> list[Any]:
-            inner = Replay(inside)
+        def run(inside: AbstractScalarBackend, branch: Any) -> list[Any]:
+            inner = Unroller(inside)
             outs = inner.evaluate(branch.jaxpr, [inner.unpack(c) for c in branch.consts], inner.adopt(captured))
             return inner.flatten(outs, avals)
 
@@ -252,10 +254,10 @@ class Replay:
         varying = [column for column, same in zip(columns, common, strict=True) if same is None]
         known: list[Any] = []
 
-        def row(inside: AbstractEmission, carried: list[Any], given: list[Any]) -> tuple[list[Any], list[Any]]:
-            inner, here = Replay(inside), iter(given)
+        def row(inside: AbstractScalarBackend, carried: list[Any], given: list[Any]) -> tuple[list[Any], list[Any]]:
+            inner, here = Unroller(inside), iter(given)
             at = iter(inner.element(next(here) if same is None else same) for same in common)
-            shaped = [filled(a.shape, at) for a in of_rows]
+            shaped = [element_array(a.shape, at) for a in of_rows]
             args = [*inner.adopt(fixed), *inner.restore(carried, of_carry), *shaped]
             outs = inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], args)
             moved = inner.flatten(outs[:n_carry], closed.out_avals[:n_carry])
@@ -263,7 +265,7 @@ class Replay:
             kept = inner.flatten(outs[n_carry:], closed.out_avals[n_carry:])
             return moved, [value for value, same in zip(kept, known, strict=True) if same is None]
 
-        flat = [self.flatten([column], [_Typed(column[0].dtype)]) for column in varying]
+        flat = [self.flatten([column], [_DtypeOnly(column[0].dtype)]) for column in varying]
         rows = [[column[k] for column in flat] for k in range(length)]
         carried, found = self._emission.rows(row, self.flatten(carry, of_carry), rows, p["reverse"])
         out = np.empty((length, len(known)), dtype=object)
@@ -284,8 +286,8 @@ class Replay:
         of_equation, of_precondition = map(self._captured, captured)
         of_x, of_place = avals[: len(x)], avals[len(x) :]
 
-        def run(inside: AbstractEmission, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
-            inner = Replay(inside)
+        def run(inside: AbstractScalarBackend, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
+            inner = Unroller(inside)
             given = inner.restore([value for part in flat for value in part], [v.aval for v in jaxpr.invars])
             outs = inner.evaluate(jaxpr, inner.adopt(closed_over), given)
             return inner.flatten(outs, [v.aval for v in jaxpr.outvars])
@@ -306,8 +308,8 @@ class Replay:
         moving, floats = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
         captured = self._captured(inputs)
 
-        def tangents(inside: AbstractEmission, flat: list[Any]) -> list[Any]:
-            replay, closed = Replay(inside), _rule(eqn, avals, moving, floats)
+        def tangents(inside: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
+            replay, closed = Unroller(inside), _jvp_rule(eqn, avals, moving, floats)
             given = [*replay.adopt(captured), *replay.restore(flat, [avals[k] for k in moving])]
             made = replay.evaluate(closed.jaxpr, [replay.unpack(c) for c in closed.consts], given)
             return replay.flatten(made, closed.out_avals)
@@ -344,12 +346,12 @@ class Replay:
         return out
 
 
-_RULED = ("custom_jvp_call",)
-_RULED_BACK = ("custom_vjp_call", "custom_vjp_call_jaxpr")
+_CUSTOM_JVP = ("custom_jvp_call",)
+_CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
 """Operations with derivatives of their own, and with such as only JAX knows to go back through."""
 
 
-def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
+def _jvp_rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
     """From all operands and the tangents of those that move to the tangents of those results that are floats."""
     names = [core.Var(aval) for aval in avals]
     inner, _ = cast(Callee, callee(eqn))
@@ -367,13 +369,13 @@ def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequenc
     return settled(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving]), MACHINE_CODE)
 
 
-class _Typed(NamedTuple):
+class _DtypeOnly(NamedTuple):
     """In the place of an array's shape and type, where all that matters is the type."""
 
     dtype: Any
 
 
-def filled(shape: tuple[int, ...], elements: Iterable[Any]) -> Elements:
+def element_array(shape: tuple[int, ...], elements: Iterable[Any]) -> Elements:
     """Elements in this shape, taken one after the other."""
     return np.fromiter(elements, object, math.prod(shape)).reshape(shape)
 

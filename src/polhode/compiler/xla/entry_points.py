@@ -10,9 +10,9 @@ from jax.extend import core
 
 from polhode.compiler import size_limits
 from polhode.compiler.primitives.lowering import Target
-from polhode.compiler.scalars.cost import ONE_FUNCTION, PLAIN, calls_out, iterates, operations
+from polhode.compiler.scalars.cost import NO_LIBRARY, ONE_FUNCTION, calls_out, count_operations, iterates
 from polhode.compiler.scalars.packing import join, split
-from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla.fused_call import hidden_one, in_one_function
 from polhode.compiler.xla.row_loop import looped
 from polhode.jax_context import IS_KNOWN
@@ -34,8 +34,8 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
         return fun
 
     def scalarised(*args: Any) -> Any:
-        program = Program(fun, *args, target=_ON_HOST)
-        plain = not calls_out(program.closed.jaxpr, PLAIN)
+        program = TracedFunction(fun, *args, target=_ON_HOST)
+        plain = not calls_out(program.closed.jaxpr, NO_LIBRARY)
         most = size_limits.XLA if limit is None else limit
         allowed = most if plain else most / size_limits.XLA_LESS_WITH_LIBRARIES
         if program.cost > size_limits.WORTH_TRYING * allowed:
@@ -45,7 +45,7 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
         given, closed_over = split(args), program.constants()
         flat, n = [hidden_one(), *given, *closed_over], 1 + len(given)
         traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
-        if operations(traced.jaxpr) > allowed:
+        if count_operations(traced.jaxpr) > allowed:
             return program.on_arrays(*args)
         alone = one_kernel and plain and not calls_out(traced.eqns[0].params["jaxpr"].jaxpr, ONE_FUNCTION)
         outs = in_one_function(traced, flat) if alone else core.jaxpr_as_fun(traced)(*flat)
@@ -61,7 +61,7 @@ def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callab
     """
     if not IS_KNOWN:
         return (lambda p: p), (lambda p: p), step
-    program = Program(step, p, x)
+    program = TracedFunction(step, p, x)
     # Solutions of equations have rules for derivatives, which a replay would lose.
     if program.cost > size_limits.XLA_DIFFERENTIATED or iterates(program.closed.jaxpr):
         return (lambda p: p), (lambda p: p), step

@@ -21,10 +21,10 @@ from jaxtyping import Array
 from polhode.compiler import size_limits
 from polhode.compiler.placement import on_processor
 from polhode.compiler.primitives.row_loop import on_arrays
-from polhode.compiler.scalars.backend import NeedsArrays
-from polhode.compiler.scalars.cost import PLAIN, calls_out, iterates
+from polhode.compiler.scalars.backend import UnsupportedScalarOperation
+from polhode.compiler.scalars.cost import NO_LIBRARY, calls_out, iterates
 from polhode.compiler.scalars.packing import join, split
-from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla.fused_call import hidden_one, in_one_function
 
 _UNREAD = np.zeros(())
@@ -36,23 +36,23 @@ def looped(params: Any) -> Callable[..., list[Any]]:
     avals = params["jaxpr"].in_avals
     if not on_processor():
         return on_arrays(params)
-    body = Program(core.jaxpr_as_fun(params["jaxpr"]), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+    body = TracedFunction(core.jaxpr_as_fun(params["jaxpr"]), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
     used = _used(body)
     return on_arrays(params) if used is None else functools.partial(_loop, params, body, used)
 
 
-def _used(program: Program) -> list[bool] | None:
+def _used(program: TracedFunction) -> list[bool] | None:
     """The elements that a body reads; None if it is too large for scalars or holds what can't be done on them."""
     jaxpr = program.closed.jaxpr
-    if program.cost > size_limits.XLA_ROW or calls_out(jaxpr, PLAIN) or iterates(jaxpr):
+    if program.cost > size_limits.XLA_ROW or calls_out(jaxpr, NO_LIBRARY) or iterates(jaxpr):
         return None
     try:
         return program.reads()
-    except NeedsArrays:
+    except UnsupportedScalarOperation:
         return None
 
 
-def _loop(params: Any, body: Program, used: list[bool], *args: Any) -> list[Any]:
+def _loop(params: Any, body: TracedFunction, used: list[bool], *args: Any) -> list[Any]:
     n, m, rows = params["num_consts"], params["num_carry"], params["length"]
     of_carry, of_out = params["jaxpr"].out_avals[:m], params["jaxpr"].out_avals[m:]
     results = [jnp.zeros((rows, math.prod(a.shape)), a.dtype) for a in of_out]

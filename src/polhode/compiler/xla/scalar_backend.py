@@ -8,7 +8,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from polhode.compiler.scalars.backend import AbstractEmission, NeedsArrays, Values
+from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 from polhode.compiler.scalars.packing import stack
 
 _SMALL = 10_000
@@ -19,7 +19,7 @@ _CUT_ABOVE = 32
 
 
 @final
-class OnJax(AbstractEmission):
+class OnJax(AbstractScalarBackend):
     """Operations of the program that JAX is tracing.
 
     XLA copies every operation into the kernel of every value that needs it, so a graph with many outputs grows by that
@@ -47,23 +47,23 @@ class OnJax(AbstractEmission):
 
     def loop(
         self,
-        cond: Callable[[AbstractEmission, Values], Any],
-        body: Callable[[AbstractEmission, Values], Values],
+        cond: Callable[[AbstractScalarBackend, Values], Any],
+        body: Callable[[AbstractScalarBackend, Values], Values],
         start: Values,
     ) -> Values:
         return jax.lax.while_loop(lambda x: cond(self, x), lambda x: body(self, x), start)
 
-    def branch(self, which: Any, branches: Sequence[Callable[[AbstractEmission], Values]]) -> Values:
+    def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
         return jax.lax.switch(jnp.asarray(which, jnp.int32), [lambda b=b: b(self) for b in branches])
 
     def rows(self, body: Any, start: Values, rows: Sequence[Values], reverse: bool) -> tuple[Values, list[Values]]:
-        raise NeedsArrays("rows")
+        raise UnsupportedScalarOperation("rows")
 
     def solution(self, x: Values, place: Values, equation: Any, precondition: Any) -> Values:
-        raise NeedsArrays("solution")
+        raise UnsupportedScalarOperation("solution")
 
     def ruled(self, outs: Values, of: Values, tangents: Any) -> Values:
-        raise NeedsArrays("ruled")
+        raise UnsupportedScalarOperation("ruled")
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
         packed = [stack(x, v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]

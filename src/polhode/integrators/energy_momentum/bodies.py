@@ -68,15 +68,15 @@ class BodiesEquations(AbstractEquations):
         if self.step.system.m == 0:
             return Residual((balance,), (few,), (few,), (size,))
         gaps = self.step.gaps(self.t, self.h, self.start, x.x)
-        closed = self.closed(place)
-        return Residual((balance, gaps), (few, closed), (few, closed), (size, closed))
+        scale = self.gap_scale(place)
+        return Residual((balance, gaps), (few, scale), (few, scale), (size, scale))
 
     @property
     def end(self) -> Array:
         """The time at the end of the step."""
         return self.t + self.h
 
-    def closed(self, place: BodiesPlace) -> Float[Array, ""]:
+    def gap_scale(self, place: BodiesPlace) -> Float[Array, ""]:
         """Scale of gaps: that of coordinates."""
         return (1 + _largest(place.end.q)) / 8
 
@@ -84,8 +84,8 @@ class BodiesEquations(AbstractEquations):
         return self.step.system.kkt.factor(*self.step.matrices(self.t, self.h, place.begin, x.x, x.multipliers))
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> BodiesUnknowns:
-        moved = self.step.system.kkt.solve(factors, -parts[0], -parts[1] if self.step.system.m else jnp.zeros(0))
-        return BodiesUnknowns(*moved, jnp.zeros(0))
+        solution = self.step.system.kkt.solve(factors, -parts[0], -parts[1] if self.step.system.m else jnp.zeros(0))
+        return BodiesUnknowns(*solution, jnp.zeros(0))
 
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
         return _largest(correction.x) <= 8 * jnp.finfo(float).eps * (1 + _largest(place.end.q))
@@ -112,7 +112,7 @@ class RatesEquations(AbstractEquations):
         before, after = step.reaction(self.plain.t, start, x.rates), step.reaction(self.plain.end, end, x.rates)
         before = self._share(before, after)[0] * before
         # What velocities lack at the start of a step, they have at its end.
-        return BodiesPlace(step.kicked(start, -before), step.kicked(end, before + after))
+        return BodiesPlace(step.apply_impulse(start, -before), step.apply_impulse(end, before + after))
 
     def _share(self, before: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept; and σa₀ - b,
@@ -144,14 +144,14 @@ class RatesEquations(AbstractEquations):
         M, both, B1 = step.impulse_matrices(self.plain.t, self.plain.h, start, place.end, share)
         impulses = step.system.kkt.factor(M, both, B1)
         # (σa₀ - b) dσ = ½da₁ - ½σ²da₀ + σdb, and 2 `both` - B₁ = σB₀.
-        gained = step.gained(before)
-        rest = step.system.velocities(start) - share * gained
+        gain = step.gained(before)
+        rest = step.system.velocities(start) - share * gain
         slope = apply(B1, step.gained(after) - rest, m) + 2 * apply(both, rest, m)
         slope = slope / root
-        _, twice = step.system.kkt.solve(impulses, jnp.zeros(step.system.d), apply(B1, gained, m))
-        turned = -0.5 * twice
-        slope = slope / (1 + slope @ turned)
-        return RatesFactors(self.plain.factor(place, x), impulses, share, slope, turned, x.rates)
+        _, twice = step.system.kkt.solve(impulses, jnp.zeros(step.system.d), apply(B1, gain, m))
+        response = -0.5 * twice
+        slope = slope / (1 + slope @ response)
+        return RatesFactors(self.plain.factor(place, x), impulses, share, slope, response, x.rates)
 
     def correct(self, factors: RatesFactors, parts: tuple[Array, ...]) -> BodiesUnknowns:
         """The step as without impulses, impulses as if nothing else acted, and multipliers that make up for what the
@@ -161,8 +161,8 @@ class RatesEquations(AbstractEquations):
         kkt = self.plain.step.system.kkt
         x, multipliers = kkt.solve(factors.step, -balance, -gaps)
         # (2/h) B dx = -(2/h) gaps, and impulses change the rates by B₁M⁻¹((σB₀ + B₁)ᵀdμ + B₀ᵀμ dσ).
-        missing = self.keep * (rates - 2 / self.plain.h * gaps)
-        _, twice = kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
+        defect = self.keep * (rates - 2 / self.plain.h * gaps)
+        _, twice = kkt.solve(factors.impulses, jnp.zeros_like(balance), defect)
         dshare = 0.5 * factors.slope @ twice
         change = 0.5 * twice - dshare * factors.turned
         first = factors.share * change + dshare * factors.rates
@@ -178,7 +178,7 @@ class RatesEquations(AbstractEquations):
         return self.plain.step.system.rates(self.plain.end, place.end)
 
     def _speed(self, place: BodiesPlace) -> Float[Array, ""]:
-        return 0.5 * self.plain.closed(place) / jnp.abs(self.plain.h) + _largest(place.end.v) / 32
+        return 0.5 * self.plain.gap_scale(place) / jnp.abs(self.plain.h) + _largest(place.end.v) / 32
 
 
 def _largest(x: Array) -> Float[Array, ""]:

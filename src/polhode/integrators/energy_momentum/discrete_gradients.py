@@ -10,41 +10,41 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.integrators.energy_momentum.rotation_update import Stretch
+from polhode.integrators.energy_momentum.rotation_update import NodeStep
 from polhode.multibody.mechanism.groups import JointGroup
 from polhode.multibody.mechanism.poses import Pose, Poses, seen_from_first
 from polhode.systems.discrete_gradients import Gonzalez
 
 
-def mean_gradient(f: Callable[[Poses], Array], relative: bool, s: tuple[Stretch, ...]) -> tuple[Pose, ...]:
+def mean_gradient(f: Callable[[Poses], Array], relative: bool, s: tuple[NodeStep, ...]) -> tuple[Pose, ...]:
     """The discrete gradient of a function of poses along (x, R) of each node, leading axes those of its value."""
     start, end = tuple(n.start for n in s), tuple(n.end for n in s)
     if not relative or len(s) == 1:
-        found = Gonzalez()(lambda y: f(_unflat(y)), _flat(start), _flat(end))
-        return _unflat(found)
+        gradient = Gonzalez()(lambda y: f(_unflat(y)), _flat(start), _flat(end))
+        return _unflat(gradient)
     of_pair = Gonzalez()(lambda y: f((_ORIGIN, _unflat(y)[0])), _between(start), _between(end))
     middle = jax.tree.map(lambda a, b: 0.5 * (a + b), start, end)
     J = jax.jacfwd(lambda y: _between(_unflat(y)))(_flat(middle))
     return _unflat(of_pair @ J)
 
 
-def middle_gradient(f: Callable[[Poses], Array], s: tuple[Stretch, ...]) -> tuple[Pose, ...]:
+def middle_gradient(f: Callable[[Poses], Array], s: tuple[NodeStep, ...]) -> tuple[Pose, ...]:
     """The same for polynomials of degree 2: the gradient at the mean of both ends."""
     start, end = (_flat(tuple(poses)) for poses in zip(*((n.start, n.end) for n in s), strict=True))
     return _unflat(jax.jacrev(lambda y: f(_unflat(y)))(0.5 * (start + end)))
 
 
-def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[Stretch, ...]) -> Float[Array, "kept 6nodes"]:
+def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[NodeStep, ...]) -> Float[Array, "kept 6nodes"]:
     """Rows of the nonholonomic components on turns in the inertial frame and moves, in the middle of the step.
 
     Taken where the mean velocities of the nodes are measured, they do no work on these.
     """
-    found = element.gradients(t, tuple(n.middle for n in s))
-    rows = [jnp.concatenate((g[:, :3] @ n.middle.R.T, g[:, 3:]), axis=1) for g, n in zip(found, s, strict=True)]
+    gradients = element.gradients(t, tuple(n.middle for n in s))
+    rows = [jnp.concatenate((g[:, :3] @ n.middle.R.T, g[:, 3:]), axis=1) for g, n in zip(gradients, s, strict=True)]
     return _nonholonomic(group, jnp.concatenate(rows, axis=1)[np.array(group.kept)])
 
 
-def slipped(group: JointGroup, element: Any, t: Array, h: Array, s: tuple[Stretch, ...]) -> Float[Array, " kept"]:
+def slip_over_step(group: JointGroup, element: Any, t: Array, h: Array, s: tuple[NodeStep, ...]) -> Float[Array, " kept"]:
     """Slip over a step at the mean velocities; zero in holonomic components."""
     poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
     return _nonholonomic(group, h * group.rate(element, t, poses, twists))
@@ -72,7 +72,7 @@ def _unflat(y: Array) -> Poses:
     return tuple(Pose(p[..., :3], p[..., 3:].reshape(*p.shape[:-1], 3, 3)) for p in parts)
 
 
-def acting(gradients: tuple[Pose, ...], s: tuple[Stretch, ...]) -> Array:
+def motion_gradients(gradients: tuple[Pose, ...], s: tuple[NodeStep, ...]) -> Array:
     """Gradients along turns in the inertial frame and moves of each node, of shape (…, 6 nodes)."""
 
     def one(gradient: Pose, lever: Float[Array, "3 3"]) -> Array:

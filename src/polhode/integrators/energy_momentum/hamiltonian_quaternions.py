@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum import curve
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
@@ -50,9 +50,9 @@ class _Equations(AbstractEquations):
             average = self.system.gradient if self.discrete else lambda f, a, b: jax.grad(f)(0.5 * (a + b))
             V = average(self.system.potential, q0, q1)
         # ∂H/∂p = ¼ Q_l(q) y and ∂H/∂q = ¼ [p | -G(p)ᵀ] y.
-        moved = q1 - q0 - 0.25 * h * (q * y[0] + G_transposed(q, y[1:]))
-        pushed = p1 - p0 + 0.25 * h * (p * y[0] - G_transposed(p, y[1:])) + h * V + h * multiplier * q
-        return moved, pushed, 0.5 * (q1 @ q1 - 1)[None]
+        kinematic = q1 - q0 - 0.25 * h * (q * y[0] + G_transposed(q, y[1:]))
+        dynamic = p1 - p0 + 0.25 * h * (p * y[0] - G_transposed(p, y[1:])) + h * V + h * multiplier * q
+        return kinematic, dynamic, 0.5 * (q1 @ q1 - 1)[None]
 
     def residual(self, place: _Place, x: Float[Array, "9"]) -> Residual:
         few = jnp.asarray(1 / 32)
@@ -103,7 +103,7 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
 
     def __check_init__(self) -> None:
         if not isinstance(self.discrete, bool):
-            raise ValueError(f"`discrete` must be True or False, got {shown(self.discrete)}.")
+            raise ValueError(f"`discrete` must be True or False, got {short_repr(self.discrete)}.")
         _ = self._solver
 
     @property
@@ -111,8 +111,8 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
         """See `AbstractIntegrator`."""
         return {"position": "round-off", **({"energy": "round-off"} if self.discrete else {})}
 
-    def promised(self, system: QuaternionBody, state: LivensState) -> dict[str, str]:
-        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+    def promises_for(self, system: QuaternionBody, state: LivensState) -> dict[str, str]:
+        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
 
     @property
     def implicit(self) -> bool:
@@ -134,12 +134,12 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
         # At steps that turn far only the rotated state is near enough.
         turn = quaternions.from_increment(h * system.angular_velocity(q0, v0))
         guess = jnp.concatenate((quaternions.multiply(q0, turn), quaternions.multiply(p0, turn), jnp.zeros(1)))
-        solved = solve(_Equations(system, h, carry.state, self.discrete), guess, None, self._solver)
-        q1, p1 = solved.place
+        solution = solve(_Equations(system, h, carry.state, self.discrete), guess, None, self._solver)
+        q1, p1 = solution.place
         y = velocity(system.inertia, conjugate_product(q1, p1))
         state = LivensState(q1, 0.25 * (q1 * y[0] + G_transposed(q1, y[1:])), p1)
-        info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
-        return Carry(state, None, solved.x[8:]), info
+        info = StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)
+        return Carry(state, None, solution.x[8:]), info
 
     def interpolate(
         self, system: QuaternionBody, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

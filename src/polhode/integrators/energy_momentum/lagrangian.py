@@ -60,14 +60,14 @@ class AbstractLivensEquations(AbstractEquations):
         load = self.system.load(self.t + 0.5 * self.h, 0.5 * (q0 + q1), 0.5 * (v0 + v1))
         return average(q0, v0, q1, v1), load
 
-    def reached(self, q1: Coordinates) -> Place:
+    def place_at(self, q1: Coordinates) -> Place:
         """The end with these coordinates: v₁ and p₁ follow from the first and the third equation."""
         q0, v0, p0 = self.start
         v1 = 2 / self.h * (q1 - q0) - v0
         mean, load = self.mean(q1, v1)
         return Place(LivensState(q1, v1, 2 * mean.kinetic_v - p0), mean, load)
 
-    def unbalanced(self, place: Place) -> tuple[Coordinates, Float[Array, ""]]:
+    def imbalance(self, place: Place) -> tuple[Coordinates, Float[Array, ""]]:
         """Δp - h(∂L/∂q + f), and the size of the terms."""
         p0, p1, mean, h = self.start.p, place.end.p, place.mean, self.h
         impulse = h * (mean.kinetic_q - mean.potential + place.load)
@@ -92,7 +92,7 @@ class AbstractLivensEquations(AbstractEquations):
         return _total(jax.tree.leaves(correction)[:1]) <= 8 * jnp.finfo(float).eps * _size(place.end.q)
 
 
-class Reduced(AbstractLivensEquations):
+class ReducedUnknowns(AbstractLivensEquations):
     """For the unknowns (q₁, λ)."""
 
     def guess(self, multipliers: Multipliers) -> tuple[Coordinates, Multipliers]:
@@ -102,10 +102,10 @@ class Reduced(AbstractLivensEquations):
         return x[1]
 
     def place(self, x: tuple[Coordinates, Multipliers]) -> Place:
-        return self.reached(x[0])
+        return self.place_at(x[0])
 
     def residual(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Residual:
-        balance, size = self.unbalanced(place)
+        balance, size = self.imbalance(place)
         reaction = self.h * (x[1] @ place.mean.constraint)
         gap, sizes = self.gap(place)
         sizes = (size + _size(reaction), *sizes)
@@ -115,13 +115,13 @@ class Reduced(AbstractLivensEquations):
         _, multipliers = x
 
         def balance(q1: Coordinates) -> Coordinates:
-            there = self.reached(q1)
-            return self.unbalanced(there)[0] + self.h * (multipliers @ there.mean.constraint)
+            there = self.place_at(q1)
+            return self.imbalance(there)[0] + self.h * (multipliers @ there.mean.constraint)
 
         return _factors(self, jax.jacfwd(balance)(place.end.q), self.h * place.mean.constraint, place.end.q, 0)
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Coordinates, Multipliers]:
-        return _corrected(self, factors, parts[0], parts[1:])
+        return _correct(self, factors, parts[0], parts[1:])
 
 
 class AllUnknowns(AbstractLivensEquations):
@@ -147,7 +147,7 @@ class AllUnknowns(AbstractLivensEquations):
         (q0, v0, p0), (q1, v1, p1), h = self.start, place.end, self.h
         kinematic = q1 - q0 - 0.5 * h * (v0 + v1)
         momentum = 0.5 * (p0 + p1) - place.mean.kinetic_v
-        balance, size = self.unbalanced(place)
+        balance, size = self.imbalance(place)
         reaction = h * (multipliers @ place.mean.constraint)
         sizes = _total((q0, q1, h * v0, h * v1)), _total((p0, p1)), size + _size(reaction)
         return (kinematic, momentum, balance + reaction), sizes
@@ -160,7 +160,7 @@ class AllUnknowns(AbstractLivensEquations):
         return _factors(self, jax.jacfwd(defect)(x[0]), P, place.end.q, 2 * self.system.n)
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Coordinates, Multipliers]:
-        return _corrected(self, factors, jnp.concatenate(parts[:3]), parts[3:])
+        return _correct(self, factors, jnp.concatenate(parts[:3]), parts[3:])
 
     def negligible(self, place: Place, correction: tuple[Coordinates, Multipliers]) -> Array:
         return super().negligible(place, (correction[0][2 * self.system.n :],))
@@ -178,22 +178,22 @@ class NullSpace(AbstractLivensEquations):
         # What is left of the balance lies in the span of the mean gradients.
         B = place.mean.constraint
         if self.system.m == 1:
-            return -(B @ self.unbalanced(place)[0]) / (self.h * jnp.sum(B * B))
+            return -(B @ self.imbalance(place)[0]) / (self.h * jnp.sum(B * B))
         solver = kkt_solver((), (), self.system.m, 0)
         factors = solver.factor(dense_block(B @ B.T), (), ())
-        return -solver.solve(factors, B @ self.unbalanced(place)[0], jnp.zeros(0))[0] / self.h
+        return -solver.solve(factors, B @ self.imbalance(place)[0], jnp.zeros(0))[0] / self.h
 
     def place(self, x: Coordinates) -> Place:
-        return self.reached(self.system.advance(self.start.q, x))
+        return self.place_at(self.system.advance(self.start.q, x))
 
     def residual(self, place: Place, x: Coordinates) -> Residual:
-        balance, size = self.unbalanced(place)
+        balance, size = self.imbalance(place)
         return _residual((self.system.project(self.start.q, place.end.q, balance),), (size,), self.round_off(place)[1:])
 
     def factor(self, place: Place, x: Coordinates) -> Any:
         def defect(x: Coordinates) -> Coordinates:
             place = self.place(x)
-            return self.system.project(self.start.q, place.end.q, self.unbalanced(place)[0])
+            return self.system.project(self.start.q, place.end.q, self.imbalance(place)[0])
 
         return self._kkt.factor(dense_block(jax.jacfwd(defect)(x)), (), ())
 
@@ -236,7 +236,7 @@ def _factors(equations: AbstractLivensEquations, A: Array, P: Array, q1: Coordin
     return _Factors(kkt.factor(dense_block(A + extra @ Q), dense_block(P), dense_block(Q)), extra)
 
 
-def _corrected(
+def _correct(
     equations: AbstractLivensEquations, factors: _Factors, balance: Array, gap: tuple[Array, ...]
 ) -> tuple[Array, Multipliers]:
     s = -gap[0] if gap else jnp.zeros(0)

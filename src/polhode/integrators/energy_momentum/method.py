@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.compiler.primitives.backend_query import derived
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
-from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
+from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, ReducedUnknowns
 from polhode.integrators.energy_momentum.step import BodiesStep
 from polhode.integrators.implicit._equations import AbstractEquations
 from polhode.integrators.implicit._newton import Newton, Solved, solve
@@ -28,7 +28,7 @@ _FLOOR = 1e-15
 _PARTS = 4
 """Into how many a step is divided if it can't be made as a whole."""
 
-UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduced": Reduced, "null-space": NullSpace}
+UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduced": ReducedUnknowns, "null-space": NullSpace}
 
 
 class AbstractLivensMethod(AbstractSymmetricSecondOrder):
@@ -72,8 +72,8 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
                 "`AbstractParametrisedLagrangian` has, which `unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
 
-    def promised(self, system: AbstractLagrangian | LivensMultibody, state: LivensState) -> dict[str, str]:
-        promises = {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+    def promises_for(self, system: AbstractLagrangian | LivensMultibody, state: LivensState) -> dict[str, str]:
+        promises = {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
         rates = isinstance(system, LivensMultibody) and system.keeps_rates
         return {**promises, "velocity": "newton"} if rates else promises
 
@@ -106,9 +106,9 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
             return self.attempt(system, t, h, carry, jnp.zeros(()))
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
-        solved = solve(equations, equations.guess(begin), None, self._solver)
-        multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
-        return Carry(solved.place.end, None, multipliers), _info(solved)
+        solution = solve(equations, equations.guess(begin), None, self._solver)
+        multipliers = equations.multipliers(solution.place, solution.x) if system.m else None
+        return Carry(solution.place.end, None, multipliers), _info(solution)
 
     def attempt(self, system: LivensMultibody, t: Array, h: Array, carry: Carry, keep: Array) -> tuple[Carry, StepInfo]:
         """A step of bodies whose velocities keep the joints' rates if `keep` is one, and needn't if it is zero."""
@@ -116,10 +116,10 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         guess = memory.ahead()
         guess = guess._replace(x=h * guess.x, rates=keep * guess.rates)
         newton = Newton("modified", 0.0, _FLOOR, self.max_iterations, lifetime=12)
-        solved = solve(_equations(system, t, h, carry.state, keep), guess, memory.factors, newton)
-        found = solved.x._replace(x=solved.x.x / h)
-        multipliers = solved.x.multipliers if system.m else None
-        return Carry(solved.place.end, memory.after(found, solved.factors), multipliers), _info(solved)
+        solution = solve(_equations(system, t, h, carry.state, keep), guess, memory.factors, newton)
+        unknowns = solution.x._replace(x=solution.x.x / h)
+        multipliers = solution.x.multipliers if system.m else None
+        return Carry(solution.place.end, memory.after(unknowns, solution.factors), multipliers), _info(solution)
 
     def interpolate(
         self, system: AbstractLagrangian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -140,10 +140,10 @@ class _Memory(NamedTuple):
         """A guess for the next step by a parabola through averages, which are smooth even where ends scatter."""
         return jax.tree.map(lambda a, b, c: 3 * (a - b) + c, *self.past)
 
-    def after(self, found: BodiesUnknowns, factors: Any) -> _Memory:
+    def after(self, solution: BodiesUnknowns, factors: Any) -> _Memory:
         # What was taken for known at the start is forgotten after the first step.
-        latest, middle = (jax.tree.map(lambda a, b: jnp.where(self.begun, a, b), old, found) for old in self.past[:2])
-        return _Memory((found, latest, middle), jnp.ones((), bool), factors)
+        latest, middle = (jax.tree.map(lambda a, b: jnp.where(self.begun, a, b), old, solution) for old in self.past[:2])
+        return _Memory((solution, latest, middle), jnp.ones((), bool), factors)
 
 
 class _Attempts(NamedTuple):
@@ -165,7 +165,7 @@ def _try_next(method: AbstractLivensMethod, system: LivensMultibody, t: Array, h
     where these don't either, one that lets the joints' rates be.
     """
 
-    def tried(so_far: _Attempts) -> _Attempts:
+    def attempt(so_far: _Attempts) -> _Attempts:
         k = so_far.number
         short, last = (k > 0) & (k <= _PARTS), k > _PARTS
         # Whole steps begin at the start, whatever short ones have reached.
@@ -186,15 +186,15 @@ def _try_next(method: AbstractLivensMethod, system: LivensMultibody, t: Array, h
             residual=jnp.maximum(jnp.where(later, so_far.residual, 0.0), jnp.asarray(info.residual)),
         )
 
-    return tried
+    return attempt
 
 
-def _none_tried(first: Carry) -> _Attempts:
+def _no_attempts(first: Carry) -> _Attempts:
     zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     return _Attempts(first, zero, no, jnp.zeros_like(jnp.asarray(first.multipliers)), zero, zero, jnp.zeros(()))
 
 
-def _reached(so_far: _Attempts) -> tuple[Carry, StepInfo]:
+def _outcome(so_far: _Attempts) -> tuple[Carry, StepInfo]:
     info = StepInfo(result=so_far.result, newton_iterations=so_far.iterations, residual=so_far.residual)
     return so_far.carry._replace(multipliers=so_far.multipliers), info
 
@@ -206,10 +206,10 @@ def _with_rates(
     """As many attempts as are needed; of a record to be differentiated, as many as there can be."""
     arrays, rest = eqx.partition((method, system, t, h, first), eqx.is_array)
     # Traced once for both.
-    tried = jax.jit(lambda arrays, so_far: _try_next(*eqx.combine(arrays, rest))(so_far))
-    one_more = lambda so_far: tried(arrays, so_far)  # noqa: E731
+    attempt = jax.jit(lambda arrays, so_far: _try_next(*eqx.combine(arrays, rest))(so_far))
+    one_more = lambda so_far: attempt(arrays, so_far)  # noqa: E731
     as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
-    return _reached(jax.lax.cond(derived(), lambda start: _all_of(one_more, start), as_needed, _none_tried(first)))
+    return _outcome(jax.lax.cond(derived(), lambda start: _all_of(one_more, start), as_needed, _no_attempts(first)))
 
 
 @_with_rates.def_jvp
@@ -221,12 +221,12 @@ def _all_attempts(
     method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
     """The same by a loop of known length, which can be differentiated in reverse."""
-    return _reached(_all_of(_try_next(method, system, t, h, first), _none_tried(first)))
+    return _outcome(_all_of(_try_next(method, system, t, h, first), _no_attempts(first)))
 
 
-def _all_of(tried: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attempts:
+def _all_of(attempt: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attempts:
     idle = lambda so_far: so_far  # noqa: E731
-    one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, tried, so_far), None)  # noqa: E731
+    one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, attempt, so_far), None)  # noqa: E731
     return jax.lax.scan(one_more, start, None, length=_PARTS + 2)[0]
 
 
@@ -235,8 +235,8 @@ def _equations(system: LivensMultibody, t: Array, h: Array, start: LivensState, 
     return RatesEquations(plain, keep) if system.keeps_rates else plain
 
 
-def _info(solved: Solved) -> StepInfo:
-    return StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
+def _info(solution: Solved) -> StepInfo:
+    return StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)
 
 
 def curve(start: LivensState, end: LivensState, h: Array, s: Array) -> LivensState:

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.integrators.energy_momentum.discrete_gradients import (
-    acting,
+    motion_gradients,
     mean_gradient,
     middle_gradient,
     rolling_gradient,
-    slipped,
+    slip_over_step,
 )
-from polhode.integrators.energy_momentum.rotation_update import LEVERS, AbstractLevers, Stretch, turned
+from polhode.integrators.energy_momentum.rotation_update import ROTATION_UPDATES, AbstractRotationUpdate, NodeStep, rotate_quaternion
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.multibody.conversions.livens import LivensMultibody, is_rigid
 from polhode.multibody.mechanism.elements import AbstractForceElement, InFirstFrame
@@ -47,31 +47,31 @@ class BodiesStep(eqx.Module):
     system: LivensMultibody
 
     @property
-    def levers(self) -> AbstractLevers:
+    def rotation_update(self) -> AbstractRotationUpdate:
         """How attitudes move, and what loads act on."""
-        return LEVERS[self.system.joints]
+        return ROTATION_UPDATES[self.system.joints]
 
     # --- a step -----------------------------------------------------------------------------------------------------
 
     def guess(self, h: Array, state: LivensState) -> Increments:
         """Increments to begin with."""
-        found = []
+        parts = []
         for group, q, v in zip(self.system.bodies, self.system.rows(state.q), self.system.rows(state.v), strict=True):
             if is_rigid(group):
                 turn = 0.5 * h * jax.vmap(E)(q[:, 3:], v[:, 3:])
                 v = jnp.concatenate((turn, h * v[:, :3]), axis=1)
             else:
                 v = h * v
-            found.append(v.reshape(-1))
-        return jnp.concatenate(found)
+            parts.append(v.reshape(-1))
+        return jnp.concatenate(parts)
 
     def reached(self, h: Array, state: LivensState, x: Increments) -> LivensState:
         """The end of a step."""
 
         def body(q0: Array, v0: Array, p0: Array, x: Array, inertia: Array) -> tuple[Array, Array, Array]:
             turn, move = x[:3], x[3:]
-            quaternion = turned(turn, q0[3:])
-            v_turn, p_turn = self.levers.reached(h, q0[3:], v0[3:], p0[3:], turn, inertia)
+            quaternion = rotate_quaternion(turn, q0[3:])
+            v_turn, p_turn = self.rotation_update.reached(h, q0[3:], v0[3:], p0[3:], turn, inertia)
             v1 = jnp.concatenate((2 * move / h - v0[:3], v_turn))
             return jnp.concatenate((q0[:3] + move, quaternion)), v1, p_turn
 
@@ -104,13 +104,13 @@ class BodiesStep(eqx.Module):
 
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
         """The constraints at the end of the step."""
-        q1 = self.system.left((self._moved(state, x), state.v))[0]
+        q1 = self.system.left((self._end_coordinates(state, x), state.v))[0]
         motion = self.system.base.motion(q1)
-        closed = [(group.rows, group.residuals(t + h, motion)) for group in self.system.base.mechanism.joints]
+        residuals = [(group.rows, group.residuals(t + h, motion)) for group in self.system.base.mechanism.joints]
         middle, nodes = t + 0.5 * h, self._nodes(state)
         rolling = [group for group in self.system.base.mechanism.joints if group.nonholonomic]
         slips = [(group.rows, self._slips(group, middle, h, nodes, x)) for group in rolling]
-        return accumulate(self.system.m, [*closed, *slips])
+        return accumulate(self.system.m, [*residuals, *slips])
 
     def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Array:
         """By the gradient of μ·Φ, which costs less than the derivatives of all components."""
@@ -136,18 +136,18 @@ class BodiesStep(eqx.Module):
             total = total + self.system.gathered(group.slots, jax.vmap(impulse)(*parts))
         return total
 
-    def kicked(self, state: LivensState, impulse: Array) -> LivensState:
+    def apply_impulse(self, state: LivensState, impulse: Array) -> LivensState:
         """The state after an impulse."""
         vs, ps = [], []
         for group, q, v, p in self._bodies(state):
-            gained, change = group.velocities(impulse), group.velocities(self.gained(impulse))
+            momentum, change = group.velocities(impulse), group.velocities(self.gained(impulse))
             if is_rigid(group):
                 turn = 0.5 * jax.vmap(G_transposed)(q[:, 3:], change[:, :3])
                 change = jnp.concatenate((change[:, 3:], turn), axis=1)
-                spin = 2 * jax.vmap(G_transposed)(q[:, 3:], gained[:, :3])
-                gained = jnp.concatenate((gained[:, 3:], spin), axis=1)
+                spin = 2 * jax.vmap(G_transposed)(q[:, 3:], momentum[:, :3])
+                momentum = jnp.concatenate((momentum[:, 3:], spin), axis=1)
             vs.append((v + change).reshape(-1))
-            ps.append((p + gained).reshape(-1))
+            ps.append((p + momentum).reshape(-1))
         return LivensState(state.q, jnp.concatenate(vs), jnp.concatenate(ps))
 
     def gained(self, impulse: Array) -> Array:
@@ -189,12 +189,12 @@ class BodiesStep(eqx.Module):
     def _bodies(self, state: LivensState) -> list[tuple[BodyGroup, Array, Array, Array]]:
         return list(zip(self.system.bodies, *(self.system.rows(part) for part in state), strict=True))
 
-    def _moved(self, state: LivensState, x: Increments) -> Array:
+    def _end_coordinates(self, state: LivensState, x: Increments) -> Array:
         parts = []
         for group, q in zip(self.system.bodies, self.system.rows(state.q), strict=True):
             u = group.velocities(x)
             if is_rigid(group):
-                q1 = jnp.concatenate((q[:, :3] + u[:, 3:], jax.vmap(turned)(u[:, :3], q[:, 3:])), axis=1)
+                q1 = jnp.concatenate((q[:, :3] + u[:, 3:], jax.vmap(rotate_quaternion)(u[:, :3], q[:, 3:])), axis=1)
             else:
                 q1 = q + u
             parts.append(q1.reshape(-1))
@@ -203,7 +203,7 @@ class BodiesStep(eqx.Module):
     def _body_balance(self, h: Array, q0: Array, v0: Array, p0: Array, x: Array, mass: Array, inertia: Array) -> Array:
         """Changes of the angular and linear momentum of one rigid body over the step."""
         turn, move = x[:3], x[3:]
-        rotation = self.levers.gained(h, q0[3:], v0[3:], p0[3:], turn, inertia)
+        rotation = self.rotation_update.gained(h, q0[3:], v0[3:], p0[3:], turn, inertia)
         return jnp.concatenate((rotation, 2 * mass / h * move - 2 * p0[:3]))
 
     def _inertia(self, h: Array, state: LivensState, x: Increments) -> tuple[Increments, Float[Array, ""]]:
@@ -219,7 +219,7 @@ class BodiesStep(eqx.Module):
         return jnp.concatenate(parts), size
 
     def _inertia_blocks(self, h: Array, state: LivensState, x: Increments) -> list[Blocks]:
-        found = []
+        blocks = []
         for group, q, v, p in self._bodies(state):
             if is_rigid(group):
                 derivative = jax.jacfwd(self._body_balance, argnums=4)
@@ -227,8 +227,8 @@ class BodiesStep(eqx.Module):
                 values = jax.vmap(derivative, in_axes=(None, 0, 0, 0, 0, 0, 0))(h, *rows)
             else:
                 values = 2 * group.moving_mass[:, None, None] / h * jnp.eye(group.formulation.n)
-            found += group.blocks(values)
-        return found
+            blocks += group.blocks(values)
+        return blocks
 
     def _weight(self, h: Array) -> Increments:
         parts = []
@@ -261,8 +261,8 @@ class BodiesStep(eqx.Module):
             rows.append(row)
         return jnp.concatenate(rows, axis=1)
 
-    def _stretches(self, h: Array, q: Float[Array, "slots 7"], x: Float[Array, " 6slots"]) -> tuple[Stretch, ...]:
-        return tuple(self.levers.stretch(h, q[k], x[6 * k : 6 * k + 6]) for k in range(len(q)))
+    def _node_steps(self, h: Array, q: Float[Array, "slots 7"], x: Float[Array, " 6slots"]) -> tuple[NodeStep, ...]:
+        return tuple(self.rotation_update.node_step(h, q[k], x[6 * k : 6 * k + 6]) for k in range(len(q)))
 
     def _each_force(
         self,
@@ -276,28 +276,28 @@ class BodiesStep(eqx.Module):
         """Impulses (moment, force) on the nodes of all elements, (elements, 6 slots), or their derivatives."""
 
         def impulse(x: Array, q: Array, element: AbstractForceElement) -> Array:
-            return h * self._load(element, group.relative, t, self._stretches(h, q, x))
+            return h * self._load(element, group.relative, t, self._node_steps(h, q, x))
 
         function = jax.jacfwd(impulse) if differentiate else impulse
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
         return jax.vmap(function)(self._increments(group.slots, x), q, group.elements)
 
-    def _load(self, element: AbstractForceElement, relative: bool, t: Array, s: tuple[Stretch, ...]) -> Array:
+    def _load(self, element: AbstractForceElement, relative: bool, t: Array, s: tuple[NodeStep, ...]) -> Array:
         """Moments and forces on the nodes: the discrete gradient of the potential, all else in the middle."""
         potential = lambda poses: element.potential(t, poses)  # noqa: E731
         total = jnp.zeros(6 * len(s))
         if element.uses_poses:
-            total = total - acting(mean_gradient(potential, relative, s), s)
+            total = total - motion_gradients(mean_gradient(potential, relative, s), s)
         if element.conservative:
             return total
         poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
         rest = [
-            self._remaining(w, g, n)
+            self._nonpotential_load(w, g, n)
             for w, g, n in zip(element.wrenches(t, poses, twists), jax.grad(potential)(poses), s, strict=True)
         ]
         return total + jnp.concatenate(rest)
 
-    def _remaining(self, wrench: Wrench, gradient: Pose, node: Stretch) -> Float[Array, "6"]:
+    def _nonpotential_load(self, wrench: Wrench, gradient: Pose, node: NodeStep) -> Float[Array, "6"]:
         """The part of a load without potential; moment in the inertial frame."""
         R = node.middle.R
         moment = R @ wrench.torque + axial(gradient.R @ R.T)
@@ -319,42 +319,42 @@ class BodiesStep(eqx.Module):
 
         def gradient(x: Array, q: Array, element: Any, force: Array | None = None) -> Array:
             """Of the residual, or of its product with a force."""
-            s, element = self._stretches(h, q, x), element.inner if relative else element
+            s, element = self._node_steps(h, q, x), element.inner if relative else element
 
             def f(poses: tuple[Pose, ...]) -> Array:
                 residual = group.residual(element, t, poses)
                 return residual if force is None else force @ residual
 
-            found = acting(middle_gradient(f, s) if plain else mean_gradient(f, relative, s), s)
+            total = motion_gradients(middle_gradient(f, s) if plain else mean_gradient(f, relative, s), s)
             if not rolls:
-                return found
+                return total
             rows = rolling_gradient(group, element, t, s)
-            return found + (rows if force is None else force @ rows)
+            return total + (rows if force is None else force @ rows)
 
         def impulse(x: Array, q: Array, element: Any, force: Array) -> Array:
             return h * gradient(x, q, element, force)
 
         def gap(x: Array, q: Array, element: Any) -> Array:
-            s = self._stretches(h, q, x)
-            closed = group.residual(element, t + 0.5 * h, tuple(n.end for n in s))
-            return closed + slipped(group, element, t, h, s) if rolls else closed
+            s = self._node_steps(h, q, x)
+            residual = group.residual(element, t + 0.5 * h, tuple(n.end for n in s))
+            return residual + slip_over_step(group, element, t, h, s) if rolls else residual
 
         u = self._increments(group.slots, x)
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
         force = multipliers[group.rows.numbers]
-        found = jax.vmap(impulse)(u, q, group.elements, force)
+        impulses = jax.vmap(impulse)(u, q, group.elements, force)
         if not differentiate:
-            return (found,)
+            return (impulses,)
         derivative = jax.vmap(jax.jacfwd(impulse))(u, q, group.elements, force)
         rows = jax.vmap(gradient)(u, q, group.elements)
-        return found, derivative, rows, jax.vmap(jax.jacfwd(gap))(u, q, group.elements)
+        return impulses, derivative, rows, jax.vmap(jax.jacfwd(gap))(u, q, group.elements)
 
     def _slips(
         self, group: JointGroup, t: Array, h: Array, nodes: Array, x: Increments
     ) -> Float[Array, "elements kept"]:
         """Slip of nonholonomic components over a step whose middle is at t."""
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
-        slip = lambda x, q, element: slipped(group, element, t, h, self._stretches(h, q, x))  # noqa: E731
+        slip = lambda x, q, element: slip_over_step(group, element, t, h, self._node_steps(h, q, x))  # noqa: E731
         return jax.vmap(slip)(self._increments(group.slots, x), q, group.elements)
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.scalars.cost import cost
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, plain_number
 from polhode.integrators.explicit import half_explicit_projection as projection
@@ -78,7 +78,7 @@ class HalfExplicit(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         if self.projection not in ("none", "position"):
-            raise ValueError(f"`projection` must be 'none' or 'position', got {shown(self.projection)}.")
+            raise ValueError(f"`projection` must be 'none' or 'position', got {short_repr(self.projection)}.")
         if not plain_number("tolerance", self.tolerance, "of the projection") > 0:
             raise ValueError(f"`tolerance` must be positive, got {self.tolerance}; 1e-8 is usual.")
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import plain_number
 from polhode.integrators.implicit._equations import AbstractEquations, Factors, Place, Residual, TracedOnce, Unknowns
 from polhode.integrators.implicit._implicit_differentiation import implicit
@@ -54,8 +54,8 @@ class Newton(eqx.Module):
             plain_number(name, value, "tolerance of Newton's method")
         if not (self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0):
             raise ValueError(
-                f"`rtol` and `atol` must be numbers, not negative and not both zero, got {shown(self.rtol)} and "
-                f"{shown(self.atol)}."
+                f"`rtol` and `atol` must be numbers, not negative and not both zero, got {short_repr(self.rtol)} and "
+                f"{short_repr(self.atol)}."
             )
         checks.count("max_iterations", self.max_iterations, "Newton iterations in a step")
 

@@ -188,14 +188,14 @@ class BDF(AbstractIntegrator):
         distances = (s - 1) * h + jnp.concatenate((jnp.zeros(1), memory.ages))
         return space.move(carry1.state, _predicted(past, distances, memory.used)[0])
 
-    def controlled(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+    def with_step_control(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         """With order 1, which knows nothing of what lies before the start but a slope."""
         vdot, _ = system.accelerations(t, *carry.state)
         earlier, ages = _straight(system, h, carry.state, vdot, self.max_order)
         memory = carry.memory._replace(earlier=earlier, ages=ages, order=jnp.ones((), jnp.int32))
         return carry._replace(memory=memory)
 
-    def chosen(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
+    def select_order(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
         """The order that allows the longest step; it and the step are kept for k + 1 steps where errors allow that.
 
         Points at uneven distances make formulas of high order less stable, and estimates less reliable. So steps at
@@ -227,8 +227,8 @@ class BDF(AbstractIntegrator):
     def choice(self, carry: Carry) -> Array:
         return carry.memory.used
 
-    def choosing(self, carry: Carry, choice: Array) -> Carry:
-        return carry._replace(memory=carry.memory._replace(order=choice))
+    def with_order(self, carry: Carry, order: Array) -> Carry:
+        return carry._replace(memory=carry.memory._replace(order=order))
 
     def _equations(
         self,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit._stages import hermite
 from polhode.integrators.implicit._alpha_equations import Index3, Prediction, StabilizedIndex2
@@ -102,10 +102,10 @@ class GeneralizedAlpha(AbstractIntegrator):
     def __check_init__(self) -> None:
         if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
             raise ValueError(
-                f"`rho_inf` must be a number in [0, 1], got {shown(self.rho_inf)}; 0.9 damps high frequencies gently."
+                f"`rho_inf` must be a number in [0, 1], got {short_repr(self.rho_inf)}; 0.9 damps high frequencies gently."
             )
         if not isinstance(self.tangent_operator, bool):
-            raise ValueError(f"`tangent_operator` must be True or False, got {shown(self.tangent_operator)}.")
+            raise ValueError(f"`tangent_operator` must be True or False, got {short_repr(self.tangent_operator)}.")
         checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
         checks.choice("start", self.start, ("acceleration", "perturbed"))
         checks.choice("predictor", self.predictor, ("extrapolated", "zero"))

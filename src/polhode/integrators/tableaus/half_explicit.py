@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.tableaus.half_explicit_conditions import Conditions, Number, Surd
 
 Exact = tuple[Number, ...]
@@ -250,13 +250,13 @@ def named(order: int, family: str, variant: str | None = None, pair: bool = Fals
     Raises ValueError for unknown families and variants.
     """
     if family not in _FAMILIES:
-        raise ValueError(f"`family` must be one of {', '.join(map(repr, _FAMILIES))}, got {shown(family)}.")
+        raise ValueError(f"`family` must be one of {', '.join(map(repr, _FAMILIES))}, got {short_repr(family)}.")
     tableau = _FAMILIES[family][order - 1]
     if variant is not None:
         if variant not in _VARIANTS or order != 2 or family != "authors":
             raise ValueError(
                 f"`variant` must be 'heun' or 'midpoint' and is for order 2 of family 'authors', got {variant!r} for "
-                f"order {order} of {shown(family)}."
+                f"order {order} of {short_repr(family)}."
             )
         tableau = _VARIANTS[variant]
     return tableau if pair else without_pair(tableau)

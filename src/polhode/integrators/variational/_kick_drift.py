@@ -82,8 +82,8 @@ class AbstractKickDrift(AbstractSymmetricSecondOrder):
     promises: ClassVar = {"manifold": "round-off", "energy": "bounded"}
     promises_at_steps: ClassVar = True
 
-    def promised(self, system: AbstractSeparable, state: State) -> dict[str, str]:
-        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+    def promises_for(self, system: AbstractSeparable, state: State) -> dict[str, str]:
+        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
 
     def init(self, system: AbstractSeparable, t: Array, h: Array, state: State) -> Carry:
         state = system.states(*(jnp.asarray(part, system.masses.dtype) for part in state))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.primitives.backend_query import without_libraries
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.implicit._equations import AbstractEquations, Residual

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._newton import Newton, solve
@@ -74,7 +74,7 @@ class Rodrigues(AbstractKickDrift):
     def __check_init__(self) -> None:
         checks.choice("map", self.map, _MAPS)
         if isinstance(self.phi, bool) or not (isinstance(self.phi, float | int) and 0 <= self.phi <= 1):
-            raise ValueError(f"`phi` must be a number in [0, 1], got {shown(self.phi)}; 1 is explicit.")
+            raise ValueError(f"`phi` must be a number in [0, 1], got {short_repr(self.phi)}; 1 is explicit.")
         checks.count("max_iterations", self.max_iterations, "Newton iterations in a step")
 
     @property
@@ -85,8 +85,8 @@ class Rodrigues(AbstractKickDrift):
     def symmetric(self) -> bool:
         return self.order == 2
 
-    def promised(self, system: AbstractSeparable, state: State) -> dict[str, str]:
-        promises = super().promised(system, state)
+    def promises_for(self, system: AbstractSeparable, state: State) -> dict[str, str]:
+        promises = super().promises_for(system, state)
         if self.implicit:
             promises = {name: kept for name, kept in promises.items() if name not in ("energy", "angular_momentum")}
         return promises

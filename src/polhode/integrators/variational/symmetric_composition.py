@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.systems.base import AbstractSystem, State
 
@@ -56,10 +56,10 @@ class SymmetricComposition(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         if not isinstance(self.target, int) or self.target not in WEIGHTS:
-            raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {shown(self.target)}.")
+            raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {short_repr(self.target)}.")
         if not isinstance(self.method, AbstractIntegrator):
             raise ValueError(
-                f"`method` must be an integrator such as `SymplecticLieGroup(0.5)`, got {shown(self.method)}."
+                f"`method` must be an integrator such as `SymplecticLieGroup(0.5)`, got {short_repr(self.method)}."
             )
         if not self.method.symmetric:
             raise ValueError(
@@ -77,8 +77,8 @@ class SymmetricComposition(AbstractIntegrator):
         """The promises of the composed method."""
         return self.method.promises
 
-    def promised(self, system: AbstractSystem, state: State) -> dict[str, str]:
-        return self.method.promised(system, state)
+    def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
+        return self.method.promises_for(system, state)
 
     @property
     def order(self) -> int:

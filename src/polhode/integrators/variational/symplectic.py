@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit._stages import hermite_step
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
@@ -107,11 +107,11 @@ class SymplecticLieGroup(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         if isinstance(self.theta, bool) or not (isinstance(self.theta, Real) and 0 <= self.theta <= 1):
-            raise ValueError(f"`theta` must be a number in [0, 1], got {shown(self.theta)}; 0.5 is of order 2.")
+            raise ValueError(f"`theta` must be a number in [0, 1], got {short_repr(self.theta)}; 0.5 is of order 2.")
         _ = self._solver
 
-    def promised(self, system: Hamiltonian, state: CotangentPoint) -> dict[str, str]:
-        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+    def promises_for(self, system: Hamiltonian, state: CotangentPoint) -> dict[str, str]:
+        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
 
     @property
     def order(self) -> int:

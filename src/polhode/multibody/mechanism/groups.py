@@ -270,4 +270,4 @@ def members(points: tuple[Point, ...], slot: Slot) -> Point:
 
 def stack(trees: Sequence[Any]) -> Any:
     """Equal trees of numbers as one, with a leading axis."""
-    return jax.tree.map(lambda *leaves: checks.stacked(leaves), *trees)
+    return jax.tree.map(lambda *leaves: checks.stack(leaves), *trees)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.fingerprint import AbstractHolder, Captured, lasts, settled
 from polhode.time_functions import breakpoints_of
 
@@ -97,7 +97,7 @@ class Constant(eqx.Module):
 def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
     """A function of time with values of the given shape. Raises ValueError for anything else."""
     if not callable(value):
-        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {shown(value)}.")
+        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.")
     function = Function(value)
     check_shape(part, name, returned(part, name, function, jnp.zeros(())), shape, meaning)
     return function
@@ -134,5 +134,5 @@ def shapes(value: Any) -> str:
 
 
 def _argument(part: AbstractPart | AbstractComposite, name: str) -> str:
-    named = f" {shown(part.name)}" if part.name else ""
+    named = f" {short_repr(part.name)}" if part.name else ""
     return f"`{name}` of {type(part).__name__}{named}"

@@ -59,7 +59,7 @@ def falling_block(
     drop = float(checks.array("height", height, (), "height of the lowest point"))
     checks.positive("duration", duration, (), "end time")
     layout = builders.block((edge, edge, edge), D, diagonals=True)
-    x = builders.turned(layout.positions, checks.array("turn", turn, (3,), "rotation vector of the block"))
+    x = builders.rotate(layout.positions, checks.array("turn", turn, (3,), "rotation vector of the block"))
     x = x + np.array([0.0, 0.0, drop + 0.5 * D - x[:, 2].min()])
     # What may be infinite is checked as all other numbers, but for that.
     checks.shape("strength", strength, "tensile force that a bond bears")

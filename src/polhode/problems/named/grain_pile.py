@@ -55,7 +55,7 @@ def grain_pile(
     g = checks.array("gravity", gravity, (), "acceleration by gravity")
     checks.positive("duration", duration, (), "end time")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"`seed` must be a whole number, 0 or more, got {checks.shown(seed)}.")
+        raise ValueError(f"`seed` must be a whole number, 0 or more, got {checks.short_repr(seed)}.")
     layout, corner = _poured(grains, D, int(seed))
     system = Particles(
         m,

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.joints import Universal
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem, Reference
@@ -111,7 +111,9 @@ def _arc(n: int, p: Mapping[str, Any]) -> Float[Array, "n+1 3"]:
     length = checks.positive("length", p["length"], (), "of the cable")
     angle = checks.positive("angle", p["angle"], (), "half of the arc at the start, rad")
     if checks.is_concrete(p["angle"]) and not float(p["angle"]) < math.pi:
-        raise ValueError(f"`angle` must be less than π, where the arc closes to a circle, got {shown(p['angle'])}.")
+        raise ValueError(
+            f"`angle` must be less than π, where the arc closes to a circle, got {short_repr(p['angle'])}."
+        )
     phi = jnp.linspace(-1.0, 1.0, n + 1) * angle
     return 0.5 * length / angle * jnp.stack((jnp.sin(phi), 0 * phi, jnp.cos(angle) - jnp.cos(phi)), axis=1)
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.problem import Observable, Problem, Reference
 from polhode.problems.quadrotor_control import Gains, LoadTracking, PolynomialPath
 from polhode.problems.quadrotor_model import (
@@ -85,7 +85,7 @@ def quadrotors(
     law = _tracking(model, target, given) if controller is None else controller
     if not isinstance(law, AbstractController):
         raise ValueError(
-            f"`controller` must be an AbstractController, got {shown(controller)}. Subclass it with __call__."
+            f"`controller` must be an AbstractController, got {short_repr(controller)}. Subclass it with __call__."
         )
     rest = jnp.zeros((2, 3))
     start = Transport(
@@ -119,7 +119,9 @@ def _path(path: Any) -> Callable[[Array], Array]:
     shape = checks.shape("path", path, "polynomial coefficients")
     rows = shape[0] if len(shape) == 2 else 0
     if rows == 0:
-        raise ValueError(f"`path` must be a callable t → (3,) or polynomial coefficients (k, 3), got {shown(path)}.")
+        raise ValueError(
+            f"`path` must be a callable t → (3,) or polynomial coefficients (k, 3), got {short_repr(path)}."
+        )
     return PolynomialPath(checks.array("path", path, (rows, 3), "polynomial coefficients, lowest power first"))
 
 
@@ -131,7 +133,7 @@ def _tracking(model: TransportParameters, path: Callable[[Array], Array], given:
         if np.linalg.norm(normal) < 1e-6 or abs(normal[2]) > 1e-8 or min(abs(r1[2]), abs(r2[2])) < 1e-6:
             raise ValueError(
                 f"`formation` must be two different directions in a plane with e3, neither of them horizontal, got "
-                f"{shown(given['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos 30°)."
+                f"{short_repr(given['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos 30°)."
             )
     return LoadTracking(
         model=model,

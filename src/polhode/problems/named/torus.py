@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.particles import BondMaterial, Particles, Plane, builders
 from polhode.problem import Problem
 from polhode.problems._particles import assembled
@@ -59,7 +59,7 @@ def torus(
     numbers = dict(locals())
     checks.choice("shear", shear, ("objective", "literal"))
     if not isinstance(wall, bool | np.bool_):
-        raise ValueError(f"`wall` must be True or False (whether there is one), got {shown(wall)}.")
+        raise ValueError(f"`wall` must be True or False (whether there is one), got {short_repr(wall)}.")
     checks.positive("duration", duration, (), "end time")
     checks.array("speed", speed, (), "speed towards the wall")
     ring = builders.torus(n, diameter)

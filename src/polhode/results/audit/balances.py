@@ -14,8 +14,8 @@ from polhode.multibody.measurements.balances import Balance, balance
 from polhode.multibody.system import MultibodySystem
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.quadrature import integral
-from polhode.results.derived_quantities import Chain, Left
-from polhode.results.observer import Watch
+from polhode.results.derived_quantities import StateConversion, ConvertedObserver
+from polhode.results.observer import BatchedObserver
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ROWS = 256
 """Frames that are looked at together where there is no machine code."""
 
-_KNOWN = 3e-2
+_LARGEST_DOUBT = 3e-2
 """Uncertainty of an impulse or of work, relative to the size of what it changes, up to which it is good for a row."""
 
 _WRONG = 1e-2
@@ -40,7 +40,7 @@ _LEAST_EXCHANGE = 0.01
 """Part of the kinetic energy below which what is exchanged doesn't count: steady motions exchange nothing."""
 
 
-class Unbalanced(NamedTuple):
+class BalancedQuantity(NamedTuple):
     """A quantity less what loads have added to it, which the exact motion keeps.
 
     - `column`: shape (n, k). - `doubt`: how far it may be off because loads are known in the frames alone, shape (n,).
@@ -55,7 +55,7 @@ class Unbalanced(NamedTuple):
     @property
     def told(self) -> bool:
         """Whether the frames tell anything: the column is known well enough, or is off by more than its doubt."""
-        return bool(np.max(self.doubt) <= _KNOWN * self.size or np.max(self.beyond) > _WRONG * self.size)
+        return bool(np.max(self.doubt) <= _LARGEST_DOUBT * self.size or np.max(self.beyond) > _WRONG * self.size)
 
     @property
     def beyond(self) -> Float[np.ndarray, " n"]:
@@ -64,13 +64,13 @@ class Unbalanced(NamedTuple):
         return np.maximum(drift - self.doubt, 0.0) if np.isfinite(drift).all() else drift
 
 
-def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, Unbalanced]:
+def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, BalancedQuantity]:
     """Of a run of a multibody system: momenta of bodies that nothing holds, and energy, where loads have done work."""
     reader = solution.reader
     if reader is None or reader.missing is not None or _has_changed(solution):
         return {}
-    found = reader.mechanism()
-    return {} if found is None else _Run(solution, columns, *found).balances()
+    mechanism = reader.mechanism()
+    return {} if mechanism is None else _RunBalances(solution, columns, *mechanism).balances()
 
 
 def _has_changed(solution: Run) -> bool:
@@ -88,43 +88,43 @@ class _Energy(eqx.Module):
         return {"energy": self.system.energy(t, q, v)}
 
 
-class _Run:
+class _RunBalances:
     """A run whose balances are looked for."""
 
-    def __init__(self, solution: Run, columns: Mapping[str, Any], system: MultibodySystem, left: Chain) -> None:
+    def __init__(self, solution: Run, columns: Mapping[str, Any], system: MultibodySystem, left: StateConversion) -> None:
         self._solution, self._columns, self._system, self._left = solution, columns, system, left
         self._t = np.asarray(columns["time"][0 : len(columns["time"])], dtype=float)
 
-    def balances(self) -> dict[str, Unbalanced]:
+    def balances(self) -> dict[str, BalancedQuantity]:
         ends = [self._solution[k] for k in (0, -1)]
         rule = balance(self._system, [(run.t[0], self._left(_first(run.state))) for run in ends])
-        wanted = self._wanted(rule)
-        if not wanted:
+        names = self._wanted(rule)
+        if not names:
             return {}
-        watch = Watch(Left(rule, self._left), _ROWS, once=True)
-        seen = _stacked([watch.seen(frames.t, frames.state) for frames in self._solution.blocks()])
-        if not all(np.isfinite(values).all() for values in seen.values()):
+        watch = BatchedObserver(ConvertedObserver(rule, self._left), _ROWS, once=True)
+        series = _concatenate([watch.seen(frames.t, frames.state) for frames in self._solution.blocks()])
+        if not all(np.isfinite(values).all() for values in series.values()):
             return {}
-        found: dict[str, Unbalanced] = {}
+        quantities: dict[str, BalancedQuantity] = {}
         for name in ("linear", "angular"):
-            if f"{name}_momentum" in wanted:
-                found[f"{name}_momentum"] = self._momentum(name, seen, watch)
-        if "energy" in wanted:
-            found["energy"] = self._energy(seen)
-        return {name: one for name, one in found.items() if one.told}
+            if f"{name}_momentum" in names:
+                quantities[f"{name}_momentum"] = self._momentum(name, series, watch)
+        if "energy" in names:
+            quantities["energy"] = self._energy(series)
+        return {name: one for name, one in quantities.items() if one.told}
 
     def _wanted(self, rule: Balance) -> set[str]:
         """Quantities to balance: those that are no invariants, of loads that the frames tell of."""
         dense = self._solution.stats["steps"] <= _SPARSE * (len(self._t) - 1)
-        wanted: set[str] = set()
+        names: set[str] = set()
         if rule.free and (dense or not rule.brief_impulse):
-            wanted |= {"linear_momentum", "angular_momentum"}
+            names |= {"linear_momentum", "angular_momentum"}
         energies = {"outputs.kinetic_energy", "outputs.potential_energy"}
         if rule.works and energies <= set(self._columns) and (dense or not rule.brief_work):
-            wanted.add("energy")
-        return {name for name in wanted if f"invariants.{name}" not in self._columns}
+            names.add("energy")
+        return {name for name in names if f"invariants.{name}" not in self._columns}
 
-    def _momentum(self, name: str, seen: Mapping[str, np.ndarray], watch: Watch) -> Unbalanced:
+    def _momentum(self, name: str, seen: Mapping[str, np.ndarray], watch: BatchedObserver) -> BalancedQuantity:
         column = self._without_jumps(seen[name], watch, name)
         size, scale = float(np.max(seen[f"{name}_size"])), float(np.max(seen[f"{name}_scale"]))
         if name == "linear":
@@ -133,16 +133,16 @@ class _Run:
         load = {"linear": "force", "angular": "moment"}[name]
         return _less(column, integral(self._t, seen[load]) if load in seen else None, size, scale)
 
-    def _energy(self, seen: Mapping[str, np.ndarray]) -> Unbalanced:
+    def _energy(self, seen: Mapping[str, np.ndarray]) -> BalancedQuantity:
         names = (f"outputs.{part}_energy" for part in ("kinetic", "potential"))
         T, V = (np.asarray(self._columns[name][0 : len(self._t)], dtype=float) for name in names)
         work = integral(self._t, seen["power"][:, None])
-        watch = Watch(Left(_Energy(self._system), self._left), 1, once=True)
+        watch = BatchedObserver(ConvertedObserver(_Energy(self._system), self._left), 1, once=True)
         energy = self._without_jumps((T + V)[:, None], watch, "energy")
-        exchanged = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
-        return _less(energy, work, exchanged, float(max(np.max(T), np.max(np.abs(V)))))
+        exchange = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
+        return _less(energy, work, exchange, float(max(np.max(T), np.max(np.abs(V)))))
 
-    def _without_jumps(self, column: np.ndarray, watch: Watch, name: str) -> np.ndarray:
+    def _without_jumps(self, column: np.ndarray, watch: BatchedObserver, name: str) -> np.ndarray:
         """Less what events have changed."""
         if not len(self._solution.stats.get("events", {}).get("number", ())):
             return column
@@ -152,15 +152,15 @@ class _Run:
         return WithoutJumps(column, self._t, np.asarray(events.t), jumps)[0 : len(column)]
 
 
-def _less(column: np.ndarray, added: Any, size: float, scale: float) -> Unbalanced:
+def _less(column: np.ndarray, added: Any, size: float, scale: float) -> BalancedQuantity:
     if added is None:
-        return Unbalanced(column, np.zeros(len(column)), size, scale)
-    return Unbalanced(column - added.value, added.doubt, max(size, float(np.max(np.abs(added.value)))), scale)
+        return BalancedQuantity(column, np.zeros(len(column)), size, scale)
+    return BalancedQuantity(column - added.value, added.doubt, max(size, float(np.max(np.abs(added.value)))), scale)
 
 
 def _first(state: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x)[0], state)
 
 
-def _stacked(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _concatenate(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([np.asarray(part[name], dtype=float) for part in parts]) for name in parts[0]}

@@ -13,7 +13,7 @@ BLOCKS = 16
 _ROWS = 1 << 16
 
 
-class Measured(NamedTuple):
+class SeriesStatistics(NamedTuple):
     """A series of shape (n, components) in numbers.
 
     - `first`: its first row. - `largest`, `end`: max-norm of the drift, largest and at the end.
@@ -38,14 +38,14 @@ class Measured(NamedTuple):
     extent: np.ndarray
 
 
-def measured(time: Any, column: Any, residual: bool, solved: Callable[[np.ndarray], np.ndarray]) -> Measured:
+def series_statistics(time: Any, column: Any, residual: bool, solved: Callable[[np.ndarray], np.ndarray]) -> SeriesStatistics:
     """One pass over a column of numbers; the drift is the change since the first row, of residuals the value."""
     n, width = len(column), int(np.prod(column.shape[1:]))
     first = np.asarray(column[0:1], dtype=float).reshape(width)
     base = np.zeros(width) if residual else first
     ends = np.cumsum([0, *(len(part) for part in np.array_split(np.empty((n, 0)), BLOCKS))])
     middle = sum(float(np.sum(t)) for (t,) in chunks(time)) / n
-    spread, moment, sums = 0.0, np.zeros(width), np.zeros((BLOCKS, width))
+    variance, moment, sums = 0.0, np.zeros(width), np.zeros((BLOCKS, width))
     low, high = np.full((BLOCKS, width), np.inf), np.full((BLOCKS, width), -np.inf)
     off = np.zeros((2, width))
     largest, at_steps, last, finite, row = 0.0, 0.0, 0.0, True, 0
@@ -55,9 +55,9 @@ def measured(time: Any, column: Any, residual: bool, solved: Callable[[np.ndarra
         finite = finite and bool(np.isfinite(size).all())
         largest, last = float(np.maximum(largest, np.max(size))), float(size[-1])
         at_steps = float(np.maximum(at_steps, np.max(size[solved(t)], initial=0.0)))
-        centred = t - middle
-        spread += float(centred @ centred)
-        moment += centred @ drift
+        offset = t - middle
+        variance += float(offset @ offset)
+        moment += offset @ drift
         for k in range(BLOCKS):
             part = drift[max(ends[k] - row, 0) : max(ends[k + 1] - row, 0)]
             if len(part):
@@ -72,19 +72,19 @@ def measured(time: Any, column: Any, residual: bool, solved: Callable[[np.ndarra
     with np.errstate(invalid="ignore"):
         ranges = np.where(sizes > 0, high - low, 0.0)
         extent = np.max(high, axis=0) - np.min(low, axis=0)
-    slopes = moment / spread if spread > 0 else np.zeros(width)
+    slopes = moment / variance if variance > 0 else np.zeros(width)
     means = sums / np.maximum(sizes, 1)
-    return Measured(first, largest, last, at_steps, finite, slopes, means, ranges, off[0], off[1], n, extent)
+    return SeriesStatistics(first, largest, last, at_steps, finite, slopes, means, ranges, off[0], off[1], n, extent)
 
 
-def wandering(m: Measured) -> np.ndarray:
+def is_drifting(m: SeriesStatistics) -> np.ndarray:
     """Whether each component of a series of 32 rows or more wanders one way (see `polhode.results.audit`)."""
     moves = np.diff(m.means, axis=0)
     one_way = np.all(moves > 0, axis=0) | np.all(moves < 0, axis=0)
     return one_way & (np.abs(m.means[-1] - m.means[0]) > 0.5 * np.median(m.ranges, axis=0))
 
 
-def swelling(m: Measured) -> np.ndarray:
+def is_growing(m: SeriesStatistics) -> np.ndarray:
     """Whether a component of a series of 32 rows or more swings ever wider or explodes; see `polhode.results.audit`."""
     widens = np.all(np.diff(m.ranges, axis=0) > 0, axis=0) & (m.ranges[-1] > 2 * m.ranges[0])
     return widens | (m.late > 20 * m.early)
@@ -94,12 +94,12 @@ def swings(column: Any) -> bool:
     """Whether a component of a state crosses the middle of its range three times, by a tenth of that range."""
     low, high = span(column)
     width = len(low)
-    moving = np.flatnonzero(high - low > 1e-9 * np.maximum(np.abs(low), np.abs(high)))
-    side, crossings = np.zeros(len(moving)), np.zeros(len(moving), int)
-    for (values,) in chunks(column) if len(moving) else ():
-        flat = np.asarray(values, dtype=float).reshape(len(values), width)[:, moving]
-        level = (flat - low[moving]) / (high - low)[moving] - 0.5
-        for k in range(len(moving)):
+    indices = np.flatnonzero(high - low > 1e-9 * np.maximum(np.abs(low), np.abs(high)))
+    side, crossings = np.zeros(len(indices)), np.zeros(len(indices), int)
+    for (values,) in chunks(column) if len(indices) else ():
+        flat = np.asarray(values, dtype=float).reshape(len(values), width)[:, indices]
+        level = (flat - low[indices]) / (high - low)[indices] - 0.5
+        for k in range(len(indices)):
             sides = np.sign(level[np.abs(level[:, k]) > 0.1, k])
             if len(sides):
                 changes = np.count_nonzero(np.diff(sides)) + (side[k] * sides[0] < 0)

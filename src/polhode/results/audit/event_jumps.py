@@ -27,5 +27,5 @@ class WithoutJumps:
         return len(self._column)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        passed = np.searchsorted(self._way * self._at, self._way * np.asarray(self._time[rows]), side="left")
-        return np.asarray(self._column[rows], float) - self._sums[passed]
+        counts = np.searchsorted(self._way * self._at, self._way * np.asarray(self._time[rows]), side="left")
+        return np.asarray(self._column[rows], float) - self._sums[counts]

@@ -35,11 +35,11 @@ def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Inte
     if len(t) < _LEAST or not (np.all(steps > 0) or np.all(steps < 0)):
         return Integral(np.zeros_like(rate), np.full(len(t), np.inf))
     changes = np.diff(rate, axis=0)
-    curved = np.diff(changes / steps[:, None], axis=0) / (t[2:] - t[:-2])[:, None]
-    left, right = np.concatenate((curved[:1], curved)), np.concatenate((curved, curved[-1:]))
+    curvature = np.diff(changes / steps[:, None], axis=0) / (t[2:] - t[:-2])[:, None]
+    before, after = np.concatenate((curvature[:1], curvature)), np.concatenate((curvature, curvature[-1:]))
     thirds = steps[:, None] ** 3 / 6
-    parts = 0.5 * steps[:, None] * (rate[1:] + rate[:-1]) - thirds * 0.5 * (left + right)
-    halves = np.concatenate((curved[1:2] - curved[:1], right[1:-1] - left[1:-1], curved[-1:] - curved[-2:-1]))
+    parts = 0.5 * steps[:, None] * (rate[1:] + rate[:-1]) - thirds * 0.5 * (before + after)
+    halves = np.concatenate((curvature[1:2] - curvature[:1], after[1:-1] - before[1:-1], curvature[-1:] - curvature[-2:-1]))
     smooth = np.maximum.accumulate(np.max(np.abs(np.cumsum(thirds * 0.5 * halves, axis=0)), axis=1))
     open_ = _open(np.abs(steps), np.max(np.abs(changes), axis=1))
     doubt = smooth + _DEVIATIONS * np.sqrt(np.cumsum(open_**2))

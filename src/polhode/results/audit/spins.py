@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _FAST = 0.05
 """Radians in a step from which on a turning body may be why a run is inaccurate."""
 
-_TURNED = ("linear_momentum", "angular_momentum", "energy")
+_QUANTITIES = ("linear_momentum", "angular_momentum", "energy")
 
 
-def spinning(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
+def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
     """A remark on the body that turns fastest, with remedies, where momenta or the energy of a run are inaccurate."""
     speeds = columns.get("outputs.angular_velocities")
-    if speeds is None or not any(row.accuracy != "accurate" and row.quantity in _TURNED for row in rows):
+    if speeds is None or not any(row.accuracy != "accurate" and row.quantity in _QUANTITIES for row in rows):
         return
     fastest = np.zeros(speeds.shape[1])
     for (omega,) in chunks(speeds):
@@ -34,15 +34,15 @@ def spinning(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row]) -> 
     if not _FAST <= angle < np.inf:
         return
     names = list(solution.meta.get("names", {}).get("bodies", ()))
-    called = f"body `{names[body]}`" if len(names) == len(fastest) else "a body"
+    subject = f"body `{names[body]}`" if len(names) == len(fastest) else "a body"
     smaller = "tighter tolerances" if "rtol" in solution.meta else "a smaller step"
     joint = ', joint coordinates, `formulation="minimal"`,' if _is_absolute(solution) else ""
-    yield f"{called} turns by up to {angle:.2g} rad in a step: take {smaller}{joint} or a method of higher order"
+    yield f"{subject} turns by up to {angle:.2g} rad in a step: take {smaller}{joint} or a method of higher order"
 
 
 def _is_absolute(solution: Run) -> bool:
     """Whether bodies with joints have coordinates each of its own."""
     if solution.reader is None or solution.reader.missing is not None:
         return False
-    found = solution.reader.mechanism()
-    return found is not None and found[0].coordinates.local and bool(found[0].mechanism.joints)
+    mechanism = solution.reader.mechanism()
+    return mechanism is not None and mechanism[0].coordinates.local and bool(mechanism[0].mechanism.joints)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polhode.checks import shown
-from polhode.results.audit.balances import Unbalanced, balances
-from polhode.results.audit.block_statistics import BLOCKS, Measured, measured, span, swelling, swings, wandering
+from polhode.checks import short_repr
+from polhode.results.audit.balances import BalancedQuantity, balances
+from polhode.results.audit.block_statistics import BLOCKS, SeriesStatistics, series_statistics, span, is_growing, swings, is_drifting
 from polhode.results.audit.event_jumps import WithoutJumps
-from polhode.results.audit.model_limits import exceeded
-from polhode.results.audit.spins import spinning
+from polhode.results.audit.model_limits import limit_remarks
+from polhode.results.audit.spins import spin_remarks
 from polhode.results.audit.table import Accuracy, Audit, Row, Verdict
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def audit(solution: Run) -> Audit:
     auditor = _Auditor(solution)
     joints = auditor.meta.get("names", {}).get("joints", {})
     rows = tuple(auditor.rows())
-    return Audit(rows, (*spinning(solution, auditor.columns, rows), *exceeded(joints, auditor.columns)))
+    return Audit(rows, (*spin_remarks(solution, auditor.columns, rows), *limit_remarks(joints, auditor.columns)))
 
 
 class _Auditor:
@@ -57,27 +57,27 @@ class _Auditor:
         self.meta, self.columns = solution.meta, solution.columns()
         self.time = self.columns["time"]
         self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))
-        self.solved = _solved(self.meta)
+        self.solved = _step_end_test(self.meta)
         self.events = solution.stats.get("events", {})
         self.balances = balances(solution, self.columns)
         self.at_steps = bool(self.meta.get("promises_at_steps", False))
         self.states = [column for name, column in self.columns.items() if name.partition(".")[0] == "state"]
 
     def rows(self) -> list[Row]:
-        found = []
+        rows = []
         for name, column in self.columns.items():
             section, _, quantity = name.partition(".")
             if section in ("residuals", "invariants"):
-                found.append(self._row(section, quantity, column))
-        return found + [self._balanced(name, one) for name, one in self.balances.items()]
+                rows.append(self._row(section, quantity, column))
+        return rows + [self._balanced(name, one) for name, one in self.balances.items()]
 
-    def _balanced(self, quantity: str, one: Unbalanced) -> Row:
+    def _balanced(self, quantity: str, one: BalancedQuantity) -> Row:
         """The row of a quantity that loads change, less what they have added; no method promises anything of it."""
-        m = measured(self.time, one.column, False, self.solved)
-        rounding = m.finite and m.largest <= min(
+        m = series_statistics(self.time, one.column, False, self.solved)
+        is_rounding = m.finite and m.largest <= min(
             self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
         )
-        relative = 0.0 if rounding else _ratio(float(np.max(one.beyond)), one.size)
+        relative = 0.0 if is_rounding else _ratio(float(np.max(one.beyond)), one.size)
         accuracy = _accuracy(relative)
         slope = float(m.slopes[np.argmax(np.abs(m.slopes))])
         remark = self._remark("invariants", quantity, relative, accuracy, "not promised")
@@ -87,13 +87,13 @@ class _Auditor:
         jumps = self.events.get("jumps", {}).get(f"{section}.{quantity}")
         if jumps is not None:
             column = WithoutJumps(column, self.time, np.asarray(self.events["t"]), np.asarray(jumps, float))
-        m = measured(self.time, column, section == "residuals", self.solved)
+        m = series_statistics(self.time, column, section == "residuals", self.solved)
         scale = self._scale(section, quantity, m)
         allowed = self._allowance(section, scale)
         promise = _promise(self.meta, quantity)
         verdict = self._verdict(promise, m, allowed)
-        rounding = m.finite and m.largest <= min(allowed["bounded"], _COARSE * scale)
-        relative = 0.0 if rounding else _ratio(m.largest, self._measure(section, quantity, m, scale))
+        is_rounding = m.finite and m.largest <= min(allowed["bounded"], _COARSE * scale)
+        relative = 0.0 if is_rounding else _ratio(m.largest, self._measure(section, quantity, m, scale))
         accuracy = _accuracy(relative)
         return Row(
             quantity=quantity,
@@ -112,26 +112,26 @@ class _Auditor:
         """The remark on a drift beyond `_COARSE`."""
         if accuracy == "accurate":
             return ""
-        exchanged = quantity == "energy" and self._moving
+        of_exchange = quantity == "energy" and self._moving
         by = f"{100 * relative:.2g} %" if relative < 1 else f"{100 * relative:.0f} %"
-        by = f"by {by}{' of what is exchanged' if exchanged else ''}"
+        by = f"by {by}{' of what is exchanged' if of_exchange else ''}"
         if relative >= 10:
-            by = f"by {relative:.2g} times {'what is exchanged' if exchanged else 'its size'}"
+            by = f"by {relative:.2g} times {'what is exchanged' if of_exchange else 'its size'}"
         by = by if np.isfinite(relative) else "beyond all numbers"
-        called = quantity.replace("_", " ")
+        label = quantity.replace("_", " ")
         too = "the tolerances are too loose" if "rtol" in self.meta else "the step is too large"
-        said = too if accuracy == "wrong" else "coarse"
+        judgement = too if accuracy == "wrong" else "coarse"
         if section == "residuals":
-            return f"{called} is off {by} of the size of the system: {said}"
+            return f"{label} is off {by} of the size of the system: {judgement}"
         if verdict == "kept":
-            return f"{called} oscillates {by}, without a drift: {'for accuracy ' if said == too else ''}{said}"
-        return f"{called} drifted {by}: {said}"
+            return f"{label} oscillates {by}, without a drift: {'for accuracy ' if judgement == too else ''}{judgement}"
+        return f"{label} drifted {by}: {judgement}"
 
-    def _verdict(self, promise: str | None, m: Measured, allowed: Mapping[str, float]) -> Verdict:
+    def _verdict(self, promise: str | None, m: SeriesStatistics, allowed: Mapping[str, float]) -> Verdict:
         if promise is None:
             return "not promised"
         if promise not in allowed:
-            raise ValueError(f"A promise must be one of {', '.join(allowed)}; got {shown(promise)}.")
+            raise ValueError(f"A promise must be one of {', '.join(allowed)}; got {short_repr(promise)}.")
         if not m.finite:
             return "broken"
         if m.largest <= allowed[promise]:
@@ -142,9 +142,9 @@ class _Auditor:
             return "broken"
         if m.count < 2 * BLOCKS:
             return "undecided"
-        if swelling(m).any():
+        if is_growing(m).any():
             return "broken"
-        if not wandering(m).any():
+        if not is_drifting(m).any():
             return "kept"
         return "broken" if self.swings else "undecided"
 
@@ -156,9 +156,9 @@ class _Auditor:
     def _allowance(self, section: str, scale: float) -> dict[str, float]:
         """The largest drift allowed by each promise; for "bounded" what is put down to rounding in any case."""
         tolerance = float(self.meta.get("newton_tolerance", _NEWTON_TOLERANCE))
-        rounding = scale * self.epsilon * (100 + 8 * self.steps)
+        round_off = scale * self.epsilon * (100 + 8 * self.steps)
         newton = scale * tolerance * (10 if section == "residuals" else 10 + self.steps)
-        return {"round-off": rounding, "newton": max(newton, rounding), "bounded": rounding}
+        return {"round-off": round_off, "newton": max(newton, round_off), "bounded": round_off}
 
     @functools.cached_property
     def epsilon(self) -> float:
@@ -176,15 +176,15 @@ class _Auditor:
     @functools.cached_property
     def fastest(self) -> float:
         """The largest magnitude of a velocity in any frame, of states (q, v)."""
-        found = (
+        speeds = (
             np.max(np.abs(span(c)), initial=0.0) for n, c in self.columns.items() if f"{n}.".startswith("state.1.")
         )
-        return float(max(found, default=0.0))
+        return float(max(speeds, default=0.0))
 
-    def _scale(self, section: str, quantity: str, m: Measured) -> float:
-        declared = self.meta.get("scales", {})
-        if quantity in declared:
-            return float(declared[quantity])
+    def _scale(self, section: str, quantity: str, m: SeriesStatistics) -> float:
+        scales = self.meta.get("scales", {})
+        if quantity in scales:
+            return float(scales[quantity])
         if quantity == "manifold":
             return 1.0
         if section == "residuals":
@@ -199,19 +199,19 @@ class _Auditor:
     @functools.cached_property
     def parts(self) -> dict[str, tuple[float, float]]:
         """Least and largest kinetic and potential energy, as far as they are reported."""
-        found = {}
+        parts = {}
         for name in ("kinetic_energy", "potential_energy"):
             if f"outputs.{name}" in self.columns:
                 low, high = span(self.columns[f"outputs.{name}"])
-                found[name] = float(np.min(low)), float(np.max(high))
-        return found
+                parts[name] = float(np.min(low)), float(np.max(high))
+        return parts
 
     @property
     def _moving(self) -> bool:
         """Whether a kinetic energy is reported that isn't zero."""
         return "kinetic_energy" in self.parts and self.parts["kinetic_energy"][1] != 0
 
-    def _measure(self, section: str, quantity: str, m: Measured, scale: float) -> float:
+    def _measure(self, section: str, quantity: str, m: SeriesStatistics, scale: float) -> float:
         """The scale of a drift by which the accuracy of a run is judged."""
         if quantity in self.meta.get("scales", {}):
             return scale
@@ -240,7 +240,7 @@ def _ratio(drift: float, size: float) -> float:
         return float(np.divide(drift, size))
 
 
-def _solved(meta: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+def _step_end_test(meta: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
     """Which frames are ends of steps, where the method solves its equations; the others are interpolated."""
     if not meta.get("between_steps", False):
         return lambda t: np.ones(len(t), bool)

@@ -16,16 +16,16 @@ from polhode.compiler.fingerprint.persistent_keys import signature
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import written
+from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import serialise, deserialise
 from polhode.problem import Problem
 from polhode.simulation import run_types
-from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, names_of, state_behind, told
+from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, event_signatures, state_after, describe
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.plan import Steps
 from polhode.simulation.stepping.constant import ConstantSteps
 from polhode.simulation.stepping.controlled import ControlledSteps
-from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg
+from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task
@@ -35,16 +35,16 @@ from polhode.systems.base import AbstractSystem, Converted, State
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Kept:
+class InMemoryCheckpoint:
     """The end of a run in memory, from which a further run can start."""
 
     checkpoint: run_types.Checkpoint
-    legs: list[Leg]
+    legs: list[Segment]
     task: Task
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Memory:
+class PreviousRun:
     """A run in whose last frame another one begins.
 
     - `t`, `state`: that frame. - `method`, `steps`: how it was made, as far as it is known here.
@@ -55,11 +55,11 @@ class Memory:
     state: State
     method: AbstractIntegrator | str | None
     steps: Steps
-    kept: Kept | dict[str, Any] | None
+    kept: InMemoryCheckpoint | dict[str, Any] | None
 
     @classmethod
     @uncompiled()
-    def of(cls, solution: Any, given: tuple[Any, Any]) -> Memory:
+    def of(cls, solution: Any, given: tuple[Any, Any]) -> PreviousRun:
         """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
         if not isinstance(solution, Solution):
             raise ValueError(f"`initial` must be a Solution, got {type(solution).__name__}.")
@@ -74,11 +74,11 @@ class Memory:
         steps = Steps(asked["h"], asked["rtol"], asked["atol"], breakpoints=asked.get("breakpoints", ()))
         if kept is None and not isinstance(solution.saved, Frames):
             kept = solution.saved.remembered()
-        state = state_behind(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
+        state = state_after(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
         if kept is None:
             check_unchanged(solution.stats, meta, t, meta.get("t1", np.inf) - meta.get("t0", 0.0))
         method = None
-        if isinstance(kept, Kept):
+        if isinstance(kept, InMemoryCheckpoint):
             method = kept.task.integrator
         elif meta.get("method") is not None:
             method = deserialise(meta["method"])
@@ -86,12 +86,12 @@ class Memory:
 
     def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
         """How the earlier run wrote the system that was given; `state` is one of what it was written as."""
-        if isinstance(self.kept, Kept):
+        if isinstance(self.kept, InMemoryCheckpoint):
             return self.kept.task.converted
         if known is None or self.method is None:
             return Converted(system)
         method = integrators.get(self.method) if isinstance(self.method, str) else self.method
-        return written(system, method, t, known.state0, checked=False).converted
+        return convert_for(system, method, t, known.state0, check_state=False).converted
 
     @uncompiled()
     def progress(self, task: Task) -> Progress | None:
@@ -100,7 +100,7 @@ class Memory:
         if found is None:
             return None
         zero, left = jnp.zeros((), jnp.int64), self._left
-        same = left is not None and left.names == names_of(task.events) and left.way == np.sign(task.t1 - task.t0)
+        same = left is not None and left.names == event_signatures(task.events) and left.way == np.sign(task.t1 - task.t0)
         watch = found[0].watch if same else None
         return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=watch)
 
@@ -113,39 +113,39 @@ class Memory:
     def _left(self) -> Aftermath | None:
         """Memory of the events of the earlier run, if it has had any and stands at its last frame."""
         kept = self.kept
-        if isinstance(kept, Kept):
+        if isinstance(kept, InMemoryCheckpoint):
             p, task = kept.checkpoint.progress, kept.task
             arrays = dict(kept.checkpoint.happened or {})
             arrays |= {} if p.watch is None else {"sides": p.watch.sides}
             if float(p.t) != self.t or not arrays:
                 return None
-            return Aftermath.of(names_of(task.events), signature(task.source), arrays, task.t1 - task.t0)
+            return Aftermath.of(event_signatures(task.events), signature(task.source), arrays, task.t1 - task.t0)
         if kept is None or "events" not in kept["facts"] or float(kept["reached"]) != self.t:
             return None
         known = kept["facts"]["events"]
         return Aftermath.of(known["names"], known["source"], kept, known["way"])
 
-    def _found(self, task: Task) -> tuple[Progress, Leg] | None:
+    def _found(self, task: Task) -> tuple[Progress, Segment] | None:
         """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
         kept = self.kept
-        if isinstance(kept, Kept):
+        if isinstance(kept, InMemoryCheckpoint):
             progress, leg = kept.checkpoint.progress, kept.legs[kept.checkpoint.leg]
-            same = _without_events(signatures(kept.task)) == _without_events(signatures(task))
+            same = _without_events(fingerprints(kept.task)) == _without_events(fingerprints(task))
         elif kept is not None:
             facts = kept["facts"]
             # What a method remembers of a closed contact belongs to that run; this one finds it closed by itself.
             if "events-closed" in kept:
                 return None
-            if _without_events(facts["signatures"]) != _without_events(signatures(task)):
+            if _without_events(facts["signatures"]) != _without_events(fingerprints(task)):
                 return None
-            leg = legs_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
-            alike = facts["signatures"] == signatures(task)
+            leg = segments_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
+            alike = facts["signatures"] == fingerprints(task)
             progress, same = progress_from_arrays(kept, task, leg, facts["at_times"], watching=alike), True
         else:
             return None
         return (progress, leg) if same and float(progress.t) == self.t else None
 
-    def steps_alike(self, task: Task, leg: Leg) -> bool:
+    def steps_alike(self, task: Task, leg: Segment) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         found = self._found(task)
         if found is None:
@@ -159,7 +159,7 @@ class Memory:
         # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
         return abs(float(before) - float(now)) <= 1e-9 * abs(float(now))
 
-    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Segment] | None:
         """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
 
         Where an event has ended that run between two steps, an h that is `given` begins a grid there.
@@ -172,16 +172,16 @@ class Memory:
         if _between_steps(*found) and (given or not task.events):
             return None
         stepper = found[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
-        return None if stepper is None else [Leg(stepper, False)]
+        return None if stepper is None else [Segment(stepper, False)]
 
 
-def _between_steps(p: Progress, leg: Leg) -> bool:
+def _between_steps(p: Progress, leg: Segment) -> bool:
     """Whether an event has left a run between two ends of constant steps."""
     steps = leg.stepper
     return steps.on_grid and float(p.t) != float(steps.t0 + (p.n - steps.first) * steps.spacing)
 
 
-def signatures(task: Task) -> dict[str, str]:
+def fingerprints(task: Task) -> dict[str, str]:
     """Names for what a run is made of, the same in every process."""
     method = serialise(task.integrator)
     return {
@@ -196,24 +196,24 @@ def _without_events(names: dict[str, str]) -> dict[str, str]:
     return {what: name for what, name in names.items() if what != "set of events"}
 
 
-def start_of(task: Task) -> str:
+def start_digest(task: Task) -> str:
     """A name for the state in which a run begins: that of its bytes."""
     leaves = jax.tree.leaves(task.state0)
     return digest(b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves))
 
 
-def facts(run: Any) -> dict[str, Any]:
+def metadata(run: Any) -> dict[str, Any]:
     """Facts that a store keeps beside its arrays, so that the run can be resumed."""
     task, saving = run.task, run.saving
     return {
-        "signatures": signatures(task),
-        "start": start_of(task),
+        "signatures": fingerprints(task),
+        "start": start_digest(task),
         "method": serialise(task.integrator),
         "method_name": task.integrator_name,
         "control": serialise(run.plan.legs[0].stepper.control),
         "every": saving.every,
         "at_times": saving.at is not None,
-        **({"events": {**told(task.events, task.source), "way": task.t1 - task.t0}} if task.events else {}),
+        **({"events": {**describe(task.events, task.source), "way": task.t1 - task.t0}} if task.events else {}),
     }
 
 
@@ -226,25 +226,25 @@ def arrays(checkpoint: run_types.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     found |= checkpoint.happened or {}
     watch = checkpoint.progress.watch
     found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if watch is None else {"sides": watch.sides})
-    return {**found, "legs": _legs_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
+    return {**found, "legs": _segments_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
 
 
-def _legs_to_array(parts: list[Leg]) -> np.ndarray:
+def _segments_to_array(parts: list[Segment]) -> np.ndarray:
     return np.array([[float(fresh), *map(float, stepper.numbers())] for stepper, fresh in parts])
 
 
-def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
+def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[Segment]:
     """The legs that were written."""
 
-    def steps(numbers: list[float]) -> AbstractLegSteps:
+    def steps(numbers: list[float]) -> AbstractSegmentStepper:
         return ConstantSteps.of_numbers(numbers) if control is None else ControlledSteps.of_numbers(numbers, control)
 
-    return [Leg(steps(numbers), bool(fresh)) for fresh, *numbers in rows]
+    return [Segment(steps(numbers), bool(fresh)) for fresh, *numbers in rows]
 
 
 @uncompiled()
 def progress_from_arrays(
-    found: dict[str, Any], task: Task, leg: Leg, at_times: bool, watching: bool = True
+    found: dict[str, Any], task: Task, leg: Segment, at_times: bool, watching: bool = True
 ) -> Progress:
     """The carry of a method, as stored; without what is remembered of events if not `watching`.
 
@@ -266,7 +266,7 @@ def progress_from_arrays(
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
 
 
-def extended(parts: list[Leg], leg: int, n: int, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+def extend(parts: list[Segment], leg: int, n: int, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
     """The legs with another end.
 
     `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
@@ -275,15 +275,15 @@ def extended(parts: list[Leg], leg: int, n: int, t1: float, breaks: Breaks, h: f
     last, fresh = parts[-1]
     if t1 == float(last.t1):
         return parts
-    if breaks == Breaks() and last.on_grid:
+    if breaks == Breakpoints() and last.on_grid:
         over = leg == len(parts) - 1 and n >= last.last
         first = int(last.first)
         longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
         if longer is not None:
-            return [*parts[:-1], Leg(longer, fresh)]
+            return [*parts[:-1], Segment(longer, fresh)]
     return [*parts, *last.following(t1, breaks, h)]
 
 
-def with_limit(parts: list[Leg], max_steps: int) -> list[Leg]:
+def with_limit(parts: list[Segment], max_steps: int) -> list[Segment]:
     """The legs with another limit of attempted steps."""
     return [leg._replace(stepper=leg.stepper.limited(max_steps)) for leg in parts]

@@ -38,23 +38,23 @@ class Aftermath(NamedTuple):
     def seen(self, events: Sequence[Event], source: AbstractSystem, way: float) -> Aftermath:
         """The same for a run with these events: sides that aren't known are NaN, changes are those of its system."""
         known = dict(zip(self.names, self.sides, strict=False)) if np.sign(way) == self.way else {}
-        names = names_of(events)
+        names = event_signatures(events)
         sides = np.array([known.get(name, np.nan) for name in names])
         now = signature(source) if self.changes else ""
         return Aftermath(names, now, sides, int(np.sign(way)), self.changes if now == self.source else {})
 
 
-def names_of(events: Sequence[Event]) -> tuple[str, ...]:
+def event_signatures(events: Sequence[Event]) -> tuple[str, ...]:
     """Signatures of events."""
     return tuple(signature(event) for event in events)
 
 
-def told(events: Sequence[Event], source: AbstractSystem) -> dict[str, Any]:
+def describe(events: Sequence[Event], source: AbstractSystem) -> dict[str, Any]:
     """Plain values that a checkpoint keeps of events and the system that they may have changed."""
-    return {"names": list(names_of(events)), "source": signature(source)}
+    return {"names": list(event_signatures(events)), "source": signature(source)}
 
 
-def state_behind(stats: Mapping[str, Any], t: float, state: State) -> State:
+def state_after(stats: Mapping[str, Any], t: float, state: State) -> State:
     """The state in which a run goes on from a frame: behind the events at that instant, which the frame is before."""
     table = stats.get("events")
     if table is None or isinstance(table["t"], Tracer):

@@ -11,12 +11,12 @@ import jax
 import numpy as np
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.placement import by_default
 from polhode.events.event import Event, listed
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import written
+from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import serialise, deserialise
 from polhode.jax_context import check_environment
 from polhode.problem import Problem
@@ -29,8 +29,8 @@ from polhode.simulation.checkpoint.compatibility import differences
 from polhode.simulation.loops.signals import Interrupts, interrupts
 from polhode.simulation.plan import Plan, Steps
 from polhode.simulation.run import Run, carry_out
-from polhode.simulation.save_schedule import Saving
-from polhode.simulation.stepping.segments import described
+from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.stepping.segments import describe
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.store_sink import StoreSink, check_when_full
 from polhode.simulation.task import Task
@@ -41,7 +41,7 @@ from polhode.storage.errors import explaining
 from polhode.storage.store import RunStore
 from polhode.systems.base import AbstractSystem
 
-_LAST = (
+_RESUMABLE = (
     None,
     Result.interrupted,
     Result.store_failed,
@@ -95,8 +95,8 @@ def resume(
     place = _place(path)
     check_when_full(when_full)
     if not isinstance(integrator, AbstractIntegrator | str | None):
-        raise ValueError(f"`integrator` must be a name or an integrator, got {shown(integrator)}.")
-    wanted = Wanted(Steps(breakpoints=planning.times_of(breakpoints)), t1, max_steps)
+        raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(integrator)}.")
+    wanted = ResumeRequest(Steps(breakpoints=planning.breakpoint_times(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
     with explaining(place):
         found = metadata.read(place)
@@ -111,13 +111,13 @@ def resume(
             "problem=…)."
         )
     method = integrator if integrator is not None else _method(facts)
-    memory = continuation.Memory(found.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
+    memory = continuation.PreviousRun(found.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
     task = task.watching(listed(events), max_events)
-    return resumed(path, task, wanted, when_full, progress, throw, began)
+    return resume_task(path, task, wanted, when_full, progress, throw, began)
 
 
-class Wanted(NamedTuple):
+class ResumeRequest(NamedTuple):
     """Requests for a run that is resumed.
 
     - `steps`: what of them is given; they must be those of the run. - `t1`, `max_steps`: another end or limit.
@@ -127,23 +127,23 @@ class Wanted(NamedTuple):
     steps: Steps
     t1: float | None
     max_steps: int | None
-    saving: Saving | None = None
+    saving: SaveSchedule | None = None
     starts: bool = False
 
 
-def resumed(
-    path: str | Path, task: Task, given: Wanted, when_full: str | Path, progress: bool, throw: bool, began: float
+def resume_task(
+    path: str | Path, task: Task, given: ResumeRequest, when_full: str | Path, progress: bool, throw: bool, began: float
 ) -> Solution:
     """The run in the store, gone on with as that task; `began` is when making it did."""
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
-        return _resumed(path, task, given, when_full, progress, throw, began, signals)
+        return _resume_task(path, task, given, when_full, progress, throw, began, signals)
 
 
-def _resumed(
+def _resume_task(
     path: str | Path,
     task: Task,
-    given: Wanted,
+    given: ResumeRequest,
     when_full: str | Path,
     progress: bool,
     throw: bool,
@@ -157,16 +157,16 @@ def _resumed(
         remembered = found.remembered()
         facts = remembered["facts"]
         _check_same(path, task, saving, found.meta, remembered)
-        _check_asked(path, task, given, found.meta, facts)
+        _check_request(path, task, given, found.meta, facts)
         control = deserialise(facts["control"])
-        legs = continuation.legs_from_array(remembered["legs"], control)
+        legs = continuation.segments_from_array(remembered["legs"], control)
         leg, done = (int(k) for k in remembered["stand"])
         at = saving.at if saving is not None and saving.at is not None else remembered.get("targets")
-        saved = Saving(facts["every"], at)
+        saved = SaveSchedule(facts["every"], at)
         p = continuation.progress_from_arrays(remembered, task, legs[leg], saved.at is not None)
         end = float(legs[-1].stepper.t1)
         wanted = end if t1 is None else task.t1
-        _check_going_on(path, found, float(p.t), end, wanted, max_steps)
+        _check_resumable(path, found, float(p.t), end, wanted, max_steps)
         result = found.stats.get("result")
         # Behind a terminal event it goes on if that is asked for by another end, or by `resume` with one.
         ended = result == Result.event_reached and (t1 is None or (given.starts and wanted == end))
@@ -180,13 +180,13 @@ def _resumed(
             planning.check_span(end, wanted, asked.get("h") if control is None else None)
             times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
             breaks = planning.breakpoints(task.system, times, end, wanted)
-            legs = continuation.extended(legs, leg, int(p.n), wanted, breaks, asked.get("h"))
+            legs = continuation.extend(legs, leg, int(p.n), wanted, breaks, asked.get("h"))
             asked.update({"breakpoints": times} if times else {})
         if limit is not None:
             legs = continuation.with_limit(legs, limit)
         happened = {name: x for name, x in remembered.items() if name.startswith(("events-", "system-"))} or None
         start = run_types.Start(None, run_types.Checkpoint(p, leg, done, happened), goes_on=True)
-        grids = described(legs) if control is None else {}
+        grids = describe(legs) if control is None else {}
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = task.observer
         plan = Plan(legs, {}, start)
@@ -198,7 +198,7 @@ def _resumed(
 
 def _place(path: str | Path) -> Path:
     if not isinstance(path, str | Path) or not str(path):
-        raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
+        raise ValueError(f"`path` must be that of a run store, got {short_repr(path)}.")
     return Path(path)
 
 
@@ -223,19 +223,19 @@ def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
         from polhode import integrators
 
         able = integrators.get(method) if isinstance(method, str) else method
-        way = written(problem.system, able, problem.t_span[0], problem.state0, checked=False)
+        way = convert_for(problem.system, able, problem.t_span[0], problem.state0, check_state=False)
         return way.converted.entered(problem.state0)
     return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
 
 
-def _check_same(path: Any, task: Task, saving: Saving | None, meta: dict[str, Any], remembered: dict[str, Any]) -> None:
+def _check_same(path: Any, task: Task, saving: SaveSchedule | None, meta: dict[str, Any], remembered: dict[str, Any]) -> None:
     """Raises ValueError unless the run in the store is of that task."""
-    now, facts = continuation.signatures(task), remembered["facts"]
+    now, facts = continuation.fingerprints(task), remembered["facts"]
     before = facts["signatures"]
     other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
     if other == ["set of events"]:
         raise ValueError(
-            f"The run in `{path}` watches {_called(meta) or 'no events'}, and this one {_called_now(task) or 'none'}. "
+            f"The run in `{path}` watches {_event_names(meta) or 'no events'}, and this one {_task_event_names(task) or 'none'}. "
             "Give the events of the run in `events`, or begin a new run in another place."
         )
     if other:
@@ -255,18 +255,18 @@ def _check_same(path: Any, task: Task, saving: Saving | None, meta: dict[str, An
             raise ValueError(f"`save_at` does not begin with the times that the run in `{path}` has saved.")
 
 
-def _called(meta: dict[str, Any]) -> str:
+def _event_names(meta: dict[str, Any]) -> str:
     return ", ".join(f"`{event['name']}`" for event in meta.get("events", ()))
 
 
-def _called_now(task: Task) -> str:
+def _task_event_names(task: Task) -> str:
     return ", ".join(f"`{event.name}`" for event in task.events)
 
 
-def _check_asked(path: Any, task: Task, given: Wanted, meta: dict[str, Any], facts: Any) -> None:
+def _check_request(path: Any, task: Task, given: ResumeRequest, meta: dict[str, Any], facts: Any) -> None:
     """Raises ValueError where steps, start or breakpoints are given that are not those of the run."""
     asked, steps = meta.get("asked", {}), given.steps
-    if given.starts and (continuation.start_of(task) != facts["start"] or task.t0 != meta["t0"]):
+    if given.starts and (continuation.start_digest(task) != facts["start"] or task.t0 != meta["t0"]):
         raise ValueError(
             f"The run in `{path}` began in another state or at another time than this one is to. Go on with "
             "polhode.resume(path), or begin a new run in another place."
@@ -290,14 +290,14 @@ def _within(t: float, meta: dict[str, Any]) -> bool:
     return min(meta["t0"], meta["t1"]) <= t < max(meta["t0"], meta["t1"])
 
 
-def _check_going_on(
+def _check_resumable(
     path: Any, found: metadata.Root, reached: float, end: float, wanted: float, max_steps: int | None
 ) -> None:
     """Raises ValueError where a run can't go on."""
     result = found.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:
         raise ValueError(f"The run in `{path}` ended with max_steps_reached; give a larger `max_steps`.")
-    if result not in (*_LAST, Result.successful):
+    if result not in (*_RESUMABLE, Result.successful):
         raise ValueError(
             f"The run in `{path}` ended with {result.name} at t = {reached:.6g}; going on would meet the same. "
             f"{result.message}"

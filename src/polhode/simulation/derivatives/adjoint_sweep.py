@@ -10,21 +10,21 @@ import numpy as np
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.jax_context import uncollected
 from polhode.simulation.derivatives import differentiable_maps, vjp_kernels
-from polhode.simulation.derivatives.checkpointed_run import MarkedRun
+from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
 from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree
 from polhode.simulation.stepping.stepper import Progress
 
 
-class Backward:
+class AdjointSweep:
     """The way back for some arrays of system, initial state and observer, told by their `places` among all of these."""
 
-    def __init__(self, run: MarkedRun, places: LeafNumbers) -> None:
+    def __init__(self, run: CheckpointedRun, places: LeafNumbers) -> None:
         self._run = run
-        self._of_system, self._of_state, self._of_observer = differentiable_maps.divided(
+        self._of_system, self._of_state, self._of_observer = differentiable_maps.split(
             places, run.system, run.state0, run.observer
         )
-        self._to_system = [np.zeros(x.shape) for x in differentiable_maps.picked(run.system, self._of_system)]
-        self._to_observer = [np.zeros(x.shape) for x in differentiable_maps.picked(run.observer, self._of_observer)]
+        self._to_system = [np.zeros(x.shape) for x in differentiable_maps.pick(run.system, self._of_system)]
+        self._to_observer = [np.zeros(x.shape) for x in differentiable_maps.pick(run.observer, self._of_observer)]
         self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
 
     @uncollected()
@@ -49,9 +49,9 @@ class Backward:
             self._add_frames(stacked, np.zeros(1, int), np.zeros(1, int))
             carried = jax.tree.map(lambda x: x[0], stacked)
         given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, carried
-        to_system, to_state = vjp_kernels.start_back(*given)
+        to_system, to_state = vjp_kernels.start_vjp(*given)
         self._add(to_system)
-        return [*self._to_system, *differentiable_maps.picked(to_state, self._of_state), *self._to_observer]
+        return [*self._to_system, *differentiable_maps.pick(to_state, self._of_state), *self._to_observer]
 
     def _of_frames(self, states: list[Any], seen: list[Any]) -> Tree:
         """Derivatives with respect to the states of frames, also through what is seen of them."""
@@ -63,7 +63,7 @@ class Backward:
         if not wanted:
             return total
         rows = (frames.t, frames.state), [np.asarray(seen[k]) for k in wanted]
-        pull = vjp_kernels.seen_back(run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
+        pull = vjp_kernels.observation_vjp(run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
         to_observer, to_states = pull(rows)
         for total_of, each in zip(self._to_observer, to_observer, strict=True):
             total_of += each.sum(0)
@@ -75,7 +75,7 @@ class Backward:
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
         count = len(begins.n)
-        begun = run.integrator.choosing(begins.carry, run.integrator.choice(ends.carry))
+        begun = run.integrator.with_order(begins.carry, run.integrator.choice(ends.carry))
         steps = Step(np.asarray(t), np.broadcast_to(h, count), begun)
         added = jax.tree.map(np.zeros_like, differentiable_maps.floats(ends.carry))
         first = jax.tree.map(lambda x: np.zeros_like(x[:1]), added)
@@ -86,7 +86,7 @@ class Backward:
         else:
             self._add_instants(steps, ends, begins.n[0] == 0, added, first)
         example = jax.tree.map(lambda x: x[0], steps)
-        pull = vjp_kernels.steps_back(run.system, run.integrator, self._of_system, example)
+        pull = vjp_kernels.steps_vjp(run.system, run.integrator, self._of_system, example)
         carried, to_system = pull(steps, carried, added)
         self._add(to_system)
         return jax.tree.map(lambda a, b: a + b[0], carried, first)
@@ -101,11 +101,11 @@ class Backward:
         """The same for frames between steps: derivatives go to both ends of the step that each lies in."""
         times = np.asarray(self._run.saving.at)
         begin = ends.t[0] - steps.h[0]
-        mine = np.flatnonzero(self._left & (differentiable_maps.behind(times, begin, steps.h[0]) | is_first))
+        mine = np.flatnonzero(self._left & (differentiable_maps.is_after(times, begin, steps.h[0]) | is_first))
         self._left[mine] = False
         if not len(mine):
             return
-        at, s, exact = differentiable_maps.located(times[mine], steps, ends)
+        at, s, exact = differentiable_maps.locate(times[mine], steps, ends)
         _add_rows(added.state, at[exact], jax.tree.map(lambda x: x[mine[exact]], self._states))
         if self._multipliers is not None and added.multipliers is not None:
             _add_rows(added.multipliers, at, np.asarray(self._multipliers)[mine])
@@ -115,7 +115,7 @@ class Backward:
         run = self._run
         instants = Instant(jax.tree.map(lambda x: x[at], steps), s, jax.tree.map(lambda x: x[at], ends.carry))
         example = jax.tree.map(lambda x: x[0], instants)
-        pull = vjp_kernels.instants_back(run.system, run.integrator, self._of_system, example)
+        pull = vjp_kernels.interpolation_vjp(run.system, run.integrator, self._of_system, example)
         to_system, to_begin, to_end = pull(instants, jax.tree.map(lambda x: x[mine], self._states))
         self._add([each.sum(0) for each in to_system])
         _add_rows(added, at, to_end)
@@ -129,7 +129,7 @@ class Backward:
         if leg not in run.before:
             return carried
         given = run.legs[leg].stepper, run.system, run.integrator, run.before[leg], self._of_system, carried
-        to_system, carried = vjp_kernels.again_back(*given)
+        to_system, carried = vjp_kernels.restart_vjp(*given)
         self._add(to_system)
         return jax.tree.map(np.array, carried)
 

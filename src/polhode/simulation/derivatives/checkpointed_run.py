@@ -12,15 +12,15 @@ from polhode.compiler.loops.step_loop import Marching
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import uncollected
-from polhode.results.observer import Observer, Watch
+from polhode.results.observer import Observer, BatchedObserver
 from polhode.simulation.loops import host, native
-from polhode.simulation.save_schedule import Saving
-from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.systems.base import AbstractSystem
 
 
-class Mark(NamedTuple):
+class StepCheckpoint(NamedTuple):
     """Where a run stood: the leg, the number of the step, and the progress in slots."""
 
     leg: int
@@ -28,7 +28,7 @@ class Mark(NamedTuple):
     slots: np.ndarray
 
 
-class MarkedRun:
+class CheckpointedRun:
     """A run in machine code, with marks at about as many of its steps as there are between two of them.
 
     - `legs`, `integrator`, `saving`, `system`, `state0`, `observer`: what it consists of.
@@ -38,16 +38,16 @@ class MarkedRun:
 
     def __init__(
         self,
-        legs: Sequence[Leg],
+        legs: Sequence[Segment],
         integrator: AbstractIntegrator,
-        saving: Saving,
+        saving: SaveSchedule,
         system: AbstractSystem,
         state0: Any,
         observer: Observer,
     ) -> None:
         self.legs, self.system, self.integrator = legs, system, integrator
         self.state0, self.observer, self.saving = state0, observer, saving
-        self.marks: list[Mark] = []
+        self.marks: list[StepCheckpoint] = []
         self.before: dict[int, Progress] = {}
         self._machines: list[tuple[Marching, Any]] = []
         self._end = None if saving.at is None else np.array([float(legs[-1].stepper.t1)])
@@ -60,17 +60,17 @@ class MarkedRun:
 
     @classmethod
     @uncollected()
-    def of(cls, *parts: Any) -> MarkedRun | None:
+    def of(cls, *parts: Any) -> CheckpointedRun | None:
         """The run, if it can be machine code and goes well; otherwise None."""
         run = cls(*parts)
         for number, leg in enumerate(run.legs):
             if number and leg.fresh:
                 run.before[number] = run.p
-                run.p = host.again(leg.stepper, run.system, run.integrator, run.p)
+                run.p = host.restart(leg.stepper, run.system, run.integrator, run.p)
             if not run._leg(number, leg.stepper):
                 return None
         t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
-        run.frames = Watch(run.observer, len(t)).frames(t, state, multipliers)
+        run.frames = BatchedObserver(run.observer, len(t)).frames(t, state, multipliers)
         return run
 
     @property
@@ -79,7 +79,7 @@ class MarkedRun:
         count = int(self.p.n)
         return np.unique(np.append(np.arange(0, count + 1, self.saving.every or count), count))
 
-    def chunks(self, back: bool = True) -> Iterator[tuple[Mark, Progress]]:
+    def chunks(self, back: bool = True) -> Iterator[tuple[StepCheckpoint, Progress]]:
         """From the last mark to the first, or forth: the mark, and all progress from there to the next, stacked."""
         ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
         for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
@@ -93,14 +93,14 @@ class MarkedRun:
         if marching is None:
             return False
         self._machines.append((marching, arguments))
-        every = self.saving.every or _NEVER
+        every = self.saving.every or _MAX_STEPS
         slots, last = marching.pack(self.p), number == len(self.legs) - 1
-        marks: list[Mark] = []
-        spacing, done = max(1, min(_FEW, _LITTLE // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
+        marks: list[StepCheckpoint] = []
+        spacing, done = max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
         while not int(self.p.result) and not self._is_over(stepper, done):
             n = int(self.p.n)
             if not marks or n - marks[-1].n >= spacing:
-                marks.append(Mark(number, n, slots.copy()))
+                marks.append(StepCheckpoint(number, n, slots.copy()))
             if len(marks) > 2 * spacing:
                 marks, spacing = marks[::2], 2 * spacing
             room = spacing + 1 if self._targets is None else len(self._targets)
@@ -121,6 +121,6 @@ class MarkedRun:
         return not bool(stepper.passed(self.p, self._targets[done]))
 
 
-_NEVER = np.iinfo(np.int64).max
-_FEW, _LITTLE = 1024, 2**22
+_MAX_STEPS = np.iinfo(np.int64).max
+_FIRST_STEPS, _FIRST_BYTES = 1024, 2**22
 """Steps and bytes that are gone through at once even in short runs: every stretch between marks takes milliseconds."""

@@ -42,7 +42,7 @@ class Instant(NamedTuple):
     end: Carry
 
 
-class Passage(NamedTuple):
+class DifferentiableMap(NamedTuple):
     """A function with its derivatives.
 
     - `function(args, row)`: returns floats. - `of(args, row)`: of trees like these, what it has derivatives with
@@ -55,7 +55,7 @@ class Passage(NamedTuple):
     row: Any
 
 
-def start(inputs: Any, rest: Any) -> Passage:
+def start(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and the initial state to what a run begins with."""
     (given, (state, _), _), (others, _, places) = inputs, rest
 
@@ -63,61 +63,61 @@ def start(inputs: Any, rest: Any) -> Passage:
         stepper, system, integrator = eqx.combine(args, others)
         return floats(stepper.start(system, integrator, state, False).carry)
 
-    return Passage(run, lambda args, state: (_numbered(args[1], places), state), given, state)
+    return DifferentiableMap(run, lambda args, state: (_leaf_numbers(args[1], places), state), given, state)
 
 
-def again(inputs: Any, rest: Any) -> Passage:
+def restart(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and what the leg before ended with to what a leg begins with."""
     (given, (p, _), _), (others, _, places) = inputs, rest
-    moving = _moving(p.carry)
+    moving = _float_mask(p.carry)
 
     def run(args: Any, p: Progress) -> Tree:
         stepper, system, integrator = eqx.combine(args, others)
         return floats(stepper.again(system, integrator, p).carry)
 
-    return Passage(run, lambda args, p: (_numbered(args[1], places), eqx.filter(p.carry, moving)), given, p)
+    return DifferentiableMap(run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, moving)), given, p)
 
 
-def step(inputs: Any, rest: Any) -> Passage:
+def step(inputs: Any, rest: Any) -> DifferentiableMap:
     """From what a step begins with, and parameters, to what it ends with."""
     (given, begin, _), (others, _, places) = inputs, rest
-    moving = _moving(begin.carry)
+    moving = _float_mask(begin.carry)
 
     def run(args: Any, step: Step) -> Tree:
         system, integrator = eqx.combine(args, others)
         return floats(counted_angles.step(integrator, system, *step)[0])
 
-    return Passage(run, lambda args, step: (eqx.filter(step.carry, moving), _numbered(args[0], places)), given, begin)
+    return DifferentiableMap(run, lambda args, step: (eqx.filter(step.carry, moving), _leaf_numbers(args[0], places)), given, begin)
 
 
-def instant(inputs: Any, rest: Any) -> Passage:
+def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters, and what a step began and ended with, to a state between."""
     (given, (example, _), _), (others, _, places) = inputs, rest
-    moving = _moving((example.step.carry, example.end))
+    moving = _float_mask((example.step.carry, example.end))
 
     def run(args: Any, instant: Instant) -> Tree:
         (system, integrator), ((t, h, begin), s, end) = eqx.combine(args, others), instant
         return floats(counted_angles.interpolate(integrator, system, t, h, begin, end, s))
 
     def of(args: Any, instant: Instant) -> Any:
-        return _numbered(args[0], places), *eqx.filter((instant.step.carry, instant.end), moving)
+        return _leaf_numbers(args[0], places), *eqx.filter((instant.step.carry, instant.end), moving)
 
-    return Passage(run, of, given, example)
+    return DifferentiableMap(run, of, given, example)
 
 
-def seen(inputs: Any, rest: Any) -> Passage:
+def observation(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and a state, with its time, to some leaves of what is seen of it."""
     (given, (row, _), _), (others, _, (places, wanted)) = inputs, rest
-    moving = _moving(row[1])
+    moving = _float_mask(row[1])
 
     def run(args: Any, row: Any) -> list[Any]:
         leaves = jax.tree.leaves(eqx.combine(args, others)(*row))
         return [leaves[k] for k in wanted]
 
-    return Passage(run, lambda args, row: (_numbered(args, places), eqx.filter(row[1], moving)), given, row)
+    return DifferentiableMap(run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], moving)), given, row)
 
 
-def located(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def locate(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The step in which each of some times lies, the part of it that has passed, and whether it is its end."""
     near = _ON_STEP * np.abs(steps.h)
     behind = (times[:, None] - ends.t) * np.sign(steps.h[0]) > near
@@ -126,23 +126,23 @@ def located(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray,
     return at, s, np.abs(s - 1) < _ON_STEP
 
 
-def behind(times: np.ndarray, t: Any, h: Any) -> np.ndarray:
+def is_after(times: np.ndarray, t: Any, h: Any) -> np.ndarray:
     """Which times lie behind the instant t of a step of length h."""
     return (times - t) * np.sign(h) > _ON_STEP * np.abs(h)
 
 
 def floats(tree: Tree) -> Tree:
     """All that has a derivative; None in the place of everything else."""
-    return eqx.filter(tree, _moving(tree))
+    return eqx.filter(tree, _float_mask(tree))
 
 
-def picked(tree: Tree, places: LeafNumbers) -> list[Any]:
+def pick(tree: Tree, places: LeafNumbers) -> list[Any]:
     """The arrays at some places."""
     leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
     return [leaves[k] for k in places]
 
 
-def divided(places: LeafNumbers, *trees: Any) -> list[LeafNumbers]:
+def split(places: LeafNumbers, *trees: Any) -> list[LeafNumbers]:
     """Places among the arrays of several trees, one after the other, as those of each."""
     first, out = 0, []
     for tree in trees:
@@ -152,12 +152,12 @@ def divided(places: LeafNumbers, *trees: Any) -> list[LeafNumbers]:
     return out
 
 
-def _moving(tree: Tree) -> Tree:
+def _float_mask(tree: Tree) -> Tree:
     """Whether each leaf of a tree has a derivative, as truth values."""
     return jax.tree.map(lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating), tree)
 
 
-def _numbered(numbers: Tree, places: LeafNumbers) -> list[int]:
+def _leaf_numbers(numbers: Tree, places: LeafNumbers) -> list[int]:
     """Those at some places among the numbers of a tree's arrays."""
     leaves = jax.tree.leaves(numbers)
     return [leaves[k] for k in places]

@@ -16,12 +16,12 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.results.observer import Observer
 from polhode.simulation.derivatives import differentiable_maps
 from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree, floats
-from polhode.simulation.derivatives.vjp_kernels import MAPPING, once
+from polhode.simulation.derivatives.vjp_kernels import ROW_MAPS, map_single
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.systems.base import AbstractSystem
 
 
-def start_along(
+def start_jvp(
     stepper: AbstractStepper,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -30,14 +30,14 @@ def start_along(
     directions: Any,
 ) -> Tree:
     """The derivative of what a run begins with. Raises `NotNative` as the others do."""
-    return once(_start_along, (stepper, system, integrator), (state, directions), places)
+    return map_single(_start_jvp, (stepper, system, integrator), (state, directions), places)
 
 
-def _start_along(inputs: Any, rest: Any) -> tuple[RowMap]:
+def _start_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
     return (RowMap.along(*differentiable_maps.start(inputs, rest)),)
 
 
-def again_along(
+def restart_jvp(
     stepper: AbstractStepper,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -46,59 +46,59 @@ def again_along(
     directions: Any,
 ) -> Tree:
     """The derivative of what a leg begins with."""
-    return once(_again_along, (stepper, system, integrator), (p, directions), places)
+    return map_single(_restart_jvp, (stepper, system, integrator), (p, directions), places)
 
 
-def _again_along(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.again(inputs, rest)),)
+def _restart_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.restart(inputs, rest)),)
 
 
-def steps_along(
+def steps_jvp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
     """A function of stacked steps like this one: see `Following`."""
-    following, inputs = cached(_steps_along, (system, integrator), step, places, keeping=_FOLLOWING)
+    following, inputs = cached(_steps_jvp, (system, integrator), step, places, keeping=_TANGENT_LOOPS)
     return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
 
 
-def _steps_along(inputs: Any, rest: Any) -> Following:
+def _steps_jvp(inputs: Any, rest: Any) -> Following:
     return Following.of(*differentiable_maps.step(inputs, rest))
 
 
-def instants_along(
+def interpolation_jvp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, instant: Instant, directions: Any
 ) -> Callable[[Instant, Any], Tree]:
     """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
     row = instant, directions
-    (mapping,), inputs = cached(_instants_along, (system, integrator), row, places, keeping=MAPPING)
+    (mapping,), inputs = cached(_interpolation_jvp, (system, integrator), row, places, keeping=ROW_MAPS)
     return lambda instants, directions: mapping(inputs[0], (instants, directions))
 
 
-def _instants_along(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.instant(inputs, rest)),)
+def _interpolation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.interpolation(inputs, rest)),)
 
 
-def seen_along(
+def observation_jvp(
     observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
 ) -> Callable[[tuple[tuple[Any, Any], Any]], list[Any]]:
     """A function of stacked times and states, and of directions, like `row`, that gives derivatives of what is seen.
 
     `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = cached(_seen_along, observer, row, (places, wanted), keeping=MAPPING)
+    (mapping,), inputs = cached(_observation_jvp, observer, row, (places, wanted), keeping=ROW_MAPS)
     return lambda rows: mapping(inputs[0], rows)
 
 
-def _seen_along(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.seen(inputs, rest)),)
+def _observation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.observation(inputs, rest)),)
 
 
-def _watch(made: Following, write: Callable[[], None]) -> None:
+def _on_improved(made: Following, write: Callable[[], None]) -> None:
     made.code.when_improved = write
 
 
-_FOLLOWING: Keeping[Following] = Keeping(
+_TANGENT_LOOPS: Keeping[Following] = Keeping(
     dump=lambda made: (made.code, made.fixed),
     load=lambda kept, inputs: Following(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
-    watch=_watch,
+    watch=_on_improved,
 )

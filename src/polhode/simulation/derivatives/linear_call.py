@@ -14,22 +14,22 @@ from polhode.jax_context import outside
 
 Function = Callable[[list[Any]], list[Any]]
 
-_CALLED = core.Primitive("polhode_linear")
-_CALLED.multiple_results = True
+_LINEAR_CALL = core.Primitive("polhode_linear")
+_LINEAR_CALL.multiple_results = True
 
 
-def called(function: Function, values: Sequence[Any]) -> list[Any]:
+def call_linear(function: Function, values: Sequence[Any]) -> list[Any]:
     """`function(values)`, in a batch of each of its rows; see `_ambient.are_known` for what values may be."""
-    return _CALLED.bind(*values, function=function)
+    return _LINEAR_CALL.bind(*values, function=function)
 
 
-@_CALLED.def_impl
-def _once(*values: Any, function: Function) -> list[Any]:
+@_LINEAR_CALL.def_impl
+def _implementation(*values: Any, function: Function) -> list[Any]:
     with outside():
         return [place(np.asarray(x)) for x in function(list(map(np.asarray, values)))]
 
 
-def _of_batch(values: Sequence[Any], dims: Sequence[Any], *, function: Function) -> tuple[list[Any], list[int]]:
+def _batching_rule(values: Sequence[Any], dims: Sequence[Any], *, function: Function) -> tuple[list[Any], list[int]]:
     """One row after the other: a run in machine code takes less time than compiling one for all."""
     with outside():
         size = next(np.shape(x)[d] for x, d in zip(values, dims, strict=True) if d is not None)
@@ -42,4 +42,4 @@ def _of_batch(values: Sequence[Any], dims: Sequence[Any], *, function: Function)
         return list(map(place, outs)), [0] * len(outs)
 
 
-batching.primitive_batchers[_CALLED] = _of_batch
+batching.primitive_batchers[_LINEAR_CALL] = _batching_rule

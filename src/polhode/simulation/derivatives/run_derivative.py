@@ -24,14 +24,14 @@ from polhode.compiler.placement import place
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import are_known, in_forward_mode, in_reverse_mode, outside, without_derivative
-from polhode.results.observer import Observer, Seen
-from polhode.simulation.derivatives.adjoint_sweep import Backward
-from polhode.simulation.derivatives.checkpointed_run import MarkedRun
+from polhode.results.observer import Observer, Observation
+from polhode.simulation.derivatives.adjoint_sweep import AdjointSweep
+from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
 from polhode.simulation.derivatives.differentiable_maps import LeafNumbers, floats
-from polhode.simulation.derivatives.linear_call import called
-from polhode.simulation.derivatives.tangent_sweep import Forward
-from polhode.simulation.save_schedule import Saving
-from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.derivatives.linear_call import call_linear
+from polhode.simulation.derivatives.tangent_sweep import TangentSweep
+from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import Progress
 from polhode.systems.base import AbstractSystem
 
@@ -40,12 +40,12 @@ Expression = Callable[[AbstractSystem, Any, Observer], Frames]
 
 
 def run(
-    legs: Sequence[Leg],
+    legs: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: Saving,
+    saving: SaveSchedule,
     expression: Expression,
 ) -> tuple[Frames, Progress] | None:
     """The run, with its derivative; None where it has to be an expression of JAX.
@@ -61,13 +61,13 @@ def run(
         return None
     with outside(), uncompiled():
         system, state0, observer = model.known
-        made = MarkedRun.of(legs, integrator, saving, system, state0, observer)
+        made = CheckpointedRun.of(legs, integrator, saving, system, state0, observer)
     if made is None:
         return None
-    known = _placed(_moving(made.frames))
-    derive = _in_reverse if reverse else _along
+    known = _to_jax(_differentiable_part(made.frames))
+    derive = _in_reverse if reverse else _in_forward
     state, seen, multipliers = derive(made, model, expression)(model.moving) if model.places else known
-    t, (outputs, invariants, residuals) = _placed(made.frames.t), seen
+    t, (outputs, invariants, residuals) = _to_jax(made.frames.t), seen
     return Frames(t, state, outputs, invariants, residuals, multipliers), made.p
 
 
@@ -100,30 +100,30 @@ class _Model:
         return eqx.combine(jax.tree.unflatten(self._structure, leaves), self._rest)
 
 
-def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
+def _differentiable_part(frames: Frames) -> tuple[Any, Observation, Any]:
     """The parts of frames that have derivatives."""
-    return frames.state, Seen(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
+    return frames.state, Observation(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
 
 
-def _in_reverse(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+def _in_reverse(made: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
     """A run as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
     def expressed(values: list[Any]) -> Any:
-        return _moving(expression(*model.whole(values)))
+        return _differentiable_part(expression(*model.whole(values)))
 
     @jax.custom_vjp
     def through(values: list[Any]) -> Any:
         return expressed(values)
 
     def forth(values: list[Any]) -> tuple[Any, None]:
-        return _placed(_moving(made.frames)), None
+        return _to_jax(_differentiable_part(made.frames)), None
 
     def back(_: None, given: Any) -> tuple[list[Any]]:
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
         if are_known(there.values()):
             with contextlib.suppress(NotNative):
-                return (called(lambda values: _back(made, model.places, there, values), [*there.values()]),)
+                return (call_linear(lambda values: _cotangents(made, model.places, there, values), [*there.values()]),)
         outs, pull = jax.vjp(expressed, model.values)
         outs, structure = jax.tree.flatten(outs)
         return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
@@ -132,9 +132,9 @@ def _in_reverse(made: MarkedRun, model: _Model, expression: Expression) -> Calla
     return through
 
 
-def _along(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+def _in_forward(made: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
     """The same in forward mode."""
-    known = _placed(_moving(made.frames))
+    known = _to_jax(_differentiable_part(made.frames))
 
     @jax.custom_jvp
     def through(values: list[Any]) -> Any:
@@ -147,33 +147,33 @@ def _along(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[
         floating = [x.dtype == float for x in leaves]
         if are_known(directions):
             with contextlib.suppress(NotNative):
-                found = iter(called(lambda values: _forth(made, model.places, values), directions))
+                found = iter(call_linear(lambda values: _tangents(made, model.places, values), directions))
                 dots = [next(found) if moves else _zero(x) for x, moves in zip(leaves, floating, strict=True)]
                 return known, jax.tree.unflatten(structure, dots)
-        return jax.jvp(lambda values: _moving(expression(*model.whole(values))), primals, tangents)
+        return jax.jvp(lambda values: _differentiable_part(expression(*model.whole(values))), primals, tangents)
 
     return through
 
 
-def _forth(made: MarkedRun, places: LeafNumbers, directions: list[Any]) -> list[Any]:
+def _tangents(made: CheckpointedRun, places: LeafNumbers, directions: list[Any]) -> list[Any]:
     """From directions to derivatives of all leaves of what moves that are floats."""
-    states, seen, multipliers = Forward(made, places)(directions)
+    states, seen, multipliers = TangentSweep(made, places)(directions)
     leaves = [*jax.tree.leaves(states), *seen, *jax.tree.leaves(multipliers)]
-    like = jax.tree.leaves(_moving(made.frames))
+    like = jax.tree.leaves(_differentiable_part(made.frames))
     return [x for x, frame in zip(leaves, like, strict=True) if frame.dtype == float]
 
 
-def _back(made: MarkedRun, places: LeafNumbers, leaves: Iterable[int], values: list[Any]) -> list[Any]:
+def _cotangents(made: CheckpointedRun, places: LeafNumbers, leaves: Iterable[int], values: list[Any]) -> list[Any]:
     """From derivatives with respect to some leaves of what moves to those with respect to the model's arrays."""
     cotangents = dict(zip(leaves, values, strict=True))
-    state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))
+    state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _differentiable_part(made.frames))
     told = [cotangents.get(k) for k in range(state + seen + multipliers)]
     of_multipliers = told[-1] if multipliers else None
-    found = Backward(made, places)(told[:state], told[state : state + seen], of_multipliers)
+    found = AdjointSweep(made, places)(told[:state], told[state : state + seen], of_multipliers)
     return [np.asarray(x) for x in found]
 
 
-def _placed(tree: Any) -> Any:
+def _to_jax(tree: Any) -> Any:
     """Arrays of JAX."""
     return jax.tree.map(lambda x: place(np.asarray(x)), tree)
 

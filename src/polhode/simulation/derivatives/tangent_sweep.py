@@ -11,17 +11,17 @@ import numpy as np
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.jax_context import uncollected
 from polhode.simulation.derivatives import differentiable_maps, jvp_kernels
-from polhode.simulation.derivatives.checkpointed_run import MarkedRun
+from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
 from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree
 from polhode.simulation.stepping.stepper import Progress
 
 
-class Forward:
+class TangentSweep:
     """The way along for some arrays of system, initial state and observer, told by their `places` among all these."""
 
-    def __init__(self, run: MarkedRun, places: LeafNumbers) -> None:
+    def __init__(self, run: CheckpointedRun, places: LeafNumbers) -> None:
         self._run = run
-        self._of_system, self._of_state, self._of_observer = differentiable_maps.divided(
+        self._of_system, self._of_state, self._of_observer = differentiable_maps.split(
             places, run.system, run.state0, run.observer
         )
 
@@ -57,23 +57,23 @@ class Forward:
             leaves[k] = np.asarray(x)
         directions = self._fixed, jax.tree.unflatten(structure, leaves)
         given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, directions
-        return jvp_kernels.start_along(*given)
+        return jvp_kernels.start_jvp(*given)
 
     def _again(self, leg: int, carried: Tree) -> Tree:
         run = self._run
         if leg not in run.before:
             return carried
         given = run.legs[leg].stepper, run.system, run.integrator, run.before[leg], self._of_system
-        return jvp_kernels.again_along(*given, (self._fixed, carried))
+        return jvp_kernels.restart_jvp(*given, (self._fixed, carried))
 
     def _steps(self, p: Progress, leg: int, carried: Tree) -> Tree:
         """Along steps, whose progress is stacked."""
         run, stepper = self._run, self._run.legs[leg].stepper
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
-        begun = run.integrator.choosing(begins.carry, run.integrator.choice(ends.carry))
+        begun = run.integrator.with_order(begins.carry, run.integrator.choice(ends.carry))
         steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begun)
-        push = jvp_kernels.steps_along(run.system, run.integrator, self._of_system, jax.tree.map(lambda x: x[0], steps))
+        push = jvp_kernels.steps_jvp(run.system, run.integrator, self._of_system, jax.tree.map(lambda x: x[0], steps))
         found = push(steps, carried, self._fixed)
         if run.saving.at is None:
             saved = run.saved_steps
@@ -95,12 +95,12 @@ class Forward:
     def _put_instants(self, steps: Step, ends: Progress, carried: Tree, found: Tree) -> None:
         """The same for frames between steps."""
         run, times = self._run, np.asarray(self._run.saving.at)
-        further = differentiable_maps.behind(times, ends.t[-1], steps.h[-1]) & (ends.n[-1] < run.p.n)
+        further = differentiable_maps.is_after(times, ends.t[-1], steps.h[-1]) & (ends.n[-1] < run.p.n)
         mine = np.flatnonzero(self._left & ~further)
         self._left[mine] = False
         if not len(mine):
             return
-        at, s, exact = differentiable_maps.located(times[mine], steps, ends)
+        at, s, exact = differentiable_maps.locate(times[mine], steps, ends)
         self._put(mine[exact], jax.tree.map(lambda x: x[at[exact]], found))
         self._put_multipliers(mine, jax.tree.map(lambda x: x[at], found))
         mine, at, s = mine[~exact], at[~exact], s[~exact]
@@ -111,7 +111,7 @@ class Forward:
         directions = fixed, *(jax.tree.map(lambda x: x[at], tree) for tree in (begun, found))
         instants = Instant(jax.tree.map(lambda x: x[at], steps), s, jax.tree.map(lambda x: x[at], ends.carry))
         examples = jax.tree.map(lambda x: x[0], (instants, directions))
-        push = jvp_kernels.instants_along(run.system, run.integrator, self._of_system, *examples)
+        push = jvp_kernels.interpolation_jvp(run.system, run.integrator, self._of_system, *examples)
         jax.tree.map(lambda x, y: x.__setitem__(mine, y), self._states, push(instants, directions))
 
     def _seen(self, of_observer: Sequence[Any]) -> list[Any]:
@@ -123,6 +123,6 @@ class Forward:
             return [None] * len(leaves)
         fixed = [np.broadcast_to(x, (len(frames.t), *np.shape(x))) for x in of_observer]
         rows = (frames.t, frames.state), (fixed, differentiable_maps.floats(self._states))
-        push = jvp_kernels.seen_along(self._run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
+        push = jvp_kernels.observation_jvp(self._run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
         found = dict(zip(wanted, push(rows), strict=True))
         return [found.get(k) for k in range(len(leaves))]

@@ -20,7 +20,7 @@ from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.systems.base import AbstractSystem
 
 
-def start_back(
+def start_vjp(
     stepper: AbstractStepper,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -29,14 +29,14 @@ def start_back(
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
     """From what a run begins with to parameters and the initial state. Raises `NotNative` as the others do."""
-    return once(_start_back, (stepper, system, integrator), (state, cotangent), places)
+    return map_single(_start_vjp, (stepper, system, integrator), (state, cotangent), places)
 
 
-def _start_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+def _start_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
     return (RowMap.back(*differentiable_maps.start(inputs, rest), inputs[1][1]),)
 
 
-def again_back(
+def restart_vjp(
     stepper: AbstractStepper,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -45,26 +45,26 @@ def again_back(
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
     """From what a leg begins with to parameters and to what the one before ended with."""
-    return once(_again_back, (stepper, system, integrator), (p, cotangent), places)
+    return map_single(_restart_vjp, (stepper, system, integrator), (p, cotangent), places)
 
 
-def _again_back(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.again(inputs, rest), inputs[1][1]),)
+def _restart_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.restart(inputs, rest), inputs[1][1]),)
 
 
-def steps_back(
+def steps_vjp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
     """A function of stacked steps like this one: see `Returning`."""
-    returning, inputs = cached(_steps_back, (system, integrator), step, places, keeping=_RETURNING)
+    returning, inputs = cached(_steps_vjp, (system, integrator), step, places, keeping=_ADJOINT_LOOPS)
     return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
 
 
-def _steps_back(inputs: Any, rest: Any) -> Returning:
+def _steps_vjp(inputs: Any, rest: Any) -> Returning:
     return Returning.of(*differentiable_maps.step(inputs, rest))
 
 
-def instants_back(
+def interpolation_vjp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, instant: Instant
 ) -> Callable[[Instant, Tree], tuple[list[Any], Tree, Tree]]:
     """A function of stacked instants like this one, and what the derivative is with respect to their states.
@@ -72,52 +72,52 @@ def instants_back(
     From there to parameters, and to what their steps began and ended with.
     """
     row = instant, floats(instant.end.state)
-    (mapping,), inputs = cached(_instants_back, (system, integrator), row, places, keeping=MAPPING)
+    (mapping,), inputs = cached(_interpolation_vjp, (system, integrator), row, places, keeping=ROW_MAPS)
     return lambda instants, cotangents: mapping(inputs[0], (instants, cotangents))
 
 
-def _instants_back(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.instant(inputs, rest), inputs[1][1]),)
+def _interpolation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.interpolation(inputs, rest), inputs[1][1]),)
 
 
-def seen_back(
+def observation_vjp(
     observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
 ) -> Callable[[tuple[tuple[Any, Any], list[Any]]], tuple[list[Any], Tree]]:
     """A function of stacked times and states, and of derivatives with respect to some of what is seen, like `row`.
 
     From there to parameters and states. `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = cached(_seen_back, observer, row, (places, wanted), keeping=MAPPING)
+    (mapping,), inputs = cached(_observation_vjp, observer, row, (places, wanted), keeping=ROW_MAPS)
     return lambda rows: mapping(inputs[0], rows)
 
 
-def _seen_back(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.seen(inputs, rest), inputs[1][1]),)
+def _observation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.observation(inputs, rest), inputs[1][1]),)
 
 
-def once(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
+def map_single(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
     """The result of a map of rows for a single row."""
-    (mapping,), inputs = cached(make, given, row, places, keeping=MAPPING)
+    (mapping,), inputs = cached(make, given, row, places, keeping=ROW_MAPS)
     return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
 
-def _watch_steps(made: Returning, write: Callable[[], None]) -> None:
+def _on_improved_loop(made: Returning, write: Callable[[], None]) -> None:
     made.code.when_improved = write
 
 
-def _watch_rows(made: tuple[RowMap], write: Callable[[], None]) -> None:
+def _on_improved_map(made: tuple[RowMap], write: Callable[[], None]) -> None:
     made[0].code.when_improved = write
 
 
-_RETURNING: Keeping[Returning] = Keeping(
+_ADJOINT_LOOPS: Keeping[Returning] = Keeping(
     dump=lambda made: (made.code, made.summed),
     load=lambda kept, inputs: Returning(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
-    watch=_watch_steps,
+    watch=_on_improved_loop,
 )
 
-MAPPING: Keeping[tuple[RowMap]] = Keeping(
+ROW_MAPS: Keeping[tuple[RowMap]] = Keeping(
     dump=lambda made: (made[0].code, made[0].out),
     load=lambda kept, inputs: (RowMap(kept[0], kept[1], inputs[0], inputs[1]),),
-    watch=_watch_rows,
+    watch=_on_improved_map,
 )
 """How maps of rows are kept."""

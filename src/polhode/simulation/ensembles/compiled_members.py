@@ -14,17 +14,17 @@ import numpy as np
 from polhode.compiler.cache.disk_cache import Keeping
 from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.fingerprint.argument_key import parted
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.row_map import Mapped, RowMap, keeping, mapped
 from polhode.compiler.loops.simd_step_loop import Lanes
 from polhode.problem import Problem
-from polhode.results.observer import Observer, Seen
+from polhode.results.observer import Observer, Observation
 from polhode.simulation import plan as planning
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.loops import host, native
 from polhode.simulation.plan import Steps
-from polhode.simulation.save_schedule import Saving, expected
+from polhode.simulation.save_schedule import SaveSchedule, frame_count
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.simulation.task import Task
 
@@ -32,7 +32,7 @@ _CLOSE = 1e-9
 """How far numbers of a start may be from those of a single run, in units of the largest of an array."""
 
 
-class Wanted(NamedTuple):
+class MemberRequest(NamedTuple):
     """How every member is run."""
 
     problem: Problem
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     t0: float | None
     t1: float | None
     steps: Steps
-    saving: Saving
+    saving: SaveSchedule
 
     def prepared(self, parameters: dict[str, Any], state: Any) -> Task:
         """A member before it is run. Raises ValueError for one that can't be."""
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
         return Task.prepare(problem, self.integrator, self.t0, self.t1, state, tolerances=tolerances)
 
 
-class Made(NamedTuple):
+class MemberArrays(NamedTuple):
     """The arrays of a member.
 
     - `args`, `progress`: of its steps. - `observer`: of its outputs.
@@ -60,7 +60,7 @@ class Made(NamedTuple):
     observer: Any
 
 
-class Planned(NamedTuple):
+class PreparedMember(NamedTuple):
     """One member, ready to run."""
 
     task: Task
@@ -68,23 +68,23 @@ class Planned(NamedTuple):
     frames: int
 
 
-def planned(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Planned:
+def prepare_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> PreparedMember:
     """A member by itself. Raises ValueError for one that can't be run, `NotNative` for one that no lane can take."""
     task = wanted.prepared(parameters, state)
     plan = planning.plan(task, wanted.steps)
     if len(plan.legs) > 1 or plan.legs[0].fresh:
         raise NotNative("breakpoints")
-    return Planned(task, plan.legs[0].stepper, expected(plan.legs, wanted.saving) or 0)
+    return PreparedMember(task, plan.legs[0].stepper, frame_count(plan.legs, wanted.saving) or 0)
 
 
-def _parts(member: Planned, progress: Progress) -> tuple[Any, ...]:
+def _parts(member: PreparedMember, progress: Progress) -> tuple[Any, ...]:
     """Arrays, the rest, shapes and identity of the programs of a member."""
     task, t, state = member.task, progress.t, progress.carry.state
     args = member.stepper, task.system, task.integrator
     return parted((args, progress, task.observer, (t, state)))
 
 
-def _identity(member: Planned, progress: Progress) -> Any:
+def _identity(member: PreparedMember, progress: Progress) -> Any:
     """The identity of the program of a member's steps."""
     return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
 
@@ -95,7 +95,7 @@ class Recipe:
     - `wanted`: how. - `keep`: whether steps remember where they began.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: MemberRequest) -> None:
         # The time that it took to make a problem says nothing of it.
         self.wanted = wanted._replace(problem=dataclasses.replace(wanted.problem, build_time=0.0))
         self.keep = wanted.saving.at is not None
@@ -109,7 +109,7 @@ class Recipe:
     def of_starts(self) -> Recipe:
         """Without the instants that are saved."""
         recipe = copy.copy(self)
-        recipe.wanted = self.wanted._replace(saving=Saving(None, None))
+        recipe.wanted = self.wanted._replace(saving=SaveSchedule(None, None))
         return recipe
 
 
@@ -130,7 +130,7 @@ def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
 def _outputs(inputs: Any, rest: Any) -> Mapped:
     """Outputs of states, each with the arrays of its own observer; the arguments are an observer and an instant."""
 
-    def see(shared: Any, row: Any) -> Seen:
+    def see(shared: Any, row: Any) -> Observation:
         return eqx.combine(row[0], rest[0])(*row[1])
 
     return mapped(see, (), inputs)
@@ -140,11 +140,11 @@ def _starts(inputs: Any, rest: Any) -> Mapped:
     """Starts of members, if they can be; the arguments are a `Recipe`, and parameters and state of a member."""
     recipe: Recipe = rest[0]
 
-    def start(shared: Any, row: Any) -> Made:
-        member = planned(recipe.wanted, *row)
+    def start(shared: Any, row: Any) -> MemberArrays:
+        member = prepare_member(recipe.wanted, *row)
         task = member.task
         progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
-        return Made(*_parts(member, progress)[0][:3])
+        return MemberArrays(*_parts(member, progress)[0][:3])
 
     return mapped(start, (), inputs[1], UNTRACEABLE)
 
@@ -165,7 +165,7 @@ UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, Typ
 
 
 @interpreted
-def _observed(observer: Observer, t: Any, state: Any) -> Seen:
+def _observe(observer: Observer, t: Any, state: Any) -> Observation:
     return observer(t, state)
 
 
@@ -178,13 +178,13 @@ class Program:
     - `together`: whether starts are made by machine code, rather than one after the other.
     """
 
-    def __init__(self, wanted: Wanted, members: Members) -> None:
+    def __init__(self, wanted: MemberRequest, members: Members) -> None:
         self._wanted, self._members = wanted, members
-        first = planned(wanted, *members.of_members(0))
+        first = prepare_member(wanted, *members.of_members(0))
         self.first, self.frames = first, first.frames
         begun = self._begun(first)
         self._inputs, _, self._shapes, _ = _parts(first, begun)
-        self._key, self._checked = _identity(first, begun), members.extremes()[:MOST_CHECKED]
+        self._key, self._checked = _identity(first, begun), members.extremes()[:CHECK_LIMIT]
         task, look = first.task, (begun.t, begun.carry.state)
         (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
         (seen, unseen), _ = cached(_outputs, task.observer, look, keeping=_OUTPUTS)
@@ -199,7 +199,7 @@ class Program:
         """Whether starts are made by machine code."""
         return self._starts is not None
 
-    def starts(self, which: slice) -> Made:
+    def starts(self, which: slice) -> MemberArrays:
         """The arrays of some members, stacked."""
         parameters, states = self._members.of_members(which)
         if self._starts is not None:
@@ -208,42 +208,42 @@ class Program:
         leaves = zip(*map(jax.tree.leaves, singles), strict=True)
         return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
 
-    def seen(self, observer: Any, t: Any, state: Any) -> Seen:
+    def seen(self, observer: Any, t: Any, state: Any) -> Observation:
         """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
         return self._look((), (observer, (t, state)))
 
-    def _begun(self, member: Planned) -> Progress:
+    def _begun(self, member: PreparedMember) -> Progress:
         task = member.task
         keep = self._wanted.saving.at is not None
         return host.begin(member.stepper, task.system, task.integrator, task.state0, keep)
 
-    def _alone(self, k: int) -> Made:
-        member = planned(self._wanted, *self._members.of_members(k))
+    def _alone(self, k: int) -> MemberArrays:
+        member = prepare_member(self._wanted, *self._members.of_members(k))
         progress = self._begun(member)
         inputs, _, shapes, _ = _parts(member, progress)
         if shapes != self._shapes or _identity(member, progress) != self._key:
             raise NotNative("members of different structure")
-        made = Made(*jax.tree.map(np.asarray, inputs[:3]))
+        made = MemberArrays(*jax.tree.map(np.asarray, inputs[:3]))
         if k in self._checked:
             self._check_outputs(member, made)
         return made
 
-    def _check_outputs(self, member: Planned, made: Made) -> None:
+    def _check_outputs(self, member: PreparedMember, made: MemberArrays) -> None:
         """Raises `NotNative` if outputs of a member differ from those of others in more than numbers of arrays."""
         look = made.progress.t, made.progress.carry.state
         stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
         seen = self.seen(stacked[0], *stacked[1])
-        if not _alike(jax.tree.map(lambda x: x[0], seen), _observed(member.task.observer, *look)):
+        if not _alike(jax.tree.map(lambda x: x[0], seen), _observe(member.task.observer, *look)):
             raise NotNative("outputs that differ in more than numbers")
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
         (starts, _), _ = cached(_starts, Recipe(self._wanted).of_starts(), row, keeping=_STARTS)
         # Functions in the structure are other objects for each member; that they do the same has been seen.
-        if starts is None or not starts.gives(Made(*self._inputs[:3])):
+        if starts is None or not starts.gives(MemberArrays(*self._inputs[:3])):
             return None
         made = starts((), jax.tree.map(lambda x: x[None], row))
-        return starts if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
+        return starts if _alike(jax.tree.map(lambda x: x[0], made), MemberArrays(*self._inputs[:3])) else None
 
     def _check_extremes(self) -> None:
         """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
@@ -258,7 +258,7 @@ class Program:
                     self._starts = None
 
 
-MOST_CHECKED = 8
+CHECK_LIMIT = 8
 """Members that are made by themselves, to be checked as a single run is, and compared with what machine code makes."""
 
 

@@ -11,21 +11,21 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.job import Part
-from polhode.simulation.ensembles.pools import AbstractPool, Task
+from polhode.simulation.ensembles.job import BatchTask
+from polhode.simulation.ensembles.pools import AbstractPool, BatchQueue
 
 if TYPE_CHECKING:
     import distributed
 
 _LOOK_SECONDS = 0.2
-_PRELOADED = "polhode.simulation.ensembles.dask_worker"
+_WORKER_MODULE = "polhode.simulation.ensembles.dask_worker"
 _AHEAD = 4
 """Batches on their way for each worker: what has come back waits in this process for its turn."""
 
 
-class OnDask(AbstractPool):
+class DaskPool(AbstractPool):
     """Workers of a Dask cluster. A batch whose worker is lost is run by another one.
 
     A batch that several workers were lost with is given up: its members count as interrupted.
@@ -50,14 +50,14 @@ class OnDask(AbstractPool):
             "batches_given_up": self._given_up,
         }
 
-    def run(self, task: Task) -> Iterator[tuple[slice, Batch]]:
+    def run(self, task: BatchQueue) -> Iterator[tuple[slice, Batch]]:
         self._look()
         # Made by a task rather than scattered, so that it can be made again where it is lost.
-        job = self._client.submit(_itself, task.job, pure=False)
+        job = self._client.submit(_identity, task.job, pure=False)
         waiting: collections.deque[tuple[slice, Any]] = collections.deque()
         try:
             for which in task.batches:
-                waiting.append((which, self._client.submit(Part(which, task.store, task.keep), job, pure=False)))
+                waiting.append((which, self._client.submit(BatchTask(which, task.store, task.keep), job, pure=False)))
                 if len(waiting) > _AHEAD * max(1, len(self._seen)):
                     yield self._next(waiting, task)
             while waiting:
@@ -65,7 +65,7 @@ class OnDask(AbstractPool):
         finally:
             self._client.cancel([future for _, future in waiting])
 
-    def _next(self, waiting: collections.deque[tuple[slice, Any]], task: Task) -> tuple[slice, Batch]:
+    def _next(self, waiting: collections.deque[tuple[slice, Any]], task: BatchQueue) -> tuple[slice, Batch]:
         from distributed import KilledWorker
 
         which, future = waiting.popleft()
@@ -91,12 +91,12 @@ class OnDask(AbstractPool):
         self._lost = self._seen - there
 
 
-def _itself(job: Any) -> Any:
+def _identity(job: Any) -> Any:
     return job
 
 
 @contextlib.contextmanager
-def on_dask(scheduler: Any) -> Iterator[OnDask]:
+def open_dask_pool(scheduler: Any) -> Iterator[DaskPool]:
     """The workers of a scheduler: its address, `local:N` for N processes of this machine, or a client.
 
     Raises ValueError for anything else, ImportError without Dask, OSError where nothing answers.
@@ -106,19 +106,21 @@ def on_dask(scheduler: Any) -> Iterator[OnDask]:
     except ImportError:
         raise ImportError('`scheduler` needs Dask: pip install "polhode[dask]".') from None
     if isinstance(scheduler, distributed.Client):
-        yield OnDask(scheduler)
+        yield DaskPool(scheduler)
         return
     if not isinstance(scheduler, str) or not scheduler:
-        raise ValueError(f"`scheduler` must be an address, `local:N` or a Client of Dask, got {shown(scheduler)}.")
+        raise ValueError(f"`scheduler` must be an address, `local:N` or a Client of Dask, got {short_repr(scheduler)}.")
     kind, _, number = scheduler.partition(":")
     with contextlib.ExitStack() as stack:
         address, security = scheduler, None
         if kind == "local":
             if re.fullmatch("[1-9][0-9]{0,2}", number) is None:
-                raise ValueError(f"`scheduler` must be `local:N` with N processes, 1 to 999, got {shown(scheduler)}.")
+                raise ValueError(
+                    f"`scheduler` must be `local:N` with N processes, 1 to 999, got {short_repr(scheduler)}."
+                )
             security = _security()
             address = stack.enter_context(_local(int(number), security))
-        yield OnDask(stack.enter_context(distributed.Client(address, set_as_default=False, security=security)))
+        yield DaskPool(stack.enter_context(distributed.Client(address, set_as_default=False, security=security)))
 
 
 def _security() -> distributed.Security:
@@ -154,7 +156,7 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
                 dashboard_address="127.0.0.1:0",
                 scheduler_kwargs={"dashboard": False},
                 local_directory=folder,
-                preload=[_PRELOADED],
+                preload=[_WORKER_MODULE],
                 # Workers in the middle of a batch are killed at the end, which is no news.
                 silence_logs=logging.ERROR,
                 config=copy.deepcopy(settings.config),

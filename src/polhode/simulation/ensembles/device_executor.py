@@ -13,8 +13,8 @@ from polhode.compiler.cache.program_cache import compiled
 from polhode.compiler.placement import place
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import MOST_CHECKED, UNTRACEABLE, Recipe, Wanted
-from polhode.simulation.ensembles.executors import AbstractWay, alone, blanked
+from polhode.simulation.ensembles.compiled_members import CHECK_LIMIT, UNTRACEABLE, Recipe, MemberRequest
+from polhode.simulation.ensembles.executors import AbstractExecutor, run_member, fill_missing
 from polhode.simulation.ensembles.members import Members
 from polhode.storage import frame_layout
 
@@ -24,7 +24,7 @@ meanwhile."""
 _LARGEST_BATCH = 1 << 20
 
 
-class OnDevices(AbstractWay):
+class DeviceExecutor(AbstractExecutor):
     """All members of a batch at once, by the default device of JAX.
 
     That is the one that `jax.default_device` names, or else JAX's own choice. All take as many turns as the one with
@@ -37,10 +37,10 @@ class OnDevices(AbstractWay):
     Raises ValueError for members at the ends that can't be run, since a program of XLA checks none.
     """
 
-    def __init__(self, wanted: Wanted, members: Members) -> None:
+    def __init__(self, wanted: MemberRequest, members: Members) -> None:
         self._wanted, self._members = wanted, members
         self._device: Any = place(np.zeros(())).device
-        for k in members.extremes()[:MOST_CHECKED]:
+        for k in members.extremes()[:CHECK_LIMIT]:
             try:
                 wanted.prepared(*members.of_members(k))
             except ValueError as error:
@@ -65,7 +65,7 @@ class OnDevices(AbstractWay):
             return Batch.interrupted(count)
         whole = 1 << (count - 1).bit_length()
         rows = np.minimum(np.arange(which.start, which.start + whole), which.stop - 1)
-        return _batch(*jax.tree.map(lambda x: np.asarray(x)[:count], self._asked(compiled(_of_all), rows)))
+        return _batch(*jax.tree.map(lambda x: np.asarray(x)[:count], self._asked(compiled(_run_members), rows)))
 
     def _asked(self, function: Callable[..., Any], rows: np.ndarray) -> Any:
         """`function`, which is or compiles `_of_all`, of some members."""
@@ -79,18 +79,18 @@ class OnDevices(AbstractWay):
             ) from error
 
 
-def _of_all(recipe: Recipe, parameters: dict[str, Any], states: Any) -> tuple[Any, ...]:
+def _run_members(recipe: Recipe, parameters: dict[str, Any], states: Any) -> tuple[Any, ...]:
     """Frames of members, their results, numbers of steps, and instants that they reached."""
 
     def one(parameters: dict[str, Any], state: Any) -> tuple[Any, ...]:
-        run = alone(recipe.wanted, parameters, state)
+        run = run_member(recipe.wanted, parameters, state)
         return run.frames, *(run.stats[name] for name in ("result", "steps", "t_reached"))
 
     return jax.vmap(one)(parameters, states)
 
 
 def _shapes(recipe: Recipe, *members: Any) -> Any:
-    return jax.eval_shape(functools.partial(_of_all, recipe), *members)
+    return jax.eval_shape(functools.partial(_run_members, recipe), *members)
 
 
 def _batch(frames: Any, result: np.ndarray, steps: np.ndarray, reached: np.ndarray) -> Batch:
@@ -98,12 +98,12 @@ def _batch(frames: Any, result: np.ndarray, steps: np.ndarray, reached: np.ndarr
     n = frames.t.shape
     _, leaves = frame_layout.flatten(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), frames))
     ended = (result != int(Result.successful))[:, None]
-    missing = (ended & _unreached(frames.t, reached[:, None])).reshape(-1)
-    stacked = {name: blanked(x, missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+    missing = (ended & _beyond_end(frames.t, reached[:, None])).reshape(-1)
+    stacked = {name: fill_missing(x, missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
     return Batch(stacked, result.astype(np.int32), steps, reached)
 
 
-def _unreached(t: np.ndarray, reached: np.ndarray) -> np.ndarray:
+def _beyond_end(t: np.ndarray, reached: np.ndarray) -> np.ndarray:
     """Which frames a run has not come to that ended early: times are beyond, or say where it ended once more."""
     ahead = np.sign(t[:, -1:] - t[:, :1])
     again = np.concatenate([np.zeros_like(t[:, :1], bool), np.diff(t) == 0], axis=1)

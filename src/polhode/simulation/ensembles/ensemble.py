@@ -24,19 +24,19 @@ from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.simulation import plan
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import Wanted
-from polhode.simulation.ensembles.dask_pool import on_dask
+from polhode.simulation.ensembles.compiled_members import MemberRequest
+from polhode.simulation.ensembles.dask_pool import open_dask_pool
 from polhode.simulation.ensembles.job import Job
 from polhode.simulation.ensembles.labels import Labels, times
-from polhode.simulation.ensembles.load import opened
+from polhode.simulation.ensembles.load import dataset_of
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.ensembles.memory_sink import InMemory
-from polhode.simulation.ensembles.pools import AbstractPool, Task, Threads
+from polhode.simulation.ensembles.memory_sink import MemorySink
+from polhode.simulation.ensembles.pools import AbstractPool, BatchQueue, ThreadPool
 from polhode.simulation.ensembles.statistics import Summary
 from polhode.simulation.ensembles.store import EnsembleStore
-from polhode.simulation.ensembles.store_claim import claimed, placed
+from polhode.simulation.ensembles.store_claim import claim, create_or_open
 from polhode.simulation.loops.signals import interruption, interrupts
-from polhode.simulation.save_schedule import instants
+from polhode.simulation.save_schedule import save_schedule
 from polhode.simulation.task import Task as Preparation
 
 if TYPE_CHECKING:
@@ -170,15 +170,15 @@ def ensemble(
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
     checks.choice("by", by, ("lanes", "devices"))
     if progress is not None and not callable(progress):
-        raise ValueError(f"`progress` must be a function of two numbers, got {checks.shown(progress)}.")
+        raise ValueError(f"`progress` must be a function of two numbers, got {checks.short_repr(progress)}.")
     # Signals are handed on when the store is closed.
     with (
         interrupts() as interrupted,
         computing() if by == "lanes" else by_jax(),
-        claimed(out, resume, overwrite) as path,
+        claim(out, resume, overwrite) as path,
     ):
         members = Members.of(problem, parameters, samples, states, seeds)
-        wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
+        wanted, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
         at = times(plan.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
         job = Job(wanted, members, len(at), by)
@@ -189,11 +189,11 @@ def ensemble(
             batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
             store = None
             if path is not None:
-                store = _store(path, _told(wanted, members, size), members.count, size, like, labels, resume)
-            memory = InMemory(members.count, like, keep and path is None)
+                store = _store(path, _description(wanted, members, size), members.count, size, like, labels, resume)
+            memory = MemorySink(members.count, like, keep and path is None)
             frames = summary is not None or (keep and path is None)
             ready = time.perf_counter()
-            for which, batch in pool.run(Task(job, batches, store, frames, interrupted.is_set)):
+            for which, batch in pool.run(BatchQueue(job, batches, store, frames, interrupted.is_set)):
                 memory.put(which, batch)
                 if summary is not None:
                     summary.add(batch.frames)
@@ -203,14 +203,14 @@ def ensemble(
         stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
         told = {} if summary is None else summary.variables(labels.dimensions)
         if store is not None:
-            found = Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
+            found = Ensemble(dataset_of(store.finish(told, json.dumps(to_plain(stats)))), stats)
         else:
             found = Ensemble(_dataset(first, memory, labels, told, stats), stats)
         interrupted.keep(interruption("A signal ended the ensemble.", ensemble=found))
         return found
 
 
-def _counts(members: Members, memory: InMemory) -> dict[str, int]:
+def _counts(members: Members, memory: MemorySink) -> dict[str, int]:
     results = memory.ends["result"]
     return {
         "members": members.count,
@@ -222,11 +222,11 @@ def _counts(members: Members, memory: InMemory) -> dict[str, int]:
 @contextlib.contextmanager
 def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
     if scheduler is None:
-        yield Threads(checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads"))
+        yield ThreadPool(checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads"))
         return
     if workers is not None:
         raise ValueError("`workers` are threads of this process; with a `scheduler`, its workers run the members.")
-    with on_dask(scheduler) as pool:
+    with open_dask_pool(scheduler) as pool:
         yield pool
 
 
@@ -234,7 +234,7 @@ def _store(path: Path, told: Any, count: int, size: int, like: Batch, labels: La
     known = {"ensemble": json.dumps(told, sort_keys=True), "title": f"polhode ensemble of {told['problem']}"}
     # So that plain xarray takes parameters for coordinates.
     known |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
-    return placed(EnsembleStore.described(path, known, count, size, like, labels), resume, labels)
+    return create_or_open(EnsembleStore.described(path, known, count, size, like, labels), resume, labels)
 
 
 def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
@@ -252,9 +252,9 @@ def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, o
         raise ValueError("`resume` goes on with the store at `out`, `overwrite` replaces it; give either.")
 
 
-def _wanted(
+def _member_request(
     problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, saved: Any
-) -> tuple[Wanted, Preparation]:
+) -> tuple[MemberRequest, Preparation]:
     """How members are run, and the first of them. Raises ValueError for what can't be run."""
     parameters, state = members.of_members(0)
     start, end = span
@@ -262,7 +262,7 @@ def _wanted(
     first = problem.replace(**parameters) if parameters else problem
     task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
     steps = plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
-    return Wanted(problem, integrator, start, end, steps, instants(saved[0], saved[1], task.t0, task.t1)), task
+    return MemberRequest(problem, integrator, start, end, steps, save_schedule(saved[0], saved[1], task.t0, task.t1)), task
 
 
 def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:
@@ -276,7 +276,7 @@ def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:
     return max(1, -(-min(largest, bounded, shared) // _VECTOR)) * _VECTOR
 
 
-def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
+def _description(wanted: MemberRequest, members: Members, size: int) -> dict[str, Any]:
     """Metadata of a store in plain values, with a hash of the members."""
     digest = hashlib.blake2b(digest_size=16)
     for x in jax.tree.leaves((members.parameters, members.states)):
@@ -293,7 +293,7 @@ def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
     }
 
 
-def _dataset(first: Preparation, memory: InMemory, labels: Labels, told: Any, stats: Any) -> xarray.Dataset:
+def _dataset(first: Preparation, memory: MemorySink, labels: Labels, told: Any, stats: Any) -> xarray.Dataset:
     import xarray
 
     frames = {

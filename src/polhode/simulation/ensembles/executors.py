@@ -15,7 +15,7 @@ from polhode.compiler.placement import by_default
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import Made, Program, Wanted
+from polhode.simulation.ensembles.compiled_members import MemberArrays, Program, MemberRequest
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.simulate import simulate, stoppable
 from polhode.simulation.stepping.stepper import Progress
@@ -25,7 +25,7 @@ from polhode.storage import frame_layout
 _BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
 
 
-class AbstractWay(abc.ABC):
+class AbstractExecutor(abc.ABC):
     """How members are run."""
 
     @abc.abstractmethod
@@ -45,7 +45,7 @@ class AbstractWay(abc.ABC):
         return None
 
 
-class InLanes(AbstractWay):
+class SimdExecutor(AbstractExecutor):
     """Several members at a time in the lanes of vectors.
 
     **Arguments:**
@@ -53,7 +53,7 @@ class InLanes(AbstractWay):
     - `program`, `wanted`: of all members.
     """
 
-    def __init__(self, program: Program, wanted: Wanted) -> None:
+    def __init__(self, program: Program, wanted: MemberRequest) -> None:
         self._program, self._every, self._at = program, wanted.saving.every, wanted.saving.at
         end = program.first.task.t1
         self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
@@ -70,7 +70,7 @@ class InLanes(AbstractWay):
         made, lanes = self._program.starts(which), self._program.lanes
         args, slots = lanes.args.pack_rows(made.args), lanes.progress.pack_rows(made.progress)
         args, now = lanes.together(args), lanes.together(slots)
-        rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _MISSING, np.int64)
+        rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _NAN_BITS, np.int64)
         halted = self._march(args, now, rows, len(slots), interrupted)
         ends = lanes.progress.unpack(lanes.apart(now, len(slots)))
         return self._finished(made, ends, rows[: len(slots)], halted)
@@ -96,7 +96,7 @@ class InLanes(AbstractWay):
             steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
         return moving
 
-    def _finished(self, made: Made, ends: Progress, rows: np.ndarray, halted: np.ndarray) -> Batch:
+    def _finished(self, made: MemberArrays, ends: Progress, rows: np.ndarray, halted: np.ndarray) -> Batch:
         t, state, multipliers = self._program.lanes.row.unpack(rows)
         if self._at is None:
             first = made.progress.t, made.progress.carry.state, made.progress.carry.multipliers
@@ -110,16 +110,16 @@ class InLanes(AbstractWay):
         parts = Frames(flat[0], flat[1], seen.outputs, seen.invariants, seen.residuals, flat[2])
         _, leaves = frame_layout.flatten(parts)
         missing = np.isnan(flat[0])
-        frames = {name: blanked(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+        frames = {name: fill_missing(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
         result = np.where(halted, int(Result.interrupted), ends.result)
         return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
 
 
-_MISSING = np.array(np.nan).view(np.int64)[()]
+_NAN_BITS = np.array(np.nan).view(np.int64)[()]
 """The slots of frames that a member that failed has not reached."""
 
 
-def blanked(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
+def fill_missing(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """With NaN where there is nothing."""
     if missing.any() and x.dtype.kind == "f":
         x = x.copy()
@@ -127,7 +127,7 @@ def blanked(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
     return x
 
 
-class OneByOne(AbstractWay):
+class SerialExecutor(AbstractExecutor):
     """One member after the other; in several threads, if several batches are run at a time.
 
     **Arguments:**
@@ -135,7 +135,7 @@ class OneByOne(AbstractWay):
     - `reason`: why there are no lanes. - `frames`: of every member.
     """
 
-    def __init__(self, wanted: Wanted, members: Members, reason: str, frames: int) -> None:
+    def __init__(self, wanted: MemberRequest, members: Members, reason: str, frames: int) -> None:
         self._wanted, self._members, self._reason, self._frames = wanted, members, reason, frames
 
     def told(self) -> dict[str, Any]:
@@ -146,38 +146,38 @@ class OneByOne(AbstractWay):
 
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         numbers = range(*which.indices(self._members.count))
-        return self._stacked([_NOT_BEGUN if interrupted() else self._run(k, interrupted) for k in numbers])
+        return self._stacked([_NOT_RUN if interrupted() else self._run(k, interrupted) for k in numbers])
 
-    def _stacked(self, runs: list[_Ended]) -> Batch:
+    def _stacked(self, runs: list[_MemberEnd]) -> Batch:
         like = next((frames for frames, *_ in runs if frames is not None), {})
         stacked = {
-            name: np.stack([_filled(None if f is None else f[name], self._frames, x) for f, *_ in runs])
+            name: np.stack([_pad(None if f is None else f[name], self._frames, x) for f, *_ in runs])
             for name, x in like.items()
         }
         _, result, steps, reached = zip(*runs, strict=True)
         return Batch(stacked, np.array(result, np.int32), np.array(steps), np.array(reached))
 
-    def _run(self, k: int, interrupted: Callable[[], bool]) -> _Ended:
-        run = _single(self._wanted, *self._members.of_members(k), interrupted)
+    def _run(self, k: int, interrupted: Callable[[], bool]) -> _MemberEnd:
+        run = _run_stoppable(self._wanted, *self._members.of_members(k), interrupted)
         _, leaves = frame_layout.flatten(run.frames)
         stats = run.stats
         found = {name: np.asarray(x) for name, x in leaves.items()}
         return found, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
 
 
-_Ended = tuple[dict[str, np.ndarray] | None, int, int, float]
+_MemberEnd = tuple[dict[str, np.ndarray] | None, int, int, float]
 """Of a member: frames by name, result, steps, the time reached."""
 
-_NOT_BEGUN: _Ended = (None, int(Result.interrupted), 0, np.nan)
+_NOT_RUN: _MemberEnd = (None, int(Result.interrupted), 0, np.nan)
 
 
 @by_default
-def _single(wanted: Wanted, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
+def _run_stoppable(wanted: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
     """The run of one member in any thread, ended where `stop` says so."""
     return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.saving, stop)
 
 
-def alone(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Solution:
+def run_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> Solution:
     """The run of one member."""
     return simulate(
         wanted.problem.replace(**parameters) if parameters else wanted.problem,
@@ -194,7 +194,7 @@ def alone(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Solution:
     )
 
 
-def _filled(x: np.ndarray | None, length: int, like: np.ndarray) -> np.ndarray:
+def _pad(x: np.ndarray | None, length: int, like: np.ndarray) -> np.ndarray:
     """Frames of a member, with NaN for those that it has not reached."""
     out = np.full((length, *like.shape[1:]), np.nan if like.dtype.kind == "f" else 0, like.dtype)
     if x is not None:

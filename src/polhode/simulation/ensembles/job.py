@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from polhode.compiler.llvm.types import NotNative
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import Program, Wanted
-from polhode.simulation.ensembles.device_executor import OnDevices
-from polhode.simulation.ensembles.executors import AbstractWay, InLanes, OneByOne
+from polhode.simulation.ensembles.compiled_members import Program, MemberRequest
+from polhode.simulation.ensembles.device_executor import DeviceExecutor
+from polhode.simulation.ensembles.executors import AbstractExecutor, SimdExecutor, SerialExecutor
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.ensembles.store import EnsembleStore
 
@@ -22,23 +22,23 @@ class Job:
     - `wanted`, `members`: what is run. - `frames`: of every member. - `by`: "lanes" or "devices".
     """
 
-    def __init__(self, wanted: Wanted, members: Members, frames: int, by: str) -> None:
+    def __init__(self, wanted: MemberRequest, members: Members, frames: int, by: str) -> None:
         self._made_of = wanted, members, frames, by
-        self._way: AbstractWay | None = None
+        self._way: AbstractExecutor | None = None
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> tuple[Wanted, Members, int, str]:
+    def __getstate__(self) -> tuple[MemberRequest, Members, int, str]:
         return self._made_of
 
-    def __setstate__(self, state: tuple[Wanted, Members, int, str]) -> None:
+    def __setstate__(self, state: tuple[MemberRequest, Members, int, str]) -> None:
         self.__init__(*state)
 
     @property
-    def way(self) -> AbstractWay:
+    def way(self) -> AbstractExecutor:
         """How members are run. Raises ValueError for what can't be run."""
         with self._lock:
             if self._way is None:
-                self._way = _way(*self._made_of)
+                self._way = _executor(*self._made_of)
             return self._way
 
     def batch(self, which: slice, store: EnsembleStore | None, keep: bool, interrupted: Callable[[], bool]) -> Batch:
@@ -53,16 +53,16 @@ class Job:
         return found if keep else found.without_frames()
 
 
-def _way(wanted: Wanted, members: Members, frames: int, by: str) -> AbstractWay:
+def _executor(wanted: MemberRequest, members: Members, frames: int, by: str) -> AbstractExecutor:
     if by == "devices":
-        return OnDevices(wanted, members)
+        return DeviceExecutor(wanted, members)
     try:
-        return InLanes(Program(wanted, members), wanted)
+        return SimdExecutor(Program(wanted, members), wanted)
     except NotNative as error:
-        return OneByOne(wanted, members, f"lanes can't take it: {error}", frames)
+        return SerialExecutor(wanted, members, f"lanes can't take it: {error}", frames)
 
 
-class Part:
+class BatchTask:
     """One batch as a task for any process: its members, the store that takes them, and whether frames are wanted.
 
     A store is opened where the task is run; one that is another by then is left alone.

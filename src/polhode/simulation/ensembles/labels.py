@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.save_schedule import Saving
-from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.task import Task
 from polhode.storage import frame_layout
 from polhode.storage.constant_arrays import Constants
@@ -44,7 +44,7 @@ class Labels(NamedTuple):
         return cls(dimensions, found, {name: unit(name, names.get("units")) for name in frames})
 
 
-def times(legs: Sequence[Leg], saving: Saving, t0: float, t1: float) -> np.ndarray:
+def times(legs: Sequence[Segment], saving: SaveSchedule, t0: float, t1: float) -> np.ndarray:
     """The instants of all members, to the last bit those of their frames.
 
     Raises ValueError where members have none in common.
@@ -66,7 +66,7 @@ def times(legs: Sequence[Leg], saving: Saving, t0: float, t1: float) -> np.ndarr
     return np.array(found)
 
 
-def _at(leg: Leg, n: Any) -> Any:
+def _at(leg: Segment, n: Any) -> Any:
     """The time behind steps of a leg, by default behind the last."""
     steps: Any = leg.stepper
     return steps.t0 + ((int(steps.last) if n is None else n) - steps.first) * steps.spacing

@@ -16,7 +16,7 @@ from polhode.storage.zarr_arrays import ArrayFiles
 if TYPE_CHECKING:
     import xarray
 
-_MOST_TOLD = 5
+_MAX_REPORTED = 5
 
 
 def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
@@ -49,12 +49,12 @@ def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
         again = EnsembleStore.open(place)
         # A sweep that goes on has replaced the root in between.
         if again == store:
-            more = f", and {len(damage) - _MOST_TOLD} more" if len(damage) > _MOST_TOLD else ""
-            raise ENSEMBLE.damaged(place, "; ".join(damage[:_MOST_TOLD]) + more)
+            more = f", and {len(damage) - _MAX_REPORTED} more" if len(damage) > _MAX_REPORTED else ""
+            raise ENSEMBLE.damaged(place, "; ".join(damage[:_MAX_REPORTED]) + more)
         store = again
 
 
-def opened(store: EnsembleStore) -> xarray.Dataset:
+def dataset_of(store: EnsembleStore) -> xarray.Dataset:
     """The data set of a store that was just written, whose frames are compared with their checksums once they are read.
 
     Raises StoreError for a damaged one.

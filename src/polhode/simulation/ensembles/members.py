@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.problem import Problem
 
 
@@ -39,8 +39,8 @@ class Members(NamedTuple):
         known = None
         if callable(samples):
             known = _seeds(seeds)
-            samples = _drawn(samples, known)
-        found = _grid(_named("parameters", parameters)) if parameters is not None else _named("samples", samples or {})
+            samples = _draw_samples(samples, known)
+        found = _grid(_named_arrays("parameters", parameters)) if parameters is not None else _named_arrays("samples", samples or {})
         for name, values in found.items():
             _check(problem, name, values)
         sizes = {name: len(values) for name, values in found.items()}
@@ -48,7 +48,9 @@ class Members(NamedTuple):
             states = jax.tree.map(np.asarray, states)
             leaves = jax.tree.leaves(states)
             if not all(x.ndim for x in leaves):
-                raise ValueError(f"`states` must be starts stacked along a first axis of members, got {shown(states)}.")
+                raise ValueError(
+                    f"`states` must be starts stacked along a first axis of members, got {short_repr(states)}."
+                )
             sizes |= {f"states[{k}]": len(x) for k, x in enumerate(leaves)}
         if not sizes:
             raise ValueError(
@@ -75,9 +77,9 @@ class Members(NamedTuple):
         return sorted(found)
 
 
-def _named(what: str, given: Any) -> dict[str, np.ndarray]:
+def _named_arrays(what: str, given: Any) -> dict[str, np.ndarray]:
     if not isinstance(given, Mapping):
-        raise ValueError(f"`{what}` must map names of parameters to their values, got {shown(given)}.")
+        raise ValueError(f"`{what}` must map names of parameters to their values, got {short_repr(given)}.")
     found = {}
     for name, values in given.items():
         found[name] = checks.numbers(f"{what}[{name!r}]", values, "a list of numbers or of arrays of one shape")
@@ -105,15 +107,15 @@ def _seeds(seeds: Any) -> np.ndarray:
         return np.arange(checks.count("seeds", seeds, "members", most=_MOST))
     known = np.asarray(seeds)
     if known.ndim != 1 or known.dtype.kind not in "iu" or (known < 0).any():
-        raise ValueError(f"`seeds` must be a number of members or a list of whole numbers, got {shown(seeds)}.")
+        raise ValueError(f"`seeds` must be a number of members or a list of whole numbers, got {short_repr(seeds)}.")
     return known
 
 
-def _drawn(draw: Callable[..., Any], seeds: np.ndarray) -> dict[str, np.ndarray]:
+def _draw_samples(draw: Callable[..., Any], seeds: np.ndarray) -> dict[str, np.ndarray]:
     drawn = [draw(np.random.default_rng(int(seed))) for seed in seeds]
     for seed, each in zip(seeds, drawn, strict=True):
         if not isinstance(each, Mapping):
-            raise ValueError(f"`samples` must return names of parameters with their values, got {shown(each)}.")
+            raise ValueError(f"`samples` must return names of parameters with their values, got {short_repr(each)}.")
         if _shapes(each) != _shapes(drawn[0]):
             raise ValueError(
                 f"`samples` must return the same names and shapes for every member; got {_shapes(each)} for the seed "
@@ -133,6 +135,6 @@ def _check(problem: Problem, name: str, values: np.ndarray) -> None:
     usual = np.asarray(problem.parameters[name])
     if usual.dtype.kind not in "fiu" or usual.shape != values.shape[1:]:
         raise ValueError(
-            f"Parameter `{name}` of problem `{problem.name}` is {shown(problem.parameters[name])}; members can have "
+            f"Parameter `{name}` of problem `{problem.name}` is {short_repr(problem.parameters[name])}; members can have "
             f"numbers of shape {usual.shape} only, got {values.shape[1:]}. Make an ensemble for each of its words."
         )

@@ -7,7 +7,7 @@ import numpy as np
 from polhode.simulation.ensembles.batch import PENDING, Batch
 
 
-class InMemory:
+class MemorySink:
     """Arrays of all members.
 
     - `frames`: name → (count, …); empty unless they are kept. - `ends`: the same of results.

@@ -13,7 +13,7 @@ from polhode.simulation.ensembles.job import Job
 from polhode.simulation.ensembles.store import EnsembleStore
 
 
-class Task(NamedTuple):
+class BatchQueue(NamedTuple):
     """All batches of an ensemble.
 
     - `job`: runs them. - `batches`: their members. - `store`: takes their frames.
@@ -31,7 +31,7 @@ class AbstractPool(abc.ABC):
     """Runs batches, several at a time."""
 
     @abc.abstractmethod
-    def run(self, task: Task) -> Iterator[tuple[slice, Batch]]:
+    def run(self, task: BatchQueue) -> Iterator[tuple[slice, Batch]]:
         """All batches, in order, so that sums over them are the same each time; some are on their way at any time."""
 
     @abc.abstractmethod
@@ -39,7 +39,7 @@ class AbstractPool(abc.ABC):
         """Entries for the statistics of an ensemble."""
 
 
-class Threads(AbstractPool):
+class ThreadPool(AbstractPool):
     """Threads of this process; batches spend their time in machine code, which lets others run."""
 
     def __init__(self, count: int) -> None:
@@ -48,7 +48,7 @@ class Threads(AbstractPool):
     def told(self) -> dict[str, Any]:
         return {"workers": self._count}
 
-    def run(self, task: Task) -> Iterator[tuple[slice, Batch]]:
+    def run(self, task: BatchQueue) -> Iterator[tuple[slice, Batch]]:
         def batch(which: slice) -> Batch:
             return task.job.batch(which, task.store, task.keep, task.interrupted)
 

@@ -145,7 +145,7 @@ class Summary:
     """
 
     def __init__(self, quantiles: Sequence[float], bins: int) -> None:
-        listed = checks.listed("quantiles", quantiles, "parts of the members")
+        listed = checks.as_list("quantiles", quantiles, "parts of the members")
         self._quantiles = [checks.number("quantiles", q, "part of the members") for q in listed]
         if any(not 0 <= q <= 1 for q in self._quantiles):
             raise ValueError(f"`quantiles` must lie between 0 and 1, got {list(quantiles)}.")

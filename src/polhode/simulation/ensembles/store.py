@@ -114,7 +114,7 @@ class EnsembleStore(NamedTuple):
                 if len(numbers) != count:
                     raise ValueError(f"there are {len(numbers)} members instead of {count}")
             own = {name: value for name, value in attributes.items() if name not in (*_OWN, "digest")}
-            _check_told(own)
+            _check_attributes(own)
             run, receipts = str(attributes["run"]), dict(attributes["batches"])
             return cls(path, run, own, int(count), members, metadata, digests, receipts)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -273,7 +273,7 @@ def _check(name: str, files: ArrayFiles, which: slice) -> None:
         raise DamageError(f"`{name}`: {error}") from None
 
 
-def _check_told(attributes: dict[str, Any]) -> None:
+def _check_attributes(attributes: dict[str, Any]) -> None:
     """Raises ValueError unless a store says of itself what ensembles do."""
     words = all(isinstance(attributes.get(name, ""), str) for name in ("ensemble", "title", "coordinates", "stats"))
     begun, units = attributes["begun"], attributes["units"]

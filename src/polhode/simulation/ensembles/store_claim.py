@@ -14,7 +14,7 @@ from polhode.storage.paths import check_room, is_free, locked, resolved
 
 
 @contextlib.contextmanager
-def claimed(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Path | None]:
+def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Path | None]:
     """The place of a store, locked; None without one.
 
     Raises StoreError where somebody else writes there, or something is there that stays.
@@ -33,7 +33,7 @@ def claimed(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[P
         lock.release()
 
 
-def placed(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
+def create_or_open(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
     """The store as described: begun, or the one that is there if it is to be gone on with.
 
     The place is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.

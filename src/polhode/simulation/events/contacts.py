@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.checks import is_concrete, shown
-from polhode.compiler.interpreted import interpreted
+from polhode.checks import is_concrete, short_repr
+from polhode.compiler.numpy_jit import interpreted
 from polhode.contact.response import Response, respond
 from polhode.contact.system import UnilateralSystem
 from polhode.contact.unilateral import gaps
 from polhode.events.event import Event, Function
 from polhode.events.impacts import Impact
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import Unsuited, suits, written
+from polhode.integrators.compatibility import IncompatibleSystem, accepts, convert_for
 from polhode.multibody.measurements.joints import EFFORTS, LOADS
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -28,14 +28,14 @@ from polhode.systems.mechanical import AbstractMechanical
 SHORTEST_FLIGHT = 1e5
 """Tolerances of an event: a contact rests where the flight behind a bounce would be shorter than that many of them."""
 
-_FAR = 1e30
+_INACTIVE = 1e30
 """The value of functions of contacts that are not watched at present."""
 
-_ROUNDING = 1e-14
+_ROUNDOFF = 1e-14
 """By which a contact that has opened may close, relative to the larger of 1 and the largest coordinate."""
 
 
-class _Opening(eqx.Module):
+class _OpeningFunction(eqx.Module):
     """The force of a contact while it is closed, until it has none."""
 
     contacts: tuple[Impact, ...]
@@ -44,10 +44,10 @@ class _Opening(eqx.Module):
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         force = UnilateralSystem(system, self.contacts, self.closed).forces(t, state)[self.index]
-        return jnp.where(self.closed[self.index], force, _FAR)
+        return jnp.where(self.closed[self.index], force, _INACTIVE)
 
 
-class _Closing(eqx.Module):
+class _ClosingFunction(eqx.Module):
     """The gap of a contact while it is open, `slack` beyond where it has opened by rounding."""
 
     contact: Impact
@@ -55,7 +55,7 @@ class _Closing(eqx.Module):
     slack: Float[Array, ""]
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
-        return jnp.where(self.closed, _FAR, self.contact.gap(t, state, system) + self.slack)
+        return jnp.where(self.closed, _INACTIVE, self.contact.gap(t, state, system) + self.slack)
 
 
 class _Never(eqx.Module):
@@ -63,10 +63,10 @@ class _Never(eqx.Module):
 
     def __call__(self, t: Array, state: State) -> Array:
         del t, state
-        return jnp.asarray(_FAR)
+        return jnp.asarray(_INACTIVE)
 
 
-class Readings(eqx.Module):
+class ContactMeasurements(eqx.Module):
     """Gaps and forces of contacts, and which of them are closed, as an output of states (q, v)."""
 
     source: AbstractSystem
@@ -93,7 +93,7 @@ class _JointLoads(eqx.Module):
         return {name: jnp.where(jnp.any(self.closed) & (name != EFFORTS), jnp.nan, x) for name, x in known.items()}
 
 
-class Passage(NamedTuple):
+class ContactEvent(NamedTuple):
     """An event of contacts: its number among those of the run, and the impulse of the contact that it belongs to."""
 
     number: int
@@ -110,7 +110,7 @@ def with_openings(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return (*events, *(Event(_Never(), direction=-1, name=f"{name} opens", **o) for name, o in options))
 
 
-def together(events: tuple[Event, ...]) -> tuple[Event, ...]:
+def link_impacts(events: tuple[Event, ...]) -> tuple[Event, ...]:
     """The events, with impacts that know of each other."""
     impacts = [event.action for event in events if isinstance(event.action, Impact)]
     if len(impacts) < 2:
@@ -125,7 +125,7 @@ def together(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(one(event) for event in events)
 
 
-def holds(method: AbstractIntegrator, source: AbstractSystem, converted: Converted, events: Sequence[Event]) -> bool:
+def can_hold(method: AbstractIntegrator, source: AbstractSystem, converted: Converted, events: Sequence[Event]) -> bool:
     """Whether a run can hold contacts closed.
 
     Raises ValueError, before a run begins, where one must be held and the method can't.
@@ -135,7 +135,7 @@ def holds(method: AbstractIntegrator, source: AbstractSystem, converted: Convert
         return False
     if isinstance(source, AbstractMechanical) and converted.back is None:
         contacts = tuple(event.action for event in resting if isinstance(event.action, Impact))
-        if suits(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
+        if accepts(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
             return True
     for event in resting:
         assert isinstance(event.action, Impact)
@@ -145,7 +145,7 @@ def holds(method: AbstractIntegrator, source: AbstractSystem, converted: Convert
                 f"Event `{event.name}` has the restitution 0, behind which its contact stays closed, and this method "
                 "can't hold a contact: it takes another kind of system than one with unilateral constraints. Take "
                 '`herk54`, `bdf` or `generalized-alpha` in other coordinates than "livens", or give `rests_below`, '
-                f"with which the run ends where the contact comes to rest; got `{shown(type(method).__name__)}`."
+                f"with which the run ends where the contact comes to rest; got `{short_repr(type(method).__name__)}`."
             )
     return False
 
@@ -172,11 +172,11 @@ class Contacts:
         if number >= self._first_opening:
             if self.closed is None:
                 return Function(_Never())
-            return Function(_Opening(self.contacts, jnp.asarray(self.closed), number - self._first_opening))
+            return Function(_OpeningFunction(self.contacts, jnp.asarray(self.closed), number - self._first_opening))
         if number not in self.numbers or self.closed is None:
             return None
         k = self.numbers.index(number)
-        return Function(_Closing(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
+        return Function(_ClosingFunction(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
 
     @property
     def are_forces(self) -> tuple[bool, ...]:
@@ -191,8 +191,8 @@ class Contacts:
         """The system with its closed contacts, as the method takes it."""
         system = UnilateralSystem(source, self.contacts, jnp.asarray(self.closed))  # type: ignore[arg-type]
         try:
-            return written(system, method, t, state, checked=False).converted
-        except Unsuited as error:
+            return convert_for(system, method, t, state, check_state=False).converted
+        except IncompatibleSystem as error:
             raise ValueError(f"The method can't hold a contact: {error}.") from None
 
     def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
@@ -207,7 +207,7 @@ class Contacts:
             self.closed = closed
         return closed
 
-    def act(self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem) -> tuple[State, list[Passage]]:
+    def act(self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem) -> tuple[State, list[ContactEvent]]:
         """The state behind impacts and openings, and which of them there were."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
         opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
@@ -215,9 +215,9 @@ class Contacts:
         impulses, after = np.asarray(found.impulses), self.closed_by(found)
         self._loosen(before & ~after, t, state, source)
         hit = (impulses > 0) & (~before | np.isin(self.numbers, list(fired)))
-        passages = [Passage(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))]
+        passages = [ContactEvent(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))]
         opened = np.flatnonzero(before & ~after)
-        passages += [Passage(self._first_opening + int(k), float("nan")) for k in opened]
+        passages += [ContactEvent(self._first_opening + int(k), float("nan")) for k in opened]
         return (state[0], found.velocity) if passages else state, passages
 
     def _loosen(self, opened: np.ndarray, t: Any, state: State, source: AbstractSystem) -> None:
@@ -225,7 +225,7 @@ class Contacts:
         if np.any(opened):
             apart = np.asarray(_apart(self.contacts, t, state, source))
             sizes = [float(np.max(np.abs(np.asarray(x)), initial=1.0)) for x in jax.tree.leaves(state[0])]
-            self._slack = np.where(opened, 2 * np.maximum(-apart, 0.0) + _ROUNDING * max(sizes), self._slack)
+            self._slack = np.where(opened, 2 * np.maximum(-apart, 0.0) + _ROUNDOFF * max(sizes), self._slack)
 
     def _response(
         self, t: Any, state: State, source: AbstractSystem, opening: np.ndarray, *, begins: bool = False
@@ -237,7 +237,7 @@ class Contacts:
     def observed(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
         """The outputs of a run with contacts."""
         closed = None if self.closed is None else jnp.asarray(self.closed)
-        found = {**outputs, "contacts": Readings(source, self.contacts, closed)}
+        found = {**outputs, "contacts": ContactMeasurements(source, self.contacts, closed)}
         if closed is not None and LOADS in found:
             found[LOADS] = _JointLoads(found[LOADS], closed)
         return found

@@ -14,10 +14,10 @@ from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
 from polhode.simulation.checkpoint.event_state import Aftermath
 from polhode.simulation.events.bracket import Bracket
-from polhode.simulation.events.event_functions import TOUCHING, Moving, Now, Watch, Watched, rounding
-from polhode.simulation.events.sampling import Curve, Look, Seen, chosen, search
+from polhode.simulation.events.event_functions import CONTACT_DEPTH, Motion, StepEnd, EventState, EventFunctions, roundoff
+from polhode.simulation.events.sampling import Curve, Sample, Crossing, chosen, find_crossing
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.stepper import AbstractStepper, Part, Progress
+from polhode.simulation.stepping.stepper import AbstractStepper, TrialStep, Progress
 from polhode.systems.base import AbstractSystem, State
 
 _NEAR = 1e-9
@@ -34,7 +34,7 @@ _JUMP = 1e-6
 """Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
 
 
-class WatchingSteps(AbstractStepper):
+class EventDetectingStepper(AbstractStepper):
     """Steps of another kind that end at events as well.
 
     A step in which a function passes zero is not accepted but made again, shorter, until the event is bracketed; each
@@ -47,9 +47,9 @@ class WatchingSteps(AbstractStepper):
     t1: Any
     ahead: Any
     inner: AbstractStepper
-    watched: Watched
+    watched: EventFunctions
 
-    def __init__(self, inner: AbstractStepper, watched: Watched) -> None:
+    def __init__(self, inner: AbstractStepper, watched: EventFunctions) -> None:
         self.t0, self.t1, self.ahead = inner.t0, inner.t1, inner.ahead
         self.inner, self.watched = inner, watched
 
@@ -71,7 +71,7 @@ class WatchingSteps(AbstractStepper):
     def last_step(self, p: Progress) -> tuple[Array, Array]:
         return p.watch.begin, p.watch.length
 
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         return self.inner.part(p, searching, share, whole)
 
     def length(self, p: Progress, new: Progress) -> Array:
@@ -87,7 +87,7 @@ class WatchingSteps(AbstractStepper):
         values, slopes = self._rates(system, integrator, p, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
-        sides = jnp.where(np.array(self.watched.gaps) & (values >= -TOUCHING), 1.0, sides)
+        sides = jnp.where(np.array(self.watched.gaps) & (values >= -CONTACT_DEPTH), 1.0, sides)
         return p._replace(watch=self._calm(p, sides, self._moving(system, p, p.carry)))
 
     def after(self, p: Progress, aftermath: Aftermath | None) -> Progress:
@@ -98,7 +98,7 @@ class WatchingSteps(AbstractStepper):
         return p._replace(watch=p.watch._replace(sides=jnp.where(jnp.isfinite(known), known, p.watch.sides)))
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        w: Watch = p.watch
+        w: EventState = p.watch
         share = jnp.where(w.searching, w.share, 1.0)
         part = self.inner.part(p, w.searching, share, w.whole)
         new = part.stepper.attempt(system, integrator, part.progress)
@@ -107,7 +107,7 @@ class WatchingSteps(AbstractStepper):
         t = jnp.where(short, p.t + share * w.whole, new.t)
         length = part.stepper.length(p, new)
         moving = self._moving(system, new._replace(t=t), new.carry)
-        values, now = moving.values, Now(t, part.begin, length, *moving)
+        values, now = moving.values, StepEnd(t, part.begin, length, *moving)
         found = self._seen(system, integrator, p, new, now)
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
@@ -139,7 +139,7 @@ class WatchingSteps(AbstractStepper):
         A function that is still about zero comes out on the side to which it moves now: that from which it came where
         the action has turned it back, the other one where it has passed.
         """
-        w: Watch = p.watch
+        w: EventState = p.watch
         begun = p._replace(result=jnp.zeros((), jnp.int32))
         _, ahead, begin = self.inner.part(begun, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, ahead.h, p.carry._replace(state=state))
@@ -162,14 +162,14 @@ class WatchingSteps(AbstractStepper):
         sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
         return begun._replace(watch=self._calm(p, sides, self._moving(system, begun, begun.carry)))
 
-    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Moving) -> Watch:
+    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Motion) -> EventState:
         """The memory where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.watched.functions), bool)
-        return Watch(sides, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        return EventState(sides, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
-    def _closing(self, w: Watch, sides: Float[Array, " k"], moving: Moving) -> Float[Array, " k"]:
+    def _closing(self, w: EventState, sides: Float[Array, " k"], moving: Motion) -> Float[Array, " k"]:
         """With gaps that close again before they were open: the next attempt finds their impact."""
         values, rates, _ = moving
         closes = values < w.values if rates is None else rates < 0
@@ -177,24 +177,24 @@ class WatchingSteps(AbstractStepper):
         return jnp.where(np.array(self.watched.gaps) & (sides == 0) & shallow & closes, 1.0, sides)
 
     def _seen(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
-    ) -> Seen:
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
+    ) -> Crossing:
         """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
         w, span = p.watch, now.t - p.t
         states = self._states(system, integrator, p, new, now)
 
-        def at(s: Array) -> Look:
-            return Look(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
+        def at(s: Array) -> Sample:
+            return Sample(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
 
         zero, one = jnp.zeros(()), jnp.ones(())
         ends = [(zero, w.values, w.rates), (one, now.values, now.rates)]
         first, last = (
-            Look(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
+            Sample(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
         )
-        return search(self.watched, w.sides, at, first, last, rounding(new.carry.state), w.searching)
+        return find_crossing(self.watched, w.sides, at, first, last, roundoff(new.carry.state), w.searching)
 
     def _states(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Callable[[Array], State]:
         """The states within a step: from those and velocities at its ends, or as the method interpolates them."""
         w, begin, end = p.watch, p.carry, new.carry
@@ -208,7 +208,7 @@ class WatchingSteps(AbstractStepper):
         """Width of brackets in time."""
         return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
-    def _together(self, w: Watch, now: Now) -> Bool[Array, " k"]:
+    def _together(self, w: EventState, now: StepEnd) -> Bool[Array, " k"]:
         """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
         passed = self.watched.passed(w.sides, now.values)
         if now.rates is None:
@@ -217,7 +217,7 @@ class WatchingSteps(AbstractStepper):
         about = (w.sides * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
         return passed | (jnp.any(passed) & self.watched.counts(w.sides) & about)
 
-    def _jumped(self, w: Watch, now: Now, state: State) -> Bool[Array, " k"]:
+    def _jumped(self, w: EventState, now: StepEnd, state: State) -> Bool[Array, " k"]:
         """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
 
         Those that move in jumps only are taken to mean them.
@@ -226,14 +226,14 @@ class WatchingSteps(AbstractStepper):
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
         # At rest, or nearly so, functions of the state change by its rounding.
-        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding(state))
+        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + roundoff(state))
         return jumped & ~np.array(self.watched.forces)
 
-    def _first(self, w: Watch) -> Array:
+    def _first(self, w: EventState) -> Array:
         """Whether an attempt is the first one at an event that was seen within a step."""
         return ~w.final & (w.share >= w.bracket.high)
 
-    def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: Seen) -> Watch:
+    def _sought(self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], found: Crossing) -> EventState:
         """The next attempt at an event, after one or at first."""
         merit = self.watched.merit(w.sides, values)
         first = Bracket.of(found.low, found.high, found.at_low, found.at_high)
@@ -252,16 +252,16 @@ class WatchingSteps(AbstractStepper):
             sides=sides, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
 
-    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Moving:
+    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
         """The functions, their rates along the run, which may be backward in time, and the velocity."""
         state, way = carry.state, jnp.sign(p.h)
         velocity = system.velocity(p.t, state)
         if velocity is None:
-            return Moving(self.watched(p.t, state), None, None)
+            return Motion(self.watched(p.t, state), None, None)
         space, zero = system.state_space, jnp.zeros(())
         along = lambda s: self.watched(p.t + s, space.move(state, s * velocity))  # noqa: E731
         values, rates = jax.jvp(along, (zero,), (way,))
-        return Moving(values, rates, velocity)
+        return Motion(values, rates, velocity)
 
     def _rates(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry

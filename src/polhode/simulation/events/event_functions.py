@@ -16,7 +16,7 @@ from polhode.simulation.events.bracket import Bracket
 from polhode.systems.base import AbstractSystem, State
 
 
-class Watch(NamedTuple):
+class EventState(NamedTuple):
     """Memory of a run with events; k is their number.
 
     - `sides`: sign that each function has, or is leaving; 0 if it has had none.
@@ -45,11 +45,11 @@ class Watch(NamedTuple):
 _ULPS = 64
 """Units of rounding of the largest number of a state by which functions of it change without a reason."""
 
-TOUCHING = 1e-9
+CONTACT_DEPTH = 1e-9
 """Depth of a gap up to which it is closed at the start, but for rounding."""
 
 
-class Watched(eqx.Module):
+class EventFunctions(eqx.Module):
     """The functions that are watched: one for each event, and which of its passages count.
 
     - `source`: the system as it was given, for functions that look at it.
@@ -72,7 +72,7 @@ class Watched(eqx.Module):
         functions: tuple[Function, ...],
         source: AbstractSystem,
         forces: tuple[bool, ...] | None = None,
-    ) -> Watched:
+    ) -> EventFunctions:
         """For some events."""
         forces = (False,) * len(events) if forces is None else forces
         tolerance = min(event.tolerance for event in events)
@@ -101,7 +101,7 @@ class Watched(eqx.Module):
         return jnp.where((values != 0) & ~(np.array(self.gaps) & (values < 0)), jnp.sign(values), sides)
 
 
-class Moving(NamedTuple):
+class Motion(NamedTuple):
     """The functions, their rates and the velocity of the state, where states tell that; otherwise None."""
 
     values: Float[Array, " k"]
@@ -109,7 +109,7 @@ class Moving(NamedTuple):
     velocity: Float[Array, " n"] | None
 
 
-class Now(NamedTuple):
+class StepEnd(NamedTuple):
     """The end of an attempt: time, beginning and length as the method had them, and how functions and state move."""
 
     t: Array
@@ -120,7 +120,7 @@ class Now(NamedTuple):
     velocity: Float[Array, " n"] | None
 
 
-def rounding(state: State) -> Array:
+def roundoff(state: State) -> Array:
     """By how much functions of a state change by its rounding."""
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
     return _ULPS * jnp.finfo(float).eps * largest

@@ -11,17 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.contact.system import UnilateralSystem
 from polhode.events.event import Event, Function, function_of
 from polhode.events.impacts import Impact
-from polhode.integrators.compatibility import written
-from polhode.results.observer import Observer, Watch
+from polhode.integrators.compatibility import convert_for
+from polhode.results.observer import Observer, BatchedObserver
 from polhode.simulation.events.contacts import Contacts
-from polhode.simulation.events.detection import WatchingSteps
-from polhode.simulation.events.event_functions import Watch as EventWatch
-from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.events.detection import EventDetectingStepper
+from polhode.simulation.events.event_functions import EventState as EventWatch
+from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.simulation.task import Task
 from polhode.spaces.checks import check_point
@@ -82,7 +82,7 @@ class EventHandler:
         if not self._events:
             return inner
         forces = None if self.contacts is None else self.contacts.are_forces
-        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source, forces))
+        return EventDetectingStepper(inner, EventFunctions.of(self._events, self._functions(), self.source, forces))
 
     @property
     def observer(self) -> Observer:
@@ -181,7 +181,7 @@ class EventHandler:
         """The state that an action returns: traced once, or called again and again if it asks for numbers."""
         if not any(action.function is known for known in self._untraceable):
             try:
-                return jax.tree.map(jnp.asarray, _run(action, *given))
+                return jax.tree.map(jnp.asarray, _call_traced(action, *given))
             except jax.errors.JAXTypeError:
                 self._untraceable.append(action.function)
         return action(*given)
@@ -196,7 +196,7 @@ class EventHandler:
                 "its last state."
             )
         self.source, self.changed = source, True
-        self.converted = written(source, self._task.integrator, float(t), after, checked=False).converted
+        self.converted = convert_for(source, self._task.integrator, float(t), after, check_state=False).converted
         self._write(float(t), after)
 
     def check_gaps(self, watch: EventWatch) -> None:
@@ -235,10 +235,10 @@ class EventHandler:
 
         `jumps`: what they have changed in the invariants, by name, for audits.
         """
-        found = _stacked(self.rows, _leaves(self._task.state0))
+        found = _stack_records(self.rows, _leaves(self._task.state0))
         if not self.rows or self.changed:
             return found
-        structure, look = self._structure, Watch(self.observer, min(len(self.rows), _OBSERVED))
+        structure, look = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
         sides = (jax.tree.unflatten(structure, found[part]) for part in ("before", "after"))
         before, after = (frame_layout.flatten(look.frames(found["t"], states, None))[1] for states in sides)
         names = [name for name in before if name.startswith("invariants.")]
@@ -246,7 +246,7 @@ class EventHandler:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
-        found = _stacked(self.rows, _leaves(self._task.state0))
+        found = _stack_records(self.rows, _leaves(self._task.state0))
         named = {"events-t": found["t"], "events-number": found["number"], "events-impulse": found["impulse"]}
         for part in ("before", "after"):
             named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(found[part])}
@@ -275,7 +275,7 @@ class EventHandler:
             new = [jnp.asarray(found[f"system-{k}"]) for k in range(len(leaves))]
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             given = self.converted.left(state)
-            self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
+            self.converted = convert_for(self.source, self._task.integrator, t, given, check_state=False).converted
         self.restore_contacts(found)
 
     def _restore_rows(self, found: Mapping[str, np.ndarray], state: State) -> None:
@@ -290,7 +290,7 @@ class EventHandler:
 
 
 @interpreted
-def _run(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
+def _call_traced(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
     return action(t, state, system)
 
 
@@ -298,7 +298,7 @@ def _leaves(state: State) -> list[np.ndarray]:
     return [np.asarray(x) for x in jax.tree.leaves(state)]
 
 
-def _stacked(rows: list[EventRecord], example: list[np.ndarray]) -> dict[str, Any]:
+def _stack_records(rows: list[EventRecord], example: list[np.ndarray]) -> dict[str, Any]:
     def stack(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
         return [
             np.array([part[k] for part in parts], x.dtype).reshape(len(parts), *x.shape) for k, x in enumerate(example)

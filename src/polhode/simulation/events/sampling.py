@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.events.event_functions import EventFunctions
 from polhode.spaces.base import AbstractSpace, Point, Vector
 
 _CLOSE = 0.1
@@ -18,14 +18,14 @@ _CLOSE = 0.1
 _NARROW = 2.0**-30
 """Part of a step within which a function that no cubic fits is taken to jump."""
 
-_MOST = 4096
+_MAX_SAMPLES = 4096
 """Looks within a step, at which even functions that no cubic fits are left at the distance that was asked for."""
 
 Values = Float[Array, " k"]
 """One number for each event."""
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """The functions at part `s` of a step, and their rates by s."""
 
     s: Array
@@ -61,7 +61,7 @@ class Curve(NamedTuple):
         return self.space.move(self.space.move(self.begin, s * self.turn), other)
 
 
-class Seen(NamedTuple):
+class Crossing(NamedTuple):
     """Findings in a step: whether an event has passed, between which parts of it, and the sides before."""
 
     sides: Values
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
     at_low: Array
     at_high: Array
 
-    def then(self, watched: Watched, s: Array, values: Values) -> Seen:
+    def then(self, watched: EventFunctions, s: Array, values: Values) -> Crossing:
         """With what is seen at a later part s."""
         hit = jnp.any(watched.passed(self.sides, values))
         first = hit & ~self.crossed
@@ -79,43 +79,43 @@ class Seen(NamedTuple):
         # Within a step values are estimates: the bracket begins where sides have changed last, if they have.
         passed = jnp.any(sides != self.sides)
         low, at_low = jnp.where(passed, s, self.low), jnp.where(passed, watched.merit(sides, values), self.at_low)
-        after = Seen(sides, self.crossed, low, self.high, at_low, self.at_high)
+        after = Crossing(sides, self.crossed, low, self.high, at_low, self.at_high)
         there = self._replace(crossed=hit, high=s, at_high=watched.merit(self.sides, values))
         return chosen(self.crossed, self, chosen(first, there, after))
 
-    def between(self, watched: Watched, a: Look, b: Look) -> Seen:
+    def between(self, watched: EventFunctions, a: Sample, b: Sample) -> Crossing:
         """With what is seen from one look to the next: the first turning beyond zero, and the end."""
-        u = jnp.where(self.sides * _cubic(a, b, _turning(a, b)) < 0, _turning(a, b), 1.0)
+        u = jnp.where(self.sides * _cubic(a, b, _turning_point(a, b)) < 0, _turning_point(a, b), 1.0)
         first = jnp.min(u)
         values = jnp.where(first < 1, _cubic(a, b, first), b.values)
         s = jnp.where(first < 1, a.s + first * (b.s - a.s), b.s)
         return self.then(watched, s, values).then(watched, b.s, b.values)
 
 
-class _March(NamedTuple):
+class _SearchState(NamedTuple):
     """Looks on their way through a step.
 
     - `last`: the look up to which all is seen. - `middle`: one behind it. - `spacing`: of looks ahead.
     - `closer`: whether the next look comes between those two, instead of behind them. - `count`: of looks.
     """
 
-    seen: Seen
-    last: Look
-    middle: Look
+    seen: Crossing
+    last: Sample
+    middle: Sample
     spacing: Array
     closer: Array
     count: Array
 
 
-def search(
-    watched: Watched,
+def find_crossing(
+    watched: EventFunctions,
     sides: Values,
-    at: Callable[[Array], Look],
-    first: Look,
-    last: Look,
+    at: Callable[[Array], Sample],
+    first: Sample,
+    last: Sample,
     rounding: Array,
     skip: Array,
-) -> Seen:
+) -> Crossing:
     """The first part of a step at whose end an event has passed.
 
     Looks come `inside` times, and closer where the cubic through two of them misses one between them: then the function
@@ -125,26 +125,26 @@ def search(
     reason. `skip`: whether not to look at all.
     """
     zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (watched.inside + 1))
-    seen = Seen(sides, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
+    seen = Crossing(sides, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
     seen = seen._replace(at_low=watched.merit(sides, first.values))
 
-    def more(m: _March) -> Array:
+    def more(m: _SearchState) -> Array:
         return ~skip & ~m.seen.crossed & (m.last.s < 1)
 
-    def body(m: _March) -> _March:
+    def body(m: _SearchState) -> _SearchState:
         s = jnp.where(m.closer, 0.5 * (m.last.s + m.middle.s), m.middle.s + m.spacing)
         # A remainder that would be a tiny part is added to this one.
         s = jnp.where(s > 1 - 1e-3 * m.spacing, 1.0, s)
         look = chosen(s >= 1, last, at(s))
         middle, behind = chosen(m.closer, look, m.middle), chosen(m.closer, m.middle, look)
-        narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MOST)
+        narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MAX_SAMPLES)
         fits = jnp.all(_fits(m.last, middle, behind, rounding)) | narrow
         # Before the first look there is nothing to be seen.
         seen = chosen(middle.s > m.last.s, m.seen.between(watched, m.last, middle), m.seen)
         ended = seen.between(watched, middle, behind)
         over = behind.s >= 1
         wider = jnp.where(narrow, spacing, jnp.minimum(2 * m.spacing, spacing))
-        return _March(
+        return _SearchState(
             chosen(fits, chosen(over, ended, seen), m.seen),
             chosen(fits, chosen(over, behind, middle), m.last),
             chosen(fits, behind, middle),
@@ -153,25 +153,25 @@ def search(
             m.count + 1,
         )
 
-    start = _March(seen, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+    start = _SearchState(seen, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(more, body, start).seen
 
 
-def _cubic(a: Look, b: Look, u: Array) -> Values:
+def _cubic(a: Sample, b: Sample, u: Array) -> Values:
     """Hermite's cubic at part u between two looks."""
     width = b.s - a.s
     ends = (1 - u) ** 2 * (1 + 2 * u) * a.values + u**2 * (3 - 2 * u) * b.values
     return ends + width * u * (1 - u) * ((1 - u) * a.rates - u * b.rates)
 
 
-def _slope(a: Look, b: Look, u: Array) -> Values:
+def _slope(a: Sample, b: Sample, u: Array) -> Values:
     """The rate of the cubic, by s."""
     width = b.s - a.s
     rise = (b.values - a.values) / jnp.where(width > 0, width, 1.0)
     return 6 * u * (1 - u) * rise + (1 - u) * (1 - 3 * u) * a.rates + u * (3 * u - 2) * b.rates
 
 
-def _turning(a: Look, b: Look) -> Values:
+def _turning_point(a: Sample, b: Sample) -> Values:
     """Where each cubic turns between two looks whose rates have opposite signs; 1 if they don't."""
     width = b.s - a.s
     rise = (b.values - a.values) / jnp.where(width > 0, width, 1.0)
@@ -185,7 +185,7 @@ def _turning(a: Look, b: Look) -> Values:
     return jnp.where(turns, jnp.clip(-2 * c / jnp.where(under > 0, under, 1.0), 0.0, 1.0), 1.0)
 
 
-def _fits(a: Look, m: Look, b: Look, rounding: Array) -> Bool[Array, " k"]:
+def _fits(a: Sample, m: Sample, b: Sample, rounding: Array) -> Bool[Array, " k"]:
     """Whether the cubic through two looks tells what lies between: whether it is about right at one between them, slope
     included, and does not turn so close to zero that it might have passed.
     """
@@ -198,11 +198,11 @@ def _fits(a: Look, m: Look, b: Look, rounding: Array) -> Bool[Array, " k"]:
     return (m.s <= a.s) | (missed <= rounding) | ((missed <= _CLOSE * largest) & ~unclear)
 
 
-def _nearly(a: Look, b: Look, missed: Values) -> Bool[Array, " k"]:
+def _nearly(a: Sample, b: Sample, missed: Values) -> Bool[Array, " k"]:
     """Whether cubics turn before zero by less than they are wrong by."""
-    turned = _cubic(a, b, _turning(a, b))
+    turned = _cubic(a, b, _turning_point(a, b))
     before = (turned * a.values > 0) & (turned * b.values > 0)
-    return (_turning(a, b) < 1) & before & (jnp.abs(turned) <= missed)
+    return (_turning_point(a, b) < 1) & before & (jnp.abs(turned) <= missed)
 
 
 def chosen(condition: Array, a: Any, b: Any) -> Any:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.events.event_functions import EventFunctions
 from polhode.systems.base import AbstractSystem, State
 
 _NEAR = 1e-9
@@ -20,7 +20,7 @@ _ROUNDING = 2.0**20 * float(jnp.finfo(float).eps)
 """Change in a step, in parts of the largest number of a state, up to which a function stands still."""
 
 
-class Happened(NamedTuple):
+class EventEffects(NamedTuple):
     """Effects of each event watched at an instant, in order; those that have not fired have changed nothing.
 
     `t`, `before`, `after`: times and states, with leading axis k, the number of events.
@@ -31,7 +31,7 @@ class Happened(NamedTuple):
     after: State
 
 
-class Together(NamedTuple):
+class SimultaneousEvents(NamedTuple):
     """Effects of the events that fire at the end of one step.
 
     Events that fire together have one time, but not one derivative of it: each comes where its own function passes
@@ -40,34 +40,34 @@ class Together(NamedTuple):
     """
 
     system: AbstractSystem
-    watched: Watched
+    watched: EventFunctions
     branches: tuple[Callable[[Array, State], State], ...]
 
     def __call__(
         self, fired: Bool[Array, " k"], sides: Float[Array, " k"], length: Array, t: Array, state: State
-    ) -> Happened:
+    ) -> EventEffects:
         """From the time and state at the first of them.
 
         `sides`: signs that the functions had in the step behind it, whose length is `length`.
         """
         if len(self.branches) == 1:
             after = jax.lax.cond(fired[0], self.branches[0], _same, t, state)
-            return jax.tree.map(lambda x: x[None], Happened(t, state, after))
+            return jax.tree.map(lambda x: x[None], EventEffects(t, state, after))
 
-        def each(now: tuple[Array, State], k: Array) -> tuple[tuple[Array, State], Happened]:
+        def each(now: tuple[Array, State], k: Array) -> tuple[tuple[Array, State], EventEffects]:
             follows = fired[k] & (k > jnp.argmax(fired))
             onward = functools.partial(self._onward, follows, k, -sides[k] * length)
             t, before = jax.lax.cond(follows, onward, lambda *now: now, *now)
             act = lambda t, state: jax.lax.switch(k, self.branches, t, state)  # noqa: E731
             after = jax.lax.cond(fired[k], act, _same, t, before)
-            return (t, after), Happened(t, before, after)
+            return (t, after), EventEffects(t, before, after)
 
         return jax.lax.scan(each, (t, state), jnp.arange(len(self.branches)))[1]
 
-    def nothing(self, t: Array, state: State) -> Happened:
+    def nothing(self, t: Array, state: State) -> EventEffects:
         """That none has fired."""
         spread = lambda x: jnp.broadcast_to(x, (len(self.branches), *x.shape))  # noqa: E731
-        return jax.tree.map(spread, Happened(t, state, state))
+        return jax.tree.map(spread, EventEffects(t, state, state))
 
     def _onward(self, follows: Array, k: Array, way: Array, t: Array, state: State) -> tuple[Array, State]:
         """Time and state at event k behind others.
@@ -76,7 +76,7 @@ class Together(NamedTuple):
         """
         space, velocity = self.system.state_space, self.system.velocity(t, state)
         if velocity is None:
-            return _unknown(follows, t, state)
+            return _undefined(follows, t, state)
         # Second derivatives need the value of the acceleration alone.
         at, here, rate = jax.lax.stop_gradient((t, state, velocity))
         along = lambda s: (at + s, space.move(here, s * rate))  # noqa: E731
@@ -106,7 +106,7 @@ def _same(t: Array, state: State) -> State:
     return state
 
 
-def _unknown(follows: Array, t: Array, state: State) -> tuple[Array, State]:
+def _undefined(follows: Array, t: Array, state: State) -> tuple[Array, State]:
     """Time and state with derivatives that are not a number, where states don't tell how they move."""
     spoilt = jnp.where(follows, jnp.nan, 1.0)
     late = root_at_zero(lambda late: spoilt * (late + follows * t), follows)

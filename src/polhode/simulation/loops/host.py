@@ -12,23 +12,23 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.compile_report import Compiled
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
-from polhode.results.observer import Observer, Watch
-from polhode.simulation.events.detection import WatchingSteps
+from polhode.results.observer import Observer, BatchedObserver
+from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import native
 from polhode.simulation.loops.signals import Interrupts
 from polhode.simulation.loops.xla import Buffer, run_block
-from polhode.simulation.progress_display import Show
+from polhode.simulation.progress_display import ProgressDisplay
 from polhode.simulation.run_types import Checkpoint, Outcome, Sink, Start
-from polhode.simulation.save_schedule import Saving, capacity
+from polhode.simulation.save_schedule import SaveSchedule, capacity
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.segments import Leg
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, between
+from polhode.simulation.stepping.segments import Segment
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output
 from polhode.systems.base import AbstractSystem, State
 
 _BLOCK_SECONDS = 0.2
@@ -47,52 +47,52 @@ def begin(
 
 
 @interpreted
-def again(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """Behind a breakpoint, where loads may have jumped."""
     return stepper.again(system, integrator, p)
 
 
 @interpreted
-def watched(stepper: WatchingSteps, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+def with_event_state(stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """A progress of a run without events, as one with them goes on from it."""
     return stepper.watching(system, integrator, p)
 
 
 @interpreted
-def changed(
-    stepper: WatchingSteps, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
+def after_event(
+    stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
 ) -> Progress:
     """Behind an event."""
     return stepper.changed(system, integrator, p, state)
 
 
 @interpreted
-def anew(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+def reinitialise(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """The progress with what the method remembers of a system with other constraints."""
     carry = counted_angles.init(integrator, system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
     return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
 
 
 @interpreted
-def within(
+def interpolate_last_step(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
 ) -> State:
     """The state at `target`, within the last step."""
-    return between(stepper, system, integrator, p, target)
+    return dense_output(stepper, system, integrator, p, target)
 
 
 _BY_XLA = Compiled(None, "xla", kept=False)
 
 
 def run(
-    legs: Sequence[Leg],
+    legs: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     start: Start,
     observer: Observer,
-    saving: Saving,
+    saving: SaveSchedule,
     sink: Sink | None,
-    show: Show,
+    show: ProgressDisplay,
     interrupted: Interrupts,
     events: EventHandler | None = None,
 ) -> Outcome:
@@ -112,14 +112,14 @@ class _Run:
     @uncompiled()
     def __init__(
         self,
-        legs: Sequence[Leg],
+        legs: Sequence[Segment],
         system: AbstractSystem,
         integrator: AbstractIntegrator,
         start: Start,
         observer: Observer,
-        saving: Saving,
+        saving: SaveSchedule,
         sink: Sink | None,
-        show: Show,
+        show: ProgressDisplay,
         interrupted: Interrupts,
         events: EventHandler | None,
     ) -> None:
@@ -142,19 +142,19 @@ class _Run:
             progress, self.leg, self.done, _ = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
             if not start.goes_on and legs[0].fresh:
-                self.p = again(self.stepper, self.system, integrator, self.p)
+                self.p = restart(self.stepper, self.system, integrator, self.p)
             anew = self.p.watch is None
-            if isinstance(self.stepper, WatchingSteps) and anew:
-                self.p = watched(self.stepper, self.system, integrator, self.p)
+            if isinstance(self.stepper, EventDetectingStepper) and anew:
+                self.p = with_event_state(self.stepper, self.system, integrator, self.p)
         else:
             self.leg, self.done, anew = 0, 0, True
             self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
-        if isinstance(self.stepper, WatchingSteps) and anew:
+        if isinstance(self.stepper, EventDetectingStepper) and anew:
             assert events is not None
             self.p = self.stepper.after(self.p, start.aftermath)
             events.check_gaps(self.p.watch)
         self.capacity = capacity(self.p.carry.state, legs, saving)
-        self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
+        self.watch = BatchedObserver(observer, min(self.capacity, _OBSERVED_ROWS))
 
     @property
     def stepper(self) -> AbstractStepper:
@@ -269,7 +269,7 @@ class _Run:
         """Carries out the event at which the steps have stopped."""
         assert self.events is not None
         stepper, system = self.stepper, self.system
-        assert isinstance(stepper, WatchingSteps)
+        assert isinstance(stepper, EventDetectingStepper)
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         frames = self.frames_until(at)
@@ -282,12 +282,12 @@ class _Run:
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
             if jax.tree.structure(self.system) != jax.tree.structure(system):
-                at = anew(self.system, self.integrator, at)
-            self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
+                at = reinitialise(self.system, self.integrator, at)
+            self.watch = BatchedObserver(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
         then = self.stepper
-        assert isinstance(then, WatchingSteps)
+        assert isinstance(then, EventDetectingStepper)
         # Behind a terminal event, too: another run may go on from there.
-        self.p = changed(then, self.system, self.integrator, at, state)
+        self.p = after_event(then, self.system, self.integrator, at, state)
         if self.stop == Result.event_reached and self.targets is None and not frames:
             # A run with too many events has none here, where one that has room for them has none either.
             frames = [row(at)]
@@ -304,7 +304,7 @@ class _Run:
         frames = []
         while self.done < len(self.targets) - 1 and bool(self.stepper.passed(at, self.targets[self.done])):
             target = self.targets[self.done]
-            state = within(self.stepper, self.system, self.integrator, at, target)
+            state = interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
             frames.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
             self.done += 1
         return frames
@@ -327,7 +327,7 @@ class _Run:
         self.leg += 1
         self.native = None
         if self.legs[self.leg].fresh:
-            self.p = again(self.stepper, self.system, self.integrator, self.p)
+            self.p = restart(self.stepper, self.system, self.integrator, self.p)
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""

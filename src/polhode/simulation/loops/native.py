@@ -16,7 +16,7 @@ from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.step_loop import Control, Marching
 from polhode.compiler.placement import on_host
 from polhode.integrators.base import AbstractIntegrator
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, between, march
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output, march
 from polhode.systems.base import AbstractSystem
 
 
@@ -38,7 +38,7 @@ def advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
         return p, save, (p.t, p.carry.state, p.carry.multipliers)
     p = march(stepper, system, integrator, p, c.n_limit, c.target)
     save = c.waiting & stepper.passed(p, c.target) & (p.result == 0)
-    return p, save, (c.target, between(stepper, system, integrator, p, c.target), p.carry.multipliers)
+    return p, save, (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
 
 
 def steps(
@@ -50,7 +50,7 @@ def steps(
 ) -> tuple[Marching | None, Any]:
     """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
     make = _native if on_host((system, p)) else _on_devices
-    (marching,), (args, _) = cached(make, (stepper, system, integrator), p, keeping=_KEEPING, beside=(tell,))
+    (marching,), (args, _) = cached(make, (stepper, system, integrator), p, keeping=_STEP_LOOPS, beside=(tell,))
     return marching, None if marching is None else marching.arguments(args)
 
 
@@ -72,15 +72,15 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
-def _watch(found: tuple[Marching | None], write: Callable[[], None]) -> None:
+def _on_improved(found: tuple[Marching | None], write: Callable[[], None]) -> None:
     if found[0] is not None:
         found[0].code.when_improved = write
 
 
-_KEEPING: Keeping[tuple[Marching | None]] = Keeping(
+_STEP_LOOPS: Keeping[tuple[Marching | None]] = Keeping(
     dump=lambda found: None if found[0] is None else found[0].code,
     load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], frame(inputs[1])),),
-    watch=_watch,
+    watch=_on_improved,
 )
 
 

@@ -15,18 +15,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polhode.simulation.ensembles.ensemble import Ensemble
     from polhode.solution.solution import Solution
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
-_RAISING = (signal.default_int_handler, signal.SIG_IGN, signal.SIG_DFL)
+_INTERRUPTING = (signal.default_int_handler, signal.SIG_IGN, signal.SIG_DFL)
 """Handlers of SIGINT with which it becomes a KeyboardInterrupt."""
 
 
 def interruption(
-    reason: str, solution: Solution | None = None, ensemble: Ensemble | None = None, *, repeated: bool = False
+    reason: str, solution: Solution | None = None, ensemble: Any = None, *, repeated: bool = False
 ) -> KeyboardInterrupt:
     """The exception of Ctrl-C: with the run, or the ensemble, as far as it came, in an attribute of that name.
 
@@ -64,7 +63,7 @@ class Interrupts:
 
     def raises(self) -> bool:
         """Whether what has come, if anything, is raised when it is handed on."""
-        return set(self._numbers) == {signal.SIGINT} and self._former.get(signal.SIGINT) in _RAISING
+        return set(self._numbers) == {signal.SIGINT} and self._former.get(signal.SIGINT) in _INTERRUPTING
 
     def hear(self) -> None:
         """Catch signals from now on."""

@@ -18,10 +18,10 @@ from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results.observer import Observer
 from polhode.simulation.derivatives import run_derivative
-from polhode.simulation.save_schedule import Saving
+from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.segments import AbstractLegSteps, Leg
-from polhode.simulation.stepping.stepper import Progress, accept, judged, outcome_of
+from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
+from polhode.simulation.stepping.stepper import Progress, accept, with_state_check, outcome_of
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -42,12 +42,12 @@ class _Steps(NamedTuple):
 
 
 def run(
-    legs: Sequence[Leg],
+    legs: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: Saving,
+    saving: SaveSchedule,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
@@ -64,12 +64,12 @@ def run(
 
 
 def _expression(
-    legs: Sequence[Leg],
+    legs: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: Saving,
+    saving: SaveSchedule,
 ) -> tuple[Frames, Progress]:
     steppers, fresh = zip(*legs, strict=True)
     counts = [s.most for s in steppers]
@@ -80,14 +80,14 @@ def _expression(
 
 @compiled
 def _run(
-    steppers: tuple[AbstractLegSteps, ...],
+    steppers: tuple[AbstractSegmentStepper, ...],
     fresh: tuple[bool, ...],
     counts: tuple[int, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: Saving,
+    saving: SaveSchedule,
 ) -> tuple[Frames, Progress]:
     stepper, found = steppers[0], None
     if not stepper.on_grid:
@@ -106,9 +106,9 @@ def _run(
     def step(p: Progress, x: _Steps) -> Progress:
         if any(fresh):
             p = jax.lax.cond(x.fresh, again, lambda p, x: p, p, x)
-        begin = p.carry if x.choice is None else integrator.choosing(p.carry, x.choice)
+        begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
         carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
-        outcome = judged(system, x.end, carry.state, outcome_of(carry, info))
+        outcome = with_state_check(system, x.end, carry.state, outcome_of(carry, info))
         # A failure ends the run: what later steps make of the last good state doesn't count.
         outcome = jnp.where(p.result == 0, outcome, p.result)
         moved = accept(p, x.end, x.h, carry, info, outcome, p.error)
@@ -119,7 +119,7 @@ def _run(
     if saving.at is not None:
         p, carries = _scan(step, start, xs, emit=True)
         reached = found if found is not None else p
-        t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at, reached.t)
+        t, state, multipliers = _interpolate_frames(system, integrator, start, carries, xs, count, saving.at, reached.t)
     else:
         p, t, state, multipliers = _at_steps(step, start, xs, count, saving.every)
     if found is not None:
@@ -129,7 +129,7 @@ def _run(
     return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers), p
 
 
-def _constant_steps(steppers: tuple[AbstractLegSteps, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
+def _constant_steps(steppers: tuple[AbstractSegmentStepper, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
     parts = []
     for stepper, jumps, count in zip(steppers, fresh, counts, strict=True):
         n = jnp.arange(count) + (stepper.last - count - stepper.first)
@@ -183,7 +183,7 @@ def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
     return leave(flat), carries
 
 
-def _interpolated(
+def _interpolate_frames(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     start: Progress,
@@ -219,7 +219,7 @@ def _interpolated(
 
 
 def _find_steps(
-    steppers: tuple[AbstractLegSteps, ...],
+    steppers: tuple[AbstractSegmentStepper, ...],
     fresh: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -235,14 +235,14 @@ def _find_steps(
     for stepper, jumps in zip(steppers, fresh, strict=True):
         if jumps:
             p = stepper.again(system, integrator, p)
-        p, found = _find_leg(stepper, jumps, system, integrator, p, found, max_steps)
+        p, found = _find_segment(stepper, jumps, system, integrator, p, found, max_steps)
     # Padding with a real step size keeps unused steps finite, so that their zero derivatives stay zero.
     found = found._replace(h=jnp.where(found.active, found.h, found.h[0]))
     return jax.lax.stop_gradient(found), p
 
 
-def _find_leg(
-    stepper: AbstractLegSteps,
+def _find_segment(
+    stepper: AbstractSegmentStepper,
     jumps: bool,
     system: AbstractSystem,
     integrator: AbstractIntegrator,

@@ -17,17 +17,17 @@ from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
 from polhode.results.observer import Observer
-from polhode.simulation.events.detection import WatchingSteps
-from polhode.simulation.events.event_functions import Watched
-from polhode.simulation.events.simultaneous import Together, root_at_zero
-from polhode.simulation.save_schedule import Saving
+from polhode.simulation.events.detection import EventDetectingStepper
+from polhode.simulation.events.event_functions import EventFunctions
+from polhode.simulation.events.simultaneous import SimultaneousEvents, root_at_zero
+from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.segments import Leg
-from polhode.simulation.stepping.stepper import Progress, judged, outcome_of
+from polhode.simulation.stepping.segments import Segment
+from polhode.simulation.stepping.stepper import Progress, with_state_check, outcome_of
 from polhode.systems.base import AbstractSystem, Converted, State
 
 
-class Acts(NamedTuple):
+class EventActions(NamedTuple):
     """Actions at events: a function for each, or None, and whether it ends the run."""
 
     actions: tuple[Function | None, ...]
@@ -36,7 +36,7 @@ class Acts(NamedTuple):
     source: AbstractSystem
 
     @classmethod
-    def of(cls, events: Sequence[Event], converted: Converted, source: AbstractSystem) -> Acts:
+    def of(cls, events: Sequence[Event], converted: Converted, source: AbstractSystem) -> EventActions:
         """Raises ValueError for what has no place in an expression."""
         for event in events:
             if event.change is not None:
@@ -69,7 +69,7 @@ class Acts(NamedTuple):
         return jnp.any(fired & np.array(self.terminal))
 
 
-class _Rows(NamedTuple):
+class _Steps(NamedTuple):
     """All steps of a run, the cut ones included.
 
     - `begin`, `length`: as the method has them. - `end`: the time reached. - `fixed`: whether that is one asked for.
@@ -91,26 +91,26 @@ class _Rows(NamedTuple):
 
 
 def run(
-    legs: Sequence[Leg],
+    legs: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: Saving,
-    watched: Watched,
-    acts: Acts,
+    saving: SaveSchedule,
+    watched: EventFunctions,
+    acts: EventActions,
     most: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     """The whole run as one expression: frames, progress and a table of at most `most` events."""
-    steppers = tuple(WatchingSteps(leg.stepper, watched) for leg in legs)
+    steppers = tuple(EventDetectingStepper(leg.stepper, watched) for leg in legs)
     fresh = tuple(leg.fresh for leg in legs)
     last = legs[-1].stepper
     steps = last.most
-    at = _instants(legs, saving)
+    at = _frame_times(legs, saving)
     return _run(steppers, fresh, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
 
 
-def _instants(legs: Sequence[Leg], saving: Saving) -> np.ndarray:
+def _frame_times(legs: Sequence[Segment], saving: SaveSchedule) -> np.ndarray:
     """All times of frames."""
     if saving.at is not None:
         return saving.at
@@ -128,22 +128,22 @@ def _instants(legs: Sequence[Leg], saving: Saving) -> np.ndarray:
 
 @compiled
 def _run(
-    steppers: tuple[WatchingSteps, ...],
+    steppers: tuple[EventDetectingStepper, ...],
     fresh: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
     at: np.ndarray,
-    acts: Acts,
+    acts: EventActions,
     most: int,
     count: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     start = steppers[0].inner.start(system, integrator, state0, keep_previous=False)
     watching, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
-    rows, found = _found(watching, fresh, base, method, begin, act, most, count)
+    rows, found = _find_steps(watching, fresh, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
-    again = _Again(system, integrator, steppers[0], acts, any(fresh))
+    again = _Replay(system, integrator, steppers[0], acts, any(fresh))
     begun = jnp.asarray(start.t, float), start.carry
     _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), begun, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
@@ -159,23 +159,23 @@ def _run(
     return frames, found._replace(carry=start.carry), table
 
 
-class _Again(NamedTuple):
+class _Replay(NamedTuple):
     """Steps that were found, once more with derivatives; `restarts`: whether loads may jump before some of them."""
 
     system: AbstractSystem
     integrator: AbstractIntegrator
-    steps: WatchingSteps
-    acts: Acts
+    steps: EventDetectingStepper
+    acts: EventActions
     restarts: bool
 
-    def step(self, now: tuple[Array, Carry], row: _Rows) -> tuple[tuple[Array, Carry], Any]:
+    def step(self, now: tuple[Array, Carry], row: _Steps) -> tuple[tuple[Array, Carry], Any]:
         """Time and state behind the step, and what frames and the table of events take from it."""
         t, carry = now
         late = t - jax.lax.stop_gradient(t)
         begin = row.begin + late
         if self.restarts:
             carry = jax.lax.cond(row.fresh, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
-        chosen = carry if row.choice is None else self.integrator.choosing(carry, row.choice)
+        chosen = carry if row.choice is None else self.integrator.with_order(carry, row.choice)
         at_event = jnp.any(row.fired)
         # A step that ends at a given time takes up what events before it are late; one that ends at an event doesn't.
         length = row.length - jnp.where(row.fixed & ~at_event, late, 0.0)
@@ -184,7 +184,7 @@ class _Again(NamedTuple):
         )
         end, info = counted_angles.step(self.integrator, self.system, begin, length, chosen)
         moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
-        together = Together(self.system, self.steps.watched, self.acts.branches)
+        together = SimultaneousEvents(self.system, self.steps.watched, self.acts.branches)
         acted = functools.partial(together, row.fired, row.sides, row.length)
         happened = jax.lax.cond(at_event, acted, together.nothing, moved, end.state)
         after, state = happened.t[-1], jax.tree.map(lambda x: x[-1], happened.after)
@@ -198,7 +198,7 @@ class _Again(NamedTuple):
         carry = counted_angles.restart(self.integrator, self.system, t, h, carry)
         return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
 
-    def _delay(self, row: _Rows, begin: Array, carry: Carry) -> Array:
+    def _delay(self, row: _Steps, begin: Array, carry: Carry) -> Array:
         """Zero, with all derivatives of the length of the step to the first event: that of a root of its function."""
         first = jnp.argmax(row.fired)
 
@@ -213,7 +213,7 @@ def _frames(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     observer: Observer,
-    rows: _Rows,
+    rows: _Steps,
     steps: tuple[Array, Array, Carry, Carry],
     at: np.ndarray,
     reached: Array,
@@ -247,27 +247,27 @@ def _frames(
     return Frames(times, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
 
-def _found(
-    steppers: tuple[WatchingSteps, ...],
+def _find_steps(
+    steppers: tuple[EventDetectingStepper, ...],
     fresh: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
-    acts: Acts,
+    acts: EventActions,
     most: int,
     count: int,
-) -> tuple[_Rows, Progress]:
+) -> tuple[_Steps, Progress]:
     """All steps, padded to `count`, and the progress at the end."""
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers, no = jnp.zeros(count), jnp.zeros(count, bool)
     choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.choice(p.carry))
     fired = jnp.zeros((count, len(acts.actions)), bool)
-    rows = _Rows(numbers, numbers, numbers, no, no, no, fired, fired.astype(float), numbers, choices)
+    rows = _Steps(numbers, numbers, numbers, no, no, no, fired, fired.astype(float), numbers, choices)
     loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
     for stepper, jumps in zip(steppers, fresh, strict=True):
         p, *others = loop
         loop = (stepper.again(system, integrator, p) if jumps else p, *others)
-        loop = _leg(stepper, jumps, system, integrator, acts, most, count, loop)
+        loop = _find_segment(stepper, jumps, system, integrator, acts, most, count, loop)
     p, rows, *_ = loop
     # Padding with a real step keeps unused ones finite, so that their zero derivatives stay zero.
     real = lambda x: jnp.where(rows.active, x, x[0])  # noqa: E731
@@ -275,12 +275,12 @@ def _found(
     return rows, p
 
 
-def _leg(
-    stepper: WatchingSteps,
+def _find_segment(
+    stepper: EventDetectingStepper,
     jumps: bool,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
-    acts: Acts,
+    acts: EventActions,
     most: int,
     count: int,
     loop: Any,
@@ -293,7 +293,7 @@ def _leg(
     def body(loop: Any) -> Any:
         p, rows, at, happened = loop
         new = stepper.attempt(system, integrator, p)
-        new = new._replace(result=judged(system, new.t, new.carry.state, new.result))
+        new = new._replace(result=with_state_check(system, new.t, new.carry.state, new.result))
         event = new.result == int(Result.event_reached)
         accepted = (new.t != p.t) | event
         w = new.watch
@@ -303,7 +303,7 @@ def _leg(
             return stepper.changed(system, integrator, p, acts(p.watch.fired, p.t, p.carry.state))
 
         after = jax.lax.cond(event, behind, lambda p: p, new)
-        row = _Rows(
+        row = _Steps(
             w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.sides, after.h,
             integrator.choice(new.carry),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from polhode.compiler.cache.program_cache import compiled
 from polhode.compiler.xla.entry_points import scalarise
 from polhode.integrators.base import AbstractIntegrator
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, between, march
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output, march
 from polhode.systems.base import AbstractSystem
 
 
@@ -47,7 +47,7 @@ def run_block(
         return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
 
     on_scalars = scalarise(run, one_kernel=True)
-    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t))
+    interpolated = scalarise(lambda p, t: dense_output(stepper, system, integrator, p, t))
 
     def more(loop: tuple[Progress, Buffer]) -> Array:
         p, buffer = loop

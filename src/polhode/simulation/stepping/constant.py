@@ -16,8 +16,8 @@ from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg, shift
-from polhode.simulation.stepping.stepper import Part, Progress, accept, outcome_of
+from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment, shift
+from polhode.simulation.stepping.stepper import TrialStep, Progress, accept, outcome_of
 from polhode.systems.base import AbstractSystem
 
 _ON_GRID = 1e-9
@@ -42,7 +42,7 @@ class Grid(NamedTuple):
         return cls(t0, t1, (t1 - t0) / count, count)
 
 
-class ConstantSteps(AbstractLegSteps):
+class ConstantSteps(AbstractSegmentStepper):
     """Equal steps until step number `last`. Step n starts at t0 + (n - first)·spacing: equal to the last bit.
 
     - `t1`: the end, up to rounding. - `h`: what methods take for the step: the spacing, or a few units of round-off
@@ -86,14 +86,14 @@ class ConstantSteps(AbstractLegSteps):
         # A target on the grid must not be missed by round-off.
         return (p.t - target) / self.h > -1e-9
 
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         begin = self.t0 + (p.n - self.first) * self.spacing
         off = p.t != begin
         ahead = jnp.where(off, 0.0, self.ahead)
         # Behind an event the step ends where it would have ended without.
         h = jnp.where(off, begin + self.ahead + self.h - p.t, self.h)
         h = jnp.where(searching & (share < 1), share * whole - ahead, h)
-        return Part(dataclasses.replace(self, h=h, ahead=ahead), p._replace(h=h), p.t + ahead)
+        return TrialStep(dataclasses.replace(self, h=h, ahead=ahead), p._replace(h=h), p.t + ahead)
 
     def length(self, p: Progress, new: Progress) -> Array:
         return self.h
@@ -122,10 +122,10 @@ class ConstantSteps(AbstractLegSteps):
         first = np.asarray(int(self.first) - counted_from)
         return dataclasses.replace(self, t1=np.asarray(t1), first=first, last=np.asarray(last - counted_from))
 
-    def following(self, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+    def following(self, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
         mine = abs(float(self.spacing))
         h = mine if h is None else h
-        first, *others = constant(float(self.t1), t1, h, breaks, int(self.last))
+        first, *others = constant_segments(float(self.t1), t1, h, breaks, int(self.last))
         # Methods start anew with another step.
         return [first._replace(fresh=first.fresh or h != mine), *others]
 
@@ -140,7 +140,7 @@ class ConstantSteps(AbstractLegSteps):
         return cls(**dict(zip(names, values, strict=True)))
 
 
-def constant(t0: float, t1: float, h: float, breaks: Breaks, first: int = 0) -> list[Leg]:
+def constant_segments(t0: float, t1: float, h: float, breaks: Breakpoints, first: int = 0) -> list[Segment]:
     """Legs of constant steps of at most h, which end at all breakpoints.
 
     Where these lie on the grid of the whole run they change nothing but that its methods start anew there; otherwise
@@ -149,7 +149,7 @@ def constant(t0: float, t1: float, h: float, breaks: Breaks, first: int = 0) -> 
     whole = Grid.of(t0, t1, h)
     ends = [*breaks.inner, t1]
     counts = [(end - t0) / whole.h for end in ends]
-    legs: list[Leg] = []
+    legs: list[Segment] = []
     if all(abs(n - round(n)) < _ON_GRID for n in counts):
         at = 0
         for end, n in zip(ends, map(round, counts), strict=True):
@@ -165,23 +165,23 @@ def constant(t0: float, t1: float, h: float, breaks: Breaks, first: int = 0) -> 
     return legs
 
 
-def _until(grid: Grid, first: int, start: int, stop: int, end: float, breaks: bool, fresh: bool) -> list[Leg]:
+def _until(grid: Grid, first: int, start: int, stop: int, end: float, breaks: bool, fresh: bool) -> list[Segment]:
     """Steps `start` to `stop` of a grid whose step 0 has the number `first`.
 
     A step behind a breakpoint (`fresh`) and one before it (`breaks`) stand apart.
     """
     cuts: list[int] = sorted({start, stop, start + fresh, stop - breaks})
-    legs: list[Leg] = []
+    legs: list[Segment] = []
     for a, b in itertools.pairwise(cuts):
         behind, before = fresh and a == start, breaks and b == stop
         if not (behind or before):
-            legs.append(Leg(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False))
+            legs.append(Segment(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False))
             continue
         t0, t1 = grid.t0 + a * grid.h, end if b == stop else grid.t0 + b * grid.h
-        spacing = _spacing(t0, t1)
+        spacing = _exact_spacing(t0, t1)
         off = math.copysign(shift(t0, t1), spacing)
         h = spacing - off * (behind + before)
-        legs.append(Leg(_steps(t0, t1, h, spacing, first + a, first + b, off * behind), behind))
+        legs.append(Segment(_steps(t0, t1, h, spacing, first + a, first + b, off * behind), behind))
     return legs
 
 
@@ -190,7 +190,7 @@ def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int
     return ConstantSteps(**{name: np.asarray(value) for name, value in numbers.items()})
 
 
-def _spacing(start: float, end: float) -> float:
+def _exact_spacing(start: float, end: float) -> float:
     """The number that gives `end` when added to `start`, to the last bit."""
     spacing = end - start
     for candidate in (spacing, math.nextafter(spacing, math.inf), math.nextafter(spacing, -math.inf)):

@@ -16,13 +16,13 @@ from jaxtyping import Array
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg, shift
+from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment, shift
 from polhode.simulation.stepping.step_control import StepControl, Tolerances, first_step
-from polhode.simulation.stepping.stepper import Part, Progress, accept, outcome_of, select, with_iterations
+from polhode.simulation.stepping.stepper import TrialStep, Progress, accept, outcome_of, select, with_iterations
 from polhode.systems.base import AbstractSystem
 
 
-class ControlledSteps(AbstractLegSteps):
+class ControlledSteps(AbstractSegmentStepper):
     """Steps chosen from the local error estimate of the integrator.
 
     - `short`: what the last step lacks to t1 for the method, so that loads are not seen beyond.
@@ -62,7 +62,7 @@ class ControlledSteps(AbstractLegSteps):
         return p.h
 
     def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
-        return integrator.controlled(system, t, h, carry)
+        return integrator.with_step_control(system, t, h, carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         # The limit ends a run before its next attempt: what is due at the last step that was made is done by then.
@@ -90,8 +90,8 @@ class ControlledSteps(AbstractLegSteps):
                 )
                 for e, k in info.others
             )
-            carry, factor = integrator.chosen(carry, (factor, *others), accepted=True)
-            kept, shrinking = integrator.chosen(kept, (shrinking, *others), accepted=False)
+            carry, factor = integrator.select_order(carry, (factor, *others), accepted=True)
+            kept, shrinking = integrator.select_order(kept, (shrinking, *others), accepted=False)
         # A step that was cut short for the end says nothing against longer ones after it.
         following = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
         moved = accept(p, jnp.where(last, self.t1, p.t + h), following, carry, info, jnp.zeros_like(result), error)
@@ -129,11 +129,11 @@ class ControlledSteps(AbstractLegSteps):
     def passed(self, p: Progress, target: Array) -> Array:
         return (p.t - target) * jnp.sign(self.t1 - self.t0) >= 0
 
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         tolerances = self.tolerances._replace(atol=jnp.where(searching, 1e300, self.tolerances.atol))
         begin = p.t + jnp.where(p.t == self.t0, self.ahead, 0.0)
         attempt = p._replace(h=jnp.where(searching, share * whole, p.h))
-        return Part(dataclasses.replace(self, tolerances=tolerances), attempt, begin)
+        return TrialStep(dataclasses.replace(self, tolerances=tolerances), attempt, begin)
 
     def length(self, p: Progress, new: Progress) -> Array:
         ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
@@ -154,9 +154,9 @@ class ControlledSteps(AbstractLegSteps):
     def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> None:
         return None
 
-    def following(self, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+    def following(self, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
         rtol, atol = map(float, self.tolerances)
-        return controlled(float(self.t1), t1, (rtol, atol), self.control, int(self.max_steps), breaks)
+        return controlled_segments(float(self.t1), t1, (rtol, atol), self.control, int(self.max_steps), breaks)
 
     def numbers(self) -> list[Any]:
         return [self.t0, self.t1, self.ahead, self.short, self.max_steps, *self.tolerances]
@@ -175,16 +175,16 @@ class ControlledSteps(AbstractLegSteps):
         )
 
 
-def controlled(
+def controlled_segments(
     t0: float,
     t1: float,
     tolerances: tuple[float, float],
     control: StepControl,
     max_steps: int,
-    breaks: Breaks,
-) -> list[Leg]:
+    breaks: Breakpoints,
+) -> list[Segment]:
     """Legs of controlled steps."""
-    legs: list[Leg] = []
+    legs: list[Segment] = []
     begin = t0
     rtol, atol = map(np.asarray, tolerances)
     for end in (*breaks.inner, t1):
@@ -199,6 +199,6 @@ def controlled(
             max_steps=np.asarray(max_steps),
             short=np.asarray(off * (end != t1 or breaks.at_end)),
         )
-        legs.append(Leg(stepper, fresh))
+        legs.append(Segment(stepper, fresh))
         begin = end
     return legs

@@ -32,7 +32,7 @@ def step(
     """One step from t to t + h."""
     after, info = integrator.step(system.counting(carry.state), t, h, _bare(system, carry))
     after = _with_counts(system, carry.state, after, h)
-    return after, _judged(system.miscounted(carry.state, after.state) if system.counts else None, info)
+    return after, _with_code(system.miscounted(carry.state, after.state) if system.counts else None, info)
 
 
 def interpolate(
@@ -50,7 +50,7 @@ def interpolate(
     return system.counted(carry0.state, state, s * h) if system.counts else state
 
 
-def _judged(code: Array | None, info: StepInfo) -> StepInfo:
+def _with_code(code: Array | None, info: StepInfo) -> StepInfo:
     if code is None or info.result is None:
         return info if code is None else info._replace(result=code)
     return info._replace(result=jnp.where(info.result != 0, info.result, code))

@@ -18,7 +18,7 @@ _SHORT = 2
 start and length of a step rounds to the same side. Whatever a load is at the breakpoint itself then doesn't matter."""
 
 
-class Breaks(NamedTuple):
+class Breakpoints(NamedTuple):
     """Instants at which loads may jump: those within a span, and whether its ends are such."""
 
     inner: Sequence[float] = ()
@@ -26,14 +26,14 @@ class Breaks(NamedTuple):
     at_end: bool = False
 
 
-class Leg(NamedTuple):
+class Segment(NamedTuple):
     """Steps from one instant to the next; `fresh`: whether it begins behind a breakpoint, where loads may jump."""
 
-    stepper: AbstractLegSteps
+    stepper: AbstractSegmentStepper
     fresh: bool
 
 
-class AbstractLegSteps(AbstractStepper):
+class AbstractSegmentStepper(AbstractStepper):
     """Steps of a leg, as they are planned before a run. All legs of a run have steps of one kind.
 
     - `h`, `spacing`: the step as methods take it and the distance of its ends, where it is constant, otherwise None.
@@ -72,7 +72,7 @@ class AbstractLegSteps(AbstractStepper):
         """
 
     @abc.abstractmethod
-    def following(self, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+    def following(self, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
         """Legs from the end of this one to t1, with the constant step h that was asked for, or None for the same."""
 
     @abc.abstractmethod
@@ -80,7 +80,7 @@ class AbstractLegSteps(AbstractStepper):
         """Numbers of which `of_numbers` makes the same steps."""
 
 
-def described(parts: Sequence[Leg]) -> dict[str, Any]:
+def describe(parts: Sequence[Segment]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each leg if there are several."""
     steppers = [leg.stepper for leg in parts]
     told: dict[str, Any] = {"h": float(steppers[0].spacing)}

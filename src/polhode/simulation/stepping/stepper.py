@@ -40,7 +40,7 @@ class Progress(NamedTuple):
     watch: Any = None
 
 
-class Part(NamedTuple):
+class TrialStep(NamedTuple):
     """How a part of the next step is attempted: by which steps, from which progress, and where the method begins."""
 
     stepper: AbstractStepper
@@ -89,7 +89,7 @@ class AbstractStepper(eqx.Module):
         """Whether time has reached `target`."""
 
     @abc.abstractmethod
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         """The next step, which may begin where none has ended as planned: whole, or a share of `whole` if `searching`.
 
         A share is accepted whatever its error is.
@@ -116,7 +116,7 @@ class AbstractStepper(eqx.Module):
             rejected=zero,
             newton=zero,
             error=jnp.ones((), jnp.float64),
-            result=judged(system, self.t0, state, jnp.zeros((), jnp.int32)),
+            result=with_state_check(system, self.t0, state, jnp.zeros((), jnp.int32)),
         )
 
     def again(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
@@ -146,7 +146,7 @@ def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result
     return select(result == 0, moved, p)._replace(result=result)
 
 
-def judged(system: AbstractSystem, t: Array, state: Any, result: Array) -> Array:
+def with_state_check(system: AbstractSystem, t: Array, state: Any, result: Array) -> Array:
     """The result after a step, or what the system finds wrong with a state although the step went well."""
     failure = system.failure(t, state)
     return result if failure is None else jnp.where(result == 0, failure, result)
@@ -194,12 +194,12 @@ def march(
 
     def step(p: Progress) -> Progress:
         p = stepper.attempt(system, integrator, p)
-        return p._replace(result=judged(system, p.t, p.carry.state, p.result))
+        return p._replace(result=with_state_check(system, p.t, p.carry.state, p.result))
 
     return jax.lax.while_loop(more, step, p)
 
 
-def between(
+def dense_output(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
 ) -> Any:
     """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""

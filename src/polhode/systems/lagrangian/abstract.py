@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.jax_context import inside_transformation
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.jax_context import inside_transformation
 from polhode.systems.base import State, shape_of
 from polhode.systems.discrete_gradients import AbstractDiscreteGradient, Gonzalez, Through
@@ -53,14 +53,16 @@ class Lagrangian(AbstractLagrangian):
 
     def __check_init__(self) -> None:
         if isinstance(self.size, bool) or not (isinstance(self.size, int | np.integer) and self.size > 0):
-            raise ValueError(f"`size` must be the number of coordinates, a positive integer, got {shown(self.size)}.")
+            raise ValueError(
+                f"`size` must be the number of coordinates, a positive integer, got {short_repr(self.size)}."
+            )
         if isinstance(self.number, bool) or not (isinstance(self.number, int | np.integer) and self.number >= 0):
             raise ValueError(
-                f"`number` must be how many constraints there are, a whole number, got {shown(self.number)}."
+                f"`number` must be how many constraints there are, a whole number, got {short_repr(self.number)}."
             )
         if not isinstance(self.gradient, AbstractDiscreteGradient):
             raise ValueError(
-                f"`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got {shown(self.gradient)}."
+                f"`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got {short_repr(self.gradient)}."
             )
         if (self.constraints is None) != (self.number == 0):
             raise ValueError(

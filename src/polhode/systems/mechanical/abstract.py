@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.numpy.eager import uncompiled
 from polhode.compiler.primitives.backend_query import by_libraries
 from polhode.jax_context import inside_transformation

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polhode.checks import nearest, shown
-from polhode.progress import Counted
+from polhode.checks import nearest, short_repr
+from polhode.progress import ProgressCallback
 from polhode.viewing import unit_labels
 from polhode.viewing.film.frame_renderer import Pictures, scaled_colours
 from polhode.viewing.scene import arrow_fields
@@ -40,7 +40,7 @@ class Look(NamedTuple):
 PLAIN = Look()
 
 
-def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
+def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: ProgressCallback | None = None) -> None:
     """Writes a film with 30 pictures a second; `told` gets how many are drawn.
 
     Raises ValueError without imageio-ffmpeg, OSError where ffmpeg fails.
@@ -74,7 +74,7 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Count
             raise OSError(f"ffmpeg could not write the film: {why or f'it ended with {status}'}.")
 
 
-def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
+def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: ProgressCallback | None = None) -> None:
     """Writes an endless film with 20 pictures a second; `told` gets how many are drawn."""
     from PIL import Image
 
@@ -92,7 +92,7 @@ def seconds(span: float) -> float:
 
 
 def _pictures(
-    solution: Run, scene: Scene, size: tuple[int, int], rate: int, look: Look, told: Counted | None
+    solution: Run, scene: Scene, size: tuple[int, int], rate: int, look: Look, told: ProgressCallback | None
 ) -> Iterator[np.ndarray]:
     t = np.sort(np.asarray(solution.t, dtype=float))
     count = max(2, round(rate * seconds(float(t[-1] - t[0]))))
@@ -146,7 +146,7 @@ def _checked(scene: Scene, tint: str | None) -> str | None:
     known = list(dict.fromkeys(name for line in scene.of(Line) if line.tints for name in line.tints.names))
     if tint is not None and tint not in known:
         has = f"rods that can be coloured by {', '.join(known)}" if known else "no rods to colour"
-        raise ValueError(f"`tint` is {shown(tint)}, and the run has {has}.{nearest(tint, known)}")
+        raise ValueError(f"`tint` is {short_repr(tint)}, and the run has {has}.{nearest(tint, known)}")
     return tint
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from polhode.checks import shown
+from polhode.checks import short_repr
 from polhode.viewing.page.page import shell
 
 Look = Callable[[], tuple[str, bool]]
@@ -123,7 +123,7 @@ def checked(host: str) -> None:
         good = False
     if not good:
         raise ValueError(
-            f"`host` must be a loopback address such as 127.0.0.1, got {shown(host)}: pages of runs are not served to "
+            f"`host` must be a loopback address such as 127.0.0.1, got {short_repr(host)}: pages of runs are not served to "
             "other machines. Send them what `polhode export RUN.zarr page.html` writes, or forward the port by ssh."
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polhode.checks import nearest, shown
+from polhode.checks import nearest, short_repr
 from polhode.viewing.charts import force_series, joint_series
 from polhode.viewing.scene.sampled_motion import Motion
 from polhode.viewing.scene.scene import Arrows, Scene
@@ -56,7 +56,7 @@ def scaled(found: Sequence[Vectors], wanted: Sequence[str], radius: float) -> li
     for name in wanted:
         if name not in known:
             raise ValueError(
-                f"The run has no arrows {shown(name)}.{nearest(name, known)} It has {', '.join(known) or 'none'}."
+                f"The run has no arrows {short_repr(name)}.{nearest(name, known)} It has {', '.join(known) or 'none'}."
             )
     longest = {kind: max(each.longest for each in found if each.kind == kind) for kind in {e.kind for e in found}}
     return [

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy_jit import interpreted
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn

@@ -14,13 +14,13 @@ from jax.extend import core
 from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Keeping
 from polhode.compiler.cache.program_cache import cached, compiled
-from polhode.compiler.interpreted import interpreted
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import Code
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.row_scan import codes
 from polhode.compiler.numpy.interpreter import Equation, Listing, NeedsJax, listed
+from polhode.compiler.numpy_jit import interpreted
 from polhode.compiler.placement import on_host
 from polhode.compiler.primitives.lowering import MACHINE_CODE, settled
 from polhode.jax_context import inside_transformation
