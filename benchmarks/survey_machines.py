@@ -54,7 +54,7 @@ from rich.console import Console
 from rich.table import Table
 
 import polhode as ph
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.interpreter import from_jaxpr
 
 FORMULATIONS = ("minimal", "S3xR3")
 STATES = 3
@@ -399,7 +399,7 @@ class Accelerations:
         arguments = numbers, *problem.state0
         if self._listing is None or eqx.tree_equal(rest, self._rest) is not True:
             trace = jax.make_jaxpr(lambda numbers, q, v: accelerations(eqx.combine(numbers, rest), q, v))
-            self._rest, self._listing = rest, listed(trace(*arguments))
+            self._rest, self._listing = rest, from_jaxpr(trace(*arguments))
         with np.errstate(all="ignore"):
             return self._listing([np.asarray(x) for x in jax.tree.leaves(arguments)])
 

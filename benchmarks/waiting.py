@@ -6,7 +6,7 @@ import gc
 import threading
 from collections.abc import Callable
 
-from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.jit import CompiledFunction
 
 
 def until_compiled() -> None:
@@ -19,7 +19,7 @@ def until_compiled() -> None:
 def with_most_effort(run: Callable[[], object]) -> None:
     """Run until all that it uses is compiled with most effort, as it is in runs that last some seconds."""
     for _ in range(3):
-        for code in (x for x in gc.get_objects() if isinstance(x, Code)):
+        for code in (x for x in gc.get_objects() if isinstance(x, CompiledFunction)):
             code._worth = 0.0
         run()
         until_compiled()

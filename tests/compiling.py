@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.interpreter import from_jaxpr
 
 EFFORT: Any = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
@@ -28,5 +28,5 @@ def evaluated(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of `function` by NumPy, operation by operation: where compiling takes longer than that."""
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     with np.errstate(all="ignore"):
-        found = listed(closed)([np.asarray(x) for x in jax.tree.leaves(arguments)])
+        found = from_jaxpr(closed)([np.asarray(x) for x in jax.tree.leaves(arguments)])
     return jax.tree.unflatten(jax.tree.structure(shapes), [jnp.asarray(x) for x in found])

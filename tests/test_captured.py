@@ -599,9 +599,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_lasting_signature_sees_changes_of_the_text(change):
     text, before, after = CHANGES[change]
-    one, other = (fingerprint.signature(made(text.replace("K", k))) for k in (before, after))
+    one, other = (fingerprint.fingerprint(made(text.replace("K", k))) for k in (before, after))
     assert one != other
-    assert one == fingerprint.signature(made("\n\n" + textwrap.dedent(text.replace("K", before)), "/elsewhere.py"))
+    assert one == fingerprint.fingerprint(made("\n\n" + textwrap.dedent(text.replace("K", before)), "/elsewhere.py"))
 
 
 @pytest.mark.exhaustive
@@ -614,14 +614,14 @@ for text in {texts!r}:
     exec(compile(text, "/another/file.py", "exec"), scope)
     print(signature(scope["make"]()))
 """
-    here = [fingerprint.signature(made(text)) for text in texts]
+    here = [fingerprint.fingerprint(made(text)) for text in texts]
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert run.stdout.split() == here
 
 
-@pytest.mark.parametrize("name", [fingerprint.signature, fingerprint.lasting])
+@pytest.mark.parametrize("name", [fingerprint.fingerprint, fingerprint.persistent_key])
 def test_what_lasts_does_not_tell_one_object_from_two_equal_ones(name):
     def pair(other):
         body = (np.arange(3.0), ph.spaces.Rn(3))
@@ -632,7 +632,7 @@ def test_what_lasts_does_not_tell_one_object_from_two_equal_ones(name):
 
 
 def test_keys_for_random_numbers_can_be_captured():
-    first, second = (fingerprint.signature([jax.random.key(n)]) for n in (0, 1))
+    first, second = (fingerprint.fingerprint([jax.random.key(n)]) for n in (0, 1))
     assert first != second
 
 
@@ -654,7 +654,7 @@ class Holding(eqx.Module):
     ],
 )
 def test_what_stays_as_it_is(tree, stays):
-    assert fingerprint.lasts(tree) is stays
+    assert fingerprint.is_immutable(tree) is stays
 
 
 def test_arguments_have_the_arrays_of_their_trees_in_order():

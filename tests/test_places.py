@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import polhode
-from polhode.compiler.fingerprint.provenance import is_installed, of_library
+from polhode.compiler.fingerprint.provenance import is_installed, is_library_file
 
 FIRST_MODEL = """
 import json, time
@@ -190,15 +190,15 @@ def test_what_lies_beside_installed_packages_is_the_users_own(tmp_path, monkeypa
     for name in ("a_library/__init__.py", "a_library/inner/x.py", "a_library", "single.py"):
         assert is_installed(str(tmp_path / name))
     for name in ("mine.py", "a_library_of_mine/__init__.py", "inner/a_library/x.py", "single/x.py"):
-        assert not of_library(str(tmp_path / name))
-    assert not of_library(f"{tmp_path}.py")
-    assert not of_library("<stdin>")
+        assert not is_library_file(str(tmp_path / name))
+    assert not is_library_file(f"{tmp_path}.py")
+    assert not is_library_file("<stdin>")
 
 
 def test_sources_with_metadata_beside_them_are_the_users_own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     installed(tmp_path, "a_library/__init__.py", record="top_level.txt")
-    assert not of_library(str(tmp_path / "a_library/__init__.py"))
+    assert not is_library_file(str(tmp_path / "a_library/__init__.py"))
 
 
 def test_packages_in_an_archive(tmp_path, monkeypatch):
@@ -210,10 +210,10 @@ def test_packages_in_an_archive(tmp_path, monkeypatch):
         file.writestr("mine.py", "")
     monkeypatch.syspath_prepend(archive)
     assert is_installed(str(archive / "a_library" / "__init__.py"))
-    assert not of_library(str(archive / "mine.py"))
+    assert not is_library_file(str(archive / "mine.py"))
 
 
 @pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
 def test_folders_for_packages_need_no_lists(tmp_path, folder):
     assert is_installed(str(tmp_path / folder / "a_library.py"))
-    assert not of_library(str(tmp_path / f"my-{folder}" / "a_library.py"))
+    assert not is_library_file(str(tmp_path / f"my-{folder}" / "a_library.py"))

@@ -97,8 +97,8 @@ def test_backward_in_time_returns_to_the_start(top):
 
 
 def test_second_run_compiles_nothing(top, monkeypatch):
-    compiled, build = [], jit.Code.__init__
-    monkeypatch.setattr(jit.Code, "__init__", lambda *a: (compiled.append("machine code"), build(*a))[1])
+    compiled, build = [], jit.CompiledFunction.__init__
+    monkeypatch.setattr(jit.CompiledFunction, "__init__", lambda *a: (compiled.append("machine code"), build(*a))[1])
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(event) if "backend_compile" in event else None
     )

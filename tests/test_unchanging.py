@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.compiler.fingerprint import Identity
-from polhode.compiler.fingerprint.object_walk import _CONTENTS
+from polhode.compiler.fingerprint import FunctionIdentity
+from polhode.compiler.fingerprint.object_walk import _FROZEN_DIGESTS
 from polhode.joints._elements import FrameConstraint
 from polhode.multibody.bodies import Body, ground
 
@@ -25,8 +25,8 @@ def element(**changed: Any) -> FrameConstraint:
 
 
 def test_equal_objects_have_equal_digests():
-    assert _CONTENTS.digest(element()) == _CONTENTS.digest(element())
-    assert _CONTENTS.digest(ground()) == _CONTENTS.digest(ground())
+    assert _FROZEN_DIGESTS.digest(element()) == _FROZEN_DIGESTS.digest(element())
+    assert _FROZEN_DIGESTS.digest(ground()) == _FROZEN_DIGESTS.digest(ground())
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,19 @@ def test_equal_objects_have_equal_digests():
     ],
 )
 def test_every_number_and_type_tells(other):
-    assert _CONTENTS.digest(element(**other)) != _CONTENTS.digest(element())
+    assert _FROZEN_DIGESTS.digest(element(**other)) != _FROZEN_DIGESTS.digest(element())
 
 
 def test_what_can_be_changed_has_none():
     writeable = np.zeros(3)
     part = writeable[:2]
     part.setflags(write=False)
-    assert _CONTENTS.digest(element(s0=writeable)) is None
-    assert _CONTENTS.digest(element(s0=part)) is None
-    assert _CONTENTS.digest(dataclasses.replace(ground(), mass=[1.0])) is None
+    assert _FROZEN_DIGESTS.digest(element(s0=writeable)) is None
+    assert _FROZEN_DIGESTS.digest(element(s0=part)) is None
+    assert _FROZEN_DIGESTS.digest(dataclasses.replace(ground(), mass=[1.0])) is None
     whole = np.zeros(3)
     whole.setflags(write=False)
-    assert _CONTENTS.digest(element(s0=whole)) is not None
+    assert _FROZEN_DIGESTS.digest(element(s0=whole)) is not None
 
 
 def test_classes_of_users_have_none():
@@ -61,8 +61,8 @@ def test_classes_of_users_have_none():
     class Module(eqx.Module):
         x: float
 
-    assert _CONTENTS.digest(Own(*vars(ground()).values())) is None
-    assert _CONTENTS.digest(Module(1.0)) is None
+    assert _FROZEN_DIGESTS.digest(Own(*vars(ground()).values())) is None
+    assert _FROZEN_DIGESTS.digest(Module(1.0)) is None
 
 
 def test_traced_values_have_none():
@@ -70,7 +70,7 @@ def test_traced_values_have_none():
 
     @jax.jit
     def look(x):
-        seen.append(_CONTENTS.digest(element(s0=x)))
+        seen.append(_FROZEN_DIGESTS.digest(element(s0=x)))
         return x
 
     look(jnp.zeros(3))
@@ -79,16 +79,16 @@ def test_traced_values_have_none():
 
 def test_nothing_is_kept_of_objects_that_are_gone():
     gc.collect()
-    before = len(_CONTENTS._known)
+    before = len(_FROZEN_DIGESTS._known)
     for _ in range(50):
-        _CONTENTS.digest(element())
+        _FROZEN_DIGESTS.digest(element())
     gc.collect()
-    assert len(_CONTENTS._known) <= before
+    assert len(_FROZEN_DIGESTS._known) <= before
 
 
 def test_functions_see_which_body_they_captured():
     def reading(body):
-        return Identity(lambda: body.mass, ())
+        return FunctionIdentity(lambda: body.mass, ())
 
     model = ph.Model()
     bodies = [model.add_point(mass=m, position=(x, 0, 0), name=f"p{k}") for k, (m, x) in enumerate([(1, 0), (1, 1)])]

@@ -28,8 +28,8 @@ try:
 except ImportError:
     IS_KNOWN = False
     base: Any = object
-    lacking: Any = None
-    Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean = base, lacking, lacking, lacking, lacking
+    absent: Any = None
+    Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean = base, absent, absent, absent, absent
 """Whether the insides of this JAX are those that machine code and evaluation with NumPy are built on.
 
 With another one XLA runs everything, and what is public in JAX has to do.
@@ -119,7 +119,7 @@ def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
         differentiating.parent_trace = before
 
 
-def outside() -> AbstractContextManager[Any]:
+def outside_trace() -> AbstractContextManager[Any]:
     """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
     return set_current_trace(eval_trace) if IS_KNOWN else jax.ensure_compile_time_eval()
 
@@ -130,7 +130,7 @@ def are_known(values: Iterable[Any]) -> bool:
     return not any(isinstance(x, Tracer) for x in plain)
 
 
-def without_derivative(value: Any) -> Any:
+def primal_of(value: Any) -> Any:
     """The primal value where a derivative is asked for as well."""
     kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
     return value.primal if isinstance(value, kinds) else value
@@ -145,7 +145,7 @@ def refuse_as_array(kind: type, refuse: Callable[[Any], Any]) -> None:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def relaxed_gc() -> Iterator[None]:
     """While this is open, Python rarely looks for garbage in cycles.
 
     A program under construction is up to a million small objects, hardly any of which is garbage: looking at them again
@@ -167,19 +167,19 @@ _OBJECTS = 500_000
 """Made, less those gone again, after which garbage is looked for while programs are made."""
 
 
-def _setting(name: str) -> bool:
+def _is_enabled(name: str) -> bool:
     """A setting of JAX as it is here and now, inside its context managers too."""
     return bool(getattr(jax.config, name))
 
 
 def check_environment() -> None:
     """Raises RuntimeError where nothing can be computed as it should be."""
-    if not _setting("jax_enable_x64"):
+    if not _is_enabled("jax_enable_x64"):
         raise RuntimeError(
             "JAX computes in single precision: `jax_enable_x64` was switched off after polhode was imported, which "
             "would leave seven of sixteen digits. Switch it on again: jax.config.update('jax_enable_x64', True)."
         )
-    if _setting("jax_disable_jit"):
+    if _is_enabled("jax_disable_jit"):
         raise RuntimeError(
             "`jax_disable_jit` is on, with which every step would be interpreted operation by operation. Call "
             "functions of your own under `jax.disable_jit()` to look into them, and runs outside."

@@ -9,9 +9,9 @@ import pytest
 
 from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.llvm import jit
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.interpreter import from_jaxpr
 
 N = 53
 """No multiple of what is taken at once."""
@@ -142,7 +142,7 @@ PROGRAMS = {
 def _expected(function, x, where):
     """By NumPy, operation by operation."""
     with np.errstate(all="ignore"):
-        return listed(jax.make_jaxpr(lambda *args: jax.tree.leaves(function(*args)))(x, where))([x, where])
+        return from_jaxpr(jax.make_jaxpr(lambda *args: jax.tree.leaves(function(*args)))(x, where))([x, where])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -189,7 +189,7 @@ def test_sums_of_any_length(n):
     ids=["transforms", "single precision", "sorted numbers"],
 )
 def test_what_has_no_rule_is_left_to_others(function):
-    with pytest.raises(NotNative):
+    with pytest.raises(UnsupportedByLLVM):
         RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
 
 

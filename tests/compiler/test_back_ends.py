@@ -9,11 +9,11 @@ from programs import PROGRAMS, A, V
 import polhode as ph
 from polhode.compiler import batched_function as stacked
 from polhode.compiler.cache import program_cache
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.llvm import jit
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.interpreter import from_jaxpr
 from polhode.simulation.loops import native
 
 WITHOUT_RULES: set[str] = set()
@@ -32,7 +32,7 @@ def same(found, name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numpy_evaluates_what_xla_compiles(name):
-    same(listed(jax.make_jaxpr(PROGRAMS[name])(A, V))([np.asarray(A), np.asarray(V)]), name)
+    same(from_jaxpr(jax.make_jaxpr(PROGRAMS[name])(A, V))([np.asarray(A), np.asarray(V)]), name)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -41,7 +41,7 @@ def test_machine_code_computes_what_xla_computes(name):
         return PROGRAMS[name](shared, v)
 
     if name in WITHOUT_RULES:
-        with pytest.raises(NotNative):
+        with pytest.raises(UnsupportedByLLVM):
             RowMap.of(row, A, V)
         return
     stacked = np.stack([-np.asarray(V), np.asarray(V)])
@@ -86,7 +86,7 @@ BINARY = {
 def by_numpy(function, *x):
     """Independent of XLA, which takes the smallest numbers for zero."""
     with np.errstate(all="ignore"):
-        return listed(jax.make_jaxpr(function)(*x))(x)
+        return from_jaxpr(jax.make_jaxpr(function)(*x))(x)
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -127,14 +127,14 @@ def test_the_least_whole_number_is_divided_as_by_xla():
         expected = jax.jit(function)(a, b)
         native = RowMap.of(lambda _, row: function(*row), (), (a[0], b[0]))((), (a, b))
         with np.errstate(all="ignore"):
-            by_numpy = listed(jax.make_jaxpr(function)(a, b))([a, b])
+            by_numpy = from_jaxpr(jax.make_jaxpr(function)(a, b))([a, b])
         np.testing.assert_array_equal(native, expected)
         np.testing.assert_array_equal(by_numpy, expected)
 
 
 def test_whole_numbers_without_sign_are_divided_as_by_xla():
     a, b = np.array([7, 9, 5], np.uint32), np.array([2, 0, 9], np.uint32)
-    (found,) = listed(jax.make_jaxpr(jax.lax.div)(a, b))([a, b])
+    (found,) = from_jaxpr(jax.make_jaxpr(jax.lax.div)(a, b))([a, b])
     np.testing.assert_array_equal(found, jax.jit(jax.lax.div)(a, b))
 
 
@@ -182,7 +182,7 @@ def test_interpreted_functions_are_those_that_xla_compiles_inside_transformation
     def function(a, v):
         return jnp.linalg.solve(a, jnp.sin(v))
 
-    both = interpreted(function)
+    both = numpy_jit(function)
     np.testing.assert_allclose(both(A, V), function(A, V), rtol=1e-12)
     np.testing.assert_allclose(jax.jacfwd(both, 1)(A, V), jax.jacfwd(function, 1)(A, V), rtol=1e-12)
 
@@ -252,7 +252,7 @@ AT_ONCE = dict.fromkeys(range(3), 0.0)
 def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
     problem = ph.problems.get("heavy-top-constrained")
     run = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)
-    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.KEPT))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
     monkeypatch.setattr(jit, *setting)
     if setting[0] == "_SECONDS_EACH":
         monkeypatch.setattr(jit, "_AT_ONCE", 0)
@@ -263,11 +263,11 @@ def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
 
 
 def test_without_the_compiler_runs_go_through_xla_and_say_so(monkeypatch):
-    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.KEPT))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
     monkeypatch.setattr(jit, "llvm", None)
-    jit.missing.cache_clear()
+    jit.is_missing.cache_clear()
     problem = ph.problems.get("heavy-top")
     with pytest.warns(RuntimeWarning, match=r"llvmlite.*XLA.*pip install llvmlite"):
         run = ph.simulate(problem, "rkmk4", h=1e-3, t1=0.01)
-    jit.missing.cache_clear()
+    jit.is_missing.cache_clear()
     assert run.stats["result"] is ph.Result.successful

@@ -11,10 +11,10 @@ import pytest
 
 from polhode.compiler import size_limits
 from polhode.compiler.autodiff import partials
-from polhode.compiler.differentiation import Derivable
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.differentiation import DifferentiableFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.primitives.row_loop import each, sweep
+from polhode.compiler.primitives.row_loop import map_rows, scan_rows
 from polhode.integrators.implicit._implicit_differentiation import implicit
 
 A, B = jnp.array([0.3, 0.7, 0.9]), jnp.array([0.2, -0.5])
@@ -132,8 +132,8 @@ def solved(a, b):
 def of_rows_of_a_system(a, b):
     """Rows side by side, and one that carries something; what they close over is shared."""
     tables = jnp.outer(jnp.arange(6.0), a), jnp.stack([a, b[0] * a] * 3)
-    made = each(lambda shared, x, y: jnp.cross(x, y) * jnp.sin(shared), b[1], *tables)
-    return sweep(lambda shared, c, x: (c * shared + x @ a, c * x), b[0], b[1], made, reverse=True)
+    made = map_rows(lambda shared, x, y: jnp.cross(x, y) * jnp.sin(shared), b[1], *tables)
+    return scan_rows(lambda shared, c, x: (c * shared + x @ a, c * x), b[0], b[1], made, reverse=True)
 
 
 def of_parts(a, b):
@@ -175,7 +175,7 @@ def way(request, monkeypatch):
     """Programs become machine code on scalars, or all on arrays as large ones do."""
     if request.param == "arrays":
         monkeypatch.setattr(size_limits, "ON_ARRAYS", 0)
-        monkeypatch.setattr(Derivable, "_of_scalars", None)
+        monkeypatch.setattr(DifferentiableFunction, "_of_scalars", None)
     return request.param
 
 
@@ -207,7 +207,7 @@ def test_loops_of_unknown_length_have_derivatives_along_directions_only():
         return jax.lax.while_loop(lambda x: jnp.sum(x) < 100 * b[0], lambda x: x * a + x, a)
 
     close(along(doubled, A, B))
-    with pytest.raises(NotNative, match="unknown length"):
+    with pytest.raises(UnsupportedByLLVM, match="unknown length"):
         RowMap.back(doubled, everything, A, B, A)
 
 
@@ -218,5 +218,5 @@ def test_rules_that_only_go_back_have_derivatives_of_arrays_that_way():
 
     function.defvjp(lambda x: (jnp.sin(x), x), lambda x, c: (3 * jnp.cos(x) * c,))
     close(back(lambda a, b: function(a) * b[0], A, B))
-    with pytest.raises(NotNative, match="custom_vjp"):
+    with pytest.raises(UnsupportedByLLVM, match="custom_vjp"):
         RowMap.along(lambda a, b: function(a) * b[0], everything, A, B)

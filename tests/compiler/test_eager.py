@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.jax_context import inside_transformation
 
 X = np.array([0.3, -1.2, 2.5])
@@ -42,7 +42,7 @@ OPERATIONS = {
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_values_and_types_are_those_of_jax(operation):
     wanted = operation(jnp.asarray(X))
-    with uncompiled():
+    with eager_numpy():
         found = operation(jnp.asarray(X))
     assert isinstance(found, jax.Array)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
@@ -51,7 +51,7 @@ def test_values_and_types_are_those_of_jax(operation):
 
 def test_arrays_of_others_may_change_afterwards():
     values = np.zeros(64)
-    with uncompiled():
+    with eager_numpy():
         seen = [jnp.asarray(values), jnp.array(values), jax.lax.reshape(values, (8, 8)), jax.lax.neg(-values)]
     values[:] = 1.0
     assert all(not np.any(x) for x in seen)
@@ -60,12 +60,12 @@ def test_arrays_of_others_may_change_afterwards():
 def test_nothing_is_evaluated_inside_transformations():
     @jax.jit
     def traced(x):
-        with uncompiled():
+        with eager_numpy():
             assert inside_transformation()
             return jnp.sin(x)
 
     np.testing.assert_allclose(traced(X), np.sin(X), rtol=1e-15)
-    with uncompiled():
+    with eager_numpy():
         assert not inside_transformation()
 
 
@@ -88,7 +88,7 @@ def test_known_values_under_a_gradient_are_evaluated_too(compiled):
 
     def function(x):
         before = compiled()
-        with uncompiled():
+        with eager_numpy():
             found = by_jax(x) @ x
         seen.append(compiled()[len(before) :])
         return found
@@ -131,7 +131,7 @@ def test_derivatives_pass_through_the_numbers_of_a_model():
         return problem.invariants["energy"](0.0, problem.state0)
 
     slope = jax.grad(energy)(0.5)
-    with uncompiled():
+    with eager_numpy():
         inside = jax.grad(energy)(0.5)
     difference = (energy(0.5 + 1e-6) - energy(0.5 - 1e-6)) / 2e-6
     np.testing.assert_allclose([slope, inside], difference, rtol=1e-8)
@@ -142,14 +142,14 @@ def test_types_that_give_way_do_so():
         return jnp.asarray(2.0) * jnp.ones(2, jnp.float32), jnp.add(1, 2) * jnp.ones(2, jnp.int8), jnp.sin(2.0)
 
     wanted = product()
-    with uncompiled():
+    with eager_numpy():
         found = product()
     assert [(x.dtype, x.weak_type) for x in found] == [(x.dtype, x.weak_type) for x in wanted]
 
 
 def test_random_numbers_are_those_of_jax():
     wanted = jax.random.normal(jax.random.key(3), (4,))
-    with uncompiled():
+    with eager_numpy():
         keys = jax.random.split(jax.random.key(3))
         np.testing.assert_array_equal(jax.random.normal(jax.random.key(3), (4,)), wanted)
         assert jax.random.randint(keys[0], (), 0, 10) == jax.random.randint(keys[0], (), 0, 10)
@@ -159,5 +159,5 @@ def test_random_numbers_are_those_of_jax():
 def test_what_is_no_whole_number_becomes_one_as_in_jax(kind):
     values = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, -1.0, 300.7, 3.7, -3.7])
     wanted = jax.jit(lambda x: x.astype(kind))(values)
-    with uncompiled():
+    with eager_numpy():
         np.testing.assert_array_equal(jnp.asarray(values).astype(kind), wanted)

@@ -17,7 +17,7 @@ from jax.extend import core
 
 from polhode import jax_context
 from polhode.compiler import jaxprs
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.interpreter import from_jaxpr
 
 SOURCE = Path(jax_context.__file__).parent
 
@@ -124,7 +124,7 @@ def test_a_linear_solve_holds_the_program_that_solves():
         return jax.lax.custom_linear_solve(lambda x: a * x, b, lambda _, c: c / a, symmetric=True)
 
     eqn = one(run, 2.0, 3.0, name=jaxprs.LINEAR_SOLVE)
-    closed, inputs = jaxprs.solved(eqn.params, [np.asarray(2.0)] * (len(eqn.invars) - 1) + [np.asarray(3.0)])
+    closed, inputs = jaxprs.solve_program(eqn.params, [np.asarray(2.0)] * (len(eqn.invars) - 1) + [np.asarray(3.0)])
     np.testing.assert_allclose(core.jaxpr_as_fun(closed)(*inputs), [1.5])
 
 
@@ -151,7 +151,7 @@ doubled.defjvp(lambda primals, tangents: (doubled(*primals), 2 * tangents[0]))
 )
 def test_operations_that_hold_others_are_opened(function):
     x = np.asarray([0.2, 0.45, 0.8])
-    (got,) = listed(jax.make_jaxpr(function)(x))([x])
+    (got,) = from_jaxpr(jax.make_jaxpr(function)(x))([x])
     np.testing.assert_allclose(got, function(x), rtol=1e-15)
 
 

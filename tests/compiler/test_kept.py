@@ -115,11 +115,11 @@ def test_damaged_files_count_as_missing(begun, tmp_path, monkeypatch):
 
 def test_nothing_is_kept_or_found_once_sources_have_changed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(source_version, "_SEEN", set())
-    keeping = disk_cache.Keeping(dump=lambda made: made, load=lambda state, _: state)
+    monkeypatch.setattr(source_version, "_UNCHANGED_MODULES", set())
+    keeping = disk_cache.Serialiser(dump=lambda made: made, load=lambda state, _: state)
 
     def recall(key: bytes, value: str) -> str:
-        return disk_cache.recalled(key, lambda: value, keeping, None)
+        return disk_cache.load_or_build(key, lambda: value, keeping, None)
 
     recall(b"before", "old")
     assert recall(b"before", "new") == "old"
@@ -127,7 +127,7 @@ def test_nothing_is_kept_or_found_once_sources_have_changed(tmp_path, monkeypatc
     module.__file__ = str(tmp_path / "changed.py")
     (tmp_path / "changed.py").write_text("")
     # It is loaded while the program is made.
-    disk_cache.recalled(b"meanwhile", lambda: monkeypatch.setitem(sys.modules, module.__name__, module), keeping, None)
+    disk_cache.load_or_build(b"meanwhile", lambda: monkeypatch.setitem(sys.modules, module.__name__, module), keeping, None)
     assert len(disk_cache.files()) == 1
     assert recall(b"before", "new") == "new"
     assert recall(b"after", "one") == "one"
@@ -200,8 +200,8 @@ def test_modules_of_other_packages_are_the_users_own(tmp_path, monkeypatch):
     (place / "a_package_of_others.py").write_text(OTHERS.format(factor=1))
     import a_package_of_others
 
-    assert fingerprint.lasting(a_package_of_others.Field(1.0)) is None
-    assert fingerprint.lasting(a_package_of_others.Field) is None
+    assert fingerprint.persistent_key(a_package_of_others.Field(1.0)) is None
+    assert fingerprint.persistent_key(a_package_of_others.Field) is None
 
 
 class Either(eqx.Module):
@@ -232,7 +232,7 @@ def test_getters_of_items_are_told_apart():
 
 def test_what_belongs_to_the_user_has_no_lasting_key():
     assert (
-        fingerprint.lasting("a", 1.5, np.arange(3), jnp.sin, ph.spaces.SO3(), ph.integrators.get("rkmk4")) is not None
+        fingerprint.persistent_key("a", 1.5, np.arange(3), jnp.sin, ph.spaces.SO3(), ph.integrators.get("rkmk4")) is not None
     )
 
     @functools.wraps(ph.functions.breakpoints_of)
@@ -251,12 +251,12 @@ def test_what_belongs_to_the_user_has_no_lasting_key():
         Loaded,
         Loaded(1.0),
         object(),
-        disk_cache.Keeping(len, lambda x: x),
+        disk_cache.Serialiser(len, lambda x: x),
         pytest,
     ):
-        assert fingerprint.lasting(mine) is None
-        assert fingerprint.lasting((1, {"a": [mine]})) is None
-    assert fingerprint.lasting(ph.PiecewiseLinear([0.0, 1.0], [0.0, 2.0])) is not None
+        assert fingerprint.persistent_key(mine) is None
+        assert fingerprint.persistent_key((1, {"a": [mine]})) is None
+    assert fingerprint.persistent_key(ph.PiecewiseLinear([0.0, 1.0], [0.0, 2.0])) is not None
 
 
 @pytest.mark.parametrize(
@@ -282,15 +282,15 @@ def test_what_belongs_to_the_user_has_no_lasting_key():
     ],
 )
 def test_lasting_keys_tell_values_apart(one, other):
-    assert fingerprint.lasting(one) == fingerprint.lasting(one)
-    assert fingerprint.lasting(one) != fingerprint.lasting(other)
+    assert fingerprint.persistent_key(one) == fingerprint.persistent_key(one)
+    assert fingerprint.persistent_key(one) != fingerprint.persistent_key(other)
 
 
 def test_what_has_been_worked_out_changes_no_key():
     method = ph.integrators.get("herk5")
-    before = fingerprint.lasting(method)
+    before = fingerprint.persistent_key(method)
     assert method.tableau.A.shape == (method.tableau.all_stages + 1, method.tableau.all_stages)
-    assert fingerprint.lasting(method) == before is not None
+    assert fingerprint.persistent_key(method) == before is not None
 
 
 @pytest.fixture
@@ -299,15 +299,15 @@ def folder(tmp_path, monkeypatch):
     return disk_cache.folder()
 
 
-KEEPING = disk_cache.Keeping(dump=lambda made: made, load=lambda state, inputs: state)
+KEEPING = disk_cache.Serialiser(dump=lambda made: made, load=lambda state, inputs: state)
 
 
 def test_what_was_used_longest_ago_goes(folder, monkeypatch):
     monkeypatch.setattr(disk_cache, "LARGEST", 5000)
     for k in range(10):
-        disk_cache.recalled(bytes([k]), lambda k=k: bytes([k]) * 1000, KEEPING, None)
+        disk_cache.load_or_build(bytes([k]), lambda k=k: bytes([k]) * 1000, KEEPING, None)
         os.utime(disk_cache._path(bytes([k])), (k, k))
-        disk_cache.recalled(bytes([0]), lambda: bytes(1000), KEEPING, None)
+        disk_cache.load_or_build(bytes([0]), lambda: bytes(1000), KEEPING, None)
     assert sum(path.stat().st_size for path in disk_cache.files()) <= 5000
     assert disk_cache._path(bytes([0])).exists()
     assert disk_cache._path(bytes([9])).exists()
@@ -315,23 +315,23 @@ def test_what_was_used_longest_ago_goes(folder, monkeypatch):
 
 
 def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
-    keeping = disk_cache.Keeping(dump=lambda made: made, load=lambda state, _: state)
-    disk_cache.recalled(b"key", lambda: "made", keeping, None)
+    keeping = disk_cache.Serialiser(dump=lambda made: made, load=lambda state, _: state)
+    disk_cache.load_or_build(b"key", lambda: "made", keeping, None)
 
     def refused(path):
         raise PermissionError(path)
 
     monkeypatch.setattr(os, "utime", refused)
-    assert disk_cache.recalled(b"key", lambda: "made again", keeping, None) == "made"
+    assert disk_cache.load_or_build(b"key", lambda: "made again", keeping, None) == "made"
 
 
 def test_what_cannot_be_kept_is_made_every_time(folder):
     for value in (lambda: None, None):
-        assert disk_cache.recalled(b"key", lambda value=value: value, KEEPING, None) is value
+        assert disk_cache.load_or_build(b"key", lambda value=value: value, KEEPING, None) is value
     assert disk_cache.files() == []
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text("a file in the place of the folder")
-    assert disk_cache.recalled(b"key", lambda: 5, KEEPING, None) == 5
+    assert disk_cache.load_or_build(b"key", lambda: 5, KEEPING, None) == 5
     assert disk_cache.files() == []
 
 
@@ -342,14 +342,14 @@ def test_the_command_shows_and_clears(folder):
         return json.loads(done.stdout)
 
     assert told() == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0}
-    disk_cache.recalled(b"key", lambda: 5, KEEPING, None)
+    disk_cache.load_or_build(b"key", lambda: 5, KEEPING, None)
     assert told()["programs"] == 1
     assert told("--off")["on"] is False
-    disk_cache.recalled(b"other", lambda: 5, KEEPING, None)
+    disk_cache.load_or_build(b"other", lambda: 5, KEEPING, None)
     assert told()["programs"] == 1
     assert told("--on", "--clear") == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0, "deleted": 1}
     assert "0 programs, 0 kB of at most 256 MB." in CliRunner().invoke(app, ["cache"]).stdout
-    disk_cache.recalled(b"key", lambda: bytes(5000), KEEPING, None)
+    disk_cache.load_or_build(b"key", lambda: bytes(5000), KEEPING, None)
     assert "1 program, 6 kB of at most 256 MB." in CliRunner().invoke(app, ["cache"]).stdout
     assert CliRunner().invoke(app, ["cache", "--clear"]).stdout.startswith("Deleted 1 program, 6 kB.\n")
 

@@ -16,7 +16,7 @@ from polhode.cli import app
 from polhode.compiler.cache import disk_cache, pickles
 from polhode.storage import RunStore
 
-KEEPING = disk_cache.Keeping(dump=lambda made: made, load=lambda state, inputs: state)
+KEEPING = disk_cache.Serialiser(dump=lambda made: made, load=lambda state, inputs: state)
 CALLS = []
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def recall(value, key=b"key"):
-    return disk_cache.recalled(key, lambda: value, KEEPING, None)
+    return disk_cache.load_or_build(key, lambda: value, KEEPING, None)
 
 
 def cache(*options):

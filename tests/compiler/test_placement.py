@@ -23,7 +23,7 @@ def chosen():
 
 def test_an_accelerator_is_not_used_unless_asked_for(accelerator):
     assert not placement.on_processor()
-    with placement.computing(jnp.ones(3), np.ones(2), "words"):
+    with placement.default_device_for(jnp.ones(3), np.ones(2), "words"):
         assert chosen() == CPU
         assert placement.on_processor()
     assert chosen() is None
@@ -31,17 +31,17 @@ def test_an_accelerator_is_not_used_unless_asked_for(accelerator):
 
 
 def test_the_device_that_the_user_names_stays(accelerator, monkeypatch):
-    with jax.default_device("cpu"), placement.computing():
+    with jax.default_device("cpu"), placement.default_device_for():
         assert chosen() == "cpu"
-        assert placement.place(np.arange(3.0)).device == CPU
-    monkeypatch.setattr(placement, "_chosen", lambda: "gpu")
+        assert placement.device_array(np.arange(3.0)).device == CPU
+    monkeypatch.setattr(placement, "_default_device", lambda: "gpu")
     assert not placement.on_processor()
     assert not placement.on_host((jnp.ones(3),))
 
 
 def test_arrays_that_were_put_on_a_device_stay_there(accelerator, monkeypatch):
     monkeypatch.setattr(placement, "_is_near", lambda x: x.ndim != 2)
-    with placement.computing(jnp.ones(3), jnp.ones((2, 2))):
+    with placement.default_device_for(jnp.ones(3), jnp.ones((2, 2))):
         assert chosen() == CPU
     assert not placement.on_host((jnp.ones((2, 2)),))
     assert placement.on_host((jnp.ones(2),))
@@ -50,7 +50,7 @@ def test_arrays_that_were_put_on_a_device_stay_there(accelerator, monkeypatch):
 def test_transformations_are_left_alone(accelerator):
     @jax.jit
     def function(x):
-        with placement.computing(x):
+        with placement.default_device_for(x):
             assert chosen() is None
         return x
 

@@ -18,7 +18,7 @@ from polhode.multibody import redundant_constraints
 def always_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(disk_cache, "folder", lambda: tmp_path / "programs")
-    monkeypatch.setattr(persistent_memo, "_WORTH_KEEPING", -1.0)
+    monkeypatch.setattr(persistent_memo, "_WORTH_STORING", -1.0)
 
 
 def four_bar(mass=1.0, load=None):
@@ -38,7 +38,7 @@ def four_bar(mass=1.0, load=None):
 
 def found(system, state):
     start = redundant_constraints.dependence(system, system.labels, 0.0, state)
-    return redundant_constraints._elsewhere(system, system.labels, 0.0, state, start)
+    return redundant_constraints._persistent_rows(system, system.labels, 0.0, state, start)
 
 
 def no_looking(*_):
@@ -51,7 +51,7 @@ def test_positions_around_are_looked_at_once(always_kept, monkeypatch):
     assert len(first.rows) == 3
     B = redundant_constraints.dense(redundant_constraints.metric(system, jnp.zeros(()), state[0])[1])
     assert np.linalg.matrix_rank(B) == len(B) - 3 == np.linalg.matrix_rank(np.delete(B, first.rows, axis=0))
-    monkeypatch.setattr(redundant_constraints, "_nearby", no_looking)
+    monkeypatch.setattr(redundant_constraints, "_nearby_positions", no_looking)
     again = found(*four_bar())
     np.testing.assert_array_equal(again.rows, first.rows)
     assert again.explanation == first.explanation
@@ -59,7 +59,7 @@ def test_positions_around_are_looked_at_once(always_kept, monkeypatch):
 
 def test_other_numbers_are_looked_at(always_kept, monkeypatch):
     four_bar()
-    monkeypatch.setattr(redundant_constraints, "_nearby", no_looking)
+    monkeypatch.setattr(redundant_constraints, "_nearby_positions", no_looking)
     four_bar()
     with pytest.raises(AssertionError, match="once more"):
         four_bar(mass=np.nextafter(1.0, 2.0))
@@ -70,17 +70,17 @@ def test_what_holds_functions_of_users_is_looked_at_every_time(always_kept, monk
         return jnp.array([0.0, 1.0, 0.0]) * t
 
     four_bar(load=load)
-    monkeypatch.setattr(redundant_constraints, "_nearby", no_looking)
+    monkeypatch.setattr(redundant_constraints, "_nearby_positions", no_looking)
     with pytest.raises(AssertionError, match="once more"):
         four_bar(load=load)
 
 
 def test_what_is_quick_and_what_is_traced_is_not_kept(always_kept, monkeypatch):
-    remembered = persistent_memo.remembered(redundant_constraints._names)
-    monkeypatch.setattr(persistent_memo, "_WORTH_KEEPING", 60.0)
+    remembered = persistent_memo.memoised_on_disk(redundant_constraints._names)
+    monkeypatch.setattr(persistent_memo, "_WORTH_STORING", 60.0)
     assert remembered(("a", "b"), np.array([1])) == ["b"]
     assert disk_cache.files() == []
-    monkeypatch.setattr(persistent_memo, "_WORTH_KEEPING", -1.0)
+    monkeypatch.setattr(persistent_memo, "_WORTH_STORING", -1.0)
     jax.jit(lambda x: remembered(("a", "b"), np.array([1])) and x)(1.0)
     assert disk_cache.files() == []
     assert remembered(("a", "b"), np.array([1])) == remembered(("a", "b"), np.array([1])) == ["b"]

@@ -9,11 +9,11 @@ import pytest
 from jax.extend import core
 
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.numpy.interpreter import listed
-from polhode.compiler.primitives.backend_query import by_libraries, derived, without_libraries
+from polhode.compiler.numpy.interpreter import from_jaxpr
+from polhode.compiler.primitives.backend_query import lapack_or, is_differentiated, no_lapack
 from polhode.compiler.primitives.implicit_solution import SOLUTION
-from polhode.compiler.primitives.lowering import ARRAYS, MACHINE_CODE, RECORD_TO_DERIVE, settled
-from polhode.compiler.primitives.row_loop import each, sweep
+from polhode.compiler.primitives.lowering import ARRAYS, MACHINE_CODE, DIFFERENTIABLE, lower
+from polhode.compiler.primitives.row_loop import map_rows, scan_rows
 from polhode.compiler.xla.entry_points import scalarise
 from polhode.integrators.implicit._implicit_differentiation import implicit
 
@@ -28,16 +28,16 @@ X = np.random.default_rng(4).normal(size=(5, 3))
 
 
 def all_rows(a, x):
-    return each(lambda a, row: jnp.sin(a @ row) * row[0], a, x)
+    return map_rows(lambda a, row: jnp.sin(a @ row) * row[0], a, x)
 
 
 def sums(a, x):
-    last, partial = sweep(lambda a, carry, row: (carry + a @ row, carry * row), a, jnp.zeros(3), x, reverse=True)
+    last, partial = scan_rows(lambda a, carry, row: (carry + a @ row, carry * row), a, jnp.zeros(3), x, reverse=True)
     return last, partial
 
 
 def nested(a, x):
-    return each(lambda a, row: each(lambda s, entry: s[0] * entry, row, a), a, x)
+    return map_rows(lambda a, row: map_rows(lambda s, entry: s[0] * entry, row, a), a, x)
 
 
 def by_loops(a, x):
@@ -61,7 +61,7 @@ def natively(a, x):
 
 def by_numpy(a, x):
     closed, shape = jax.make_jaxpr(together, return_shape=True)(a, x)
-    return jax.tree.unflatten(jax.tree.structure(shape), listed(closed)([a, x]))
+    return jax.tree.unflatten(jax.tree.structure(shape), from_jaxpr(closed)([a, x]))
 
 
 WAYS = {
@@ -101,20 +101,20 @@ def answer(question):
 
 
 def answer_traced_late(x):
-    return by_libraries(lambda x: x - 1, lambda x: x + 1, x, x)
+    return lapack_or(lambda x: x - 1, lambda x: x + 1, x, x)
 
 
 @pytest.mark.parametrize(
     ("answer", "yes"),
     [
-        (answer(without_libraries), (False, True, True)),
-        (answer(derived), (False, False, True)),
+        (answer(no_lapack), (False, True, True)),
+        (answer(is_differentiated), (False, False, True)),
         (answer_traced_late, (False, True, True)),
     ],
 )
 def test_each_back_end_answers_for_itself(answer, yes):
-    for target, expected in zip((ARRAYS, MACHINE_CODE, RECORD_TO_DERIVE), yes, strict=True):
-        closed = settled(jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 2, lambda _, x: answer(x), x))(1.0), target)
+    for target, expected in zip((ARRAYS, MACHINE_CODE, DIFFERENTIABLE), yes, strict=True):
+        closed = lower(jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 2, lambda _, x: answer(x), x))(1.0), target)
         assert core.jaxpr_as_fun(closed)(1.0) == [3.0 if expected else -1.0]
         assert not any(open_ in str(closed) for open_ in ("cond[", "ways[", "custom_jvp"))
     # JAX itself answers no, whatever it does.
@@ -129,10 +129,10 @@ def test_only_the_way_that_is_taken_is_traced():
     def way(name):
         return lambda x, pair: traced.append(name) or (pair[0] * x, pair[1])
 
-    closed = jax.make_jaxpr(lambda x: by_libraries(way("library"), way("own"), (x, x), x, (x, 2 * x)))(3.0)
+    closed = jax.make_jaxpr(lambda x: lapack_or(way("library"), way("own"), (x, x), x, (x, 2 * x)))(3.0)
     assert traced == []
-    assert core.jaxpr_as_fun(settled(closed, MACHINE_CODE))(3.0) == [9.0, 6.0]
-    assert core.jaxpr_as_fun(settled(closed, ARRAYS))(3.0) == [9.0, 6.0]
+    assert core.jaxpr_as_fun(lower(closed, MACHINE_CODE))(3.0) == [9.0, 6.0]
+    assert core.jaxpr_as_fun(lower(closed, ARRAYS))(3.0) == [9.0, 6.0]
     assert traced == ["own", "library"]
 
 
@@ -147,8 +147,8 @@ def test_searches_are_marked_only_where_the_record_is_derived():
         return implicit(search, lambda x: (x * x - a, x), lambda x, b: b / (2 * x), jnp.ones(()), None).x
 
     closed = jax.make_jaxpr(root)(2.0)
-    assert [SOLUTION in str(settled(closed, to)) for to in (ARRAYS, MACHINE_CODE, RECORD_TO_DERIVE)] == [0, 0, 1]
-    assert "custom_jvp" not in str(settled(closed, RECORD_TO_DERIVE))
+    assert [SOLUTION in str(lower(closed, to)) for to in (ARRAYS, MACHINE_CODE, DIFFERENTIABLE)] == [0, 0, 1]
+    assert "custom_jvp" not in str(lower(closed, DIFFERENTIABLE))
     np.testing.assert_allclose(RowMap.of(lambda _, a: root(a), None, np.float64(2.0))(None, np.array([2.0])), 2**0.5)
     for way in (jax.grad(root), jax.jit(jax.grad(root)), jax.jacfwd(root)):
         np.testing.assert_allclose(way(2.0), 0.5 / 2**0.5, rtol=1e-14)
@@ -158,4 +158,4 @@ def test_searches_are_marked_only_where_the_record_is_derived():
 
 def test_what_leaves_nothing_open_stays_the_same_object():
     closed = jax.make_jaxpr(lambda a, v: jax.lax.while_loop(lambda v: v[0] < 1, lambda v: a @ v, v))(A, X[0])
-    assert settled(closed, MACHINE_CODE) is closed
+    assert lower(closed, MACHINE_CODE) is closed

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.compiler.numpy.interpreter import Listing, listed
+from polhode.compiler.numpy.interpreter import Interpreter, from_jaxpr
 
 X = np.array([0.3, -1.2, 2.5])
 
 
-def made(function, *x) -> Listing:
-    return listed(jax.make_jaxpr(function)(*x))
+def made(function, *x) -> Interpreter:
+    return from_jaxpr(jax.make_jaxpr(function)(*x))
 
 
 def names(function, *x) -> list[str]:

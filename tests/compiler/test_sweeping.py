@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.compiler.loops.row_scan import codes, compile_sweeps
-from polhode.compiler.numpy.interpreter import Listing, listed
+from polhode.compiler.loops.row_scan import codes, compile_scans
+from polhode.compiler.numpy.interpreter import Interpreter, from_jaxpr
 
 
 def body(shared, carry, row):
@@ -31,13 +31,13 @@ def arguments(count: int):
     return shared, start, (rng.standard_normal((count, 3, 3)), rng.standard_normal(count))
 
 
-def program(function, *args) -> Listing:
-    made = listed(jax.make_jaxpr(function)(*args))
-    compile_sweeps(made)
+def program(function, *args) -> Interpreter:
+    made = from_jaxpr(jax.make_jaxpr(function)(*args))
+    compile_scans(made)
     return made
 
 
-def run(made: Listing, *args) -> list[np.ndarray]:
+def run(made: Interpreter, *args) -> list[np.ndarray]:
     return made([np.asarray(x) for x in jax.tree.leaves(args)])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import polhode as ph
 from polhode.compiler.llvm import jit
-from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.ir_builder import IRBuilder
 
 RUNS = {
     "rod": lambda: ph.simulate(ph.problems.get("roll-up", n=2), "generalized-alpha", h=1e-3, t1=0.02),
@@ -40,10 +40,10 @@ def test_what_lies_in_the_workspace_before_does_not_matter(name, monkeypatch):
 
 
 def test_what_reads_more_is_told_from_the_rest(monkeypatch):
-    w = Writer()
+    w = IRBuilder()
     w.workspace = 1
     w.store("%out", 0, "i64", w.load("%workspace", 0, "i64"))
-    code, found = jit.Code(w, ("out",), "0"), np.zeros(1, np.int64)
+    code, found = jit.CompiledFunction(w, ("out",), "0"), np.zeros(1, np.int64)
     for bits in (3, 7):
         monkeypatch.setattr(jit, "np", _Filled(bits))
         code(found)

@@ -12,7 +12,7 @@ import polhode as ph
 from polhode.joints._frames import axis, frame
 from polhode.multibody import consistent_start, redundant_constraints
 from polhode.multibody.mechanism.poses import Pose
-from polhode.multibody.redundant_constraints import _solved
+from polhode.multibody.redundant_constraints import _solve_blocks
 from polhode.multibody.stability_limits import _Columns, _largest
 from polhode.results.observer import BatchedObserver, Observer
 
@@ -25,7 +25,7 @@ def test_matrices_in_blocks_are_solved_as_a_whole(sizes):
     blocks = [(lambda a: a @ a.T + np.eye(len(a)))(rng.standard_normal((s, s))) for s in sizes]
     M = scipy.sparse.csc_array(scipy.sparse.block_diag(blocks, format="csc")[order][:, order])
     rhs = scipy.sparse.random_array((n, 17), density=0.2, rng=rng, format="csc")
-    np.testing.assert_allclose(_solved(M, rhs).toarray(), np.linalg.solve(M.toarray(), rhs.toarray()), atol=1e-12)
+    np.testing.assert_allclose(_solve_blocks(M, rhs).toarray(), np.linalg.solve(M.toarray(), rhs.toarray()), atol=1e-12)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csc_array])
@@ -131,7 +131,7 @@ def test_what_has_no_constraints_is_not_asked_for_any(formulation, monkeypatch):
         raise AssertionError("matrices of all bodies were made")
 
     monkeypatch.setattr(redundant_constraints, "metric", asked)
-    monkeypatch.setattr(consistent_start, "_measured", asked)
+    monkeypatch.setattr(consistent_start, "_constraint_values", asked)
     model, _ = pair_of_bodies()
     system, (_, v) = model.assemble(formulation=formulation)
     assert (system.m, system.n) == (0, len(v)) == (0, 12)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import polhode as ph
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.linalg.blocks import pattern
 
 
@@ -25,7 +25,7 @@ def matrices(coordinates, mechanism, t, q, v):
     ],
 )  # fmt: skip
 def test_an_outline_has_the_places_of_all_blocks(name, formulation):
-    with uncompiled():
+    with eager_numpy():
         options = {} if formulation is None else {"formulation": formulation}
         system = ph.problems.get(name, **options).system
         at = jnp.zeros(()), system.configuration.origin(), jnp.zeros(system.n)

@@ -9,7 +9,7 @@ import polhode as ph
 from polhode import particles as pt
 from polhode.compiler.cache import program_cache
 from polhode.compiler.llvm import jit
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.interpreter import from_jaxpr
 from polhode.simulation.loops import native
 
 H, STEPS = 1e-2, 40
@@ -47,7 +47,7 @@ def by_numpy(made, method="rodrigues"):
     def step(*leaves):
         return jax.tree.leaves(method.step(system, *AT, jax.tree.unflatten(structure, leaves))[0])
 
-    program = listed(jax.make_jaxpr(step)(*leaves))
+    program = from_jaxpr(jax.make_jaxpr(step)(*leaves))
     now, states = list(map(np.asarray, leaves)), []
     for _ in range(STEPS):
         now = program(now)
@@ -63,7 +63,7 @@ def parts(state):
 @pytest.fixture(autouse=True)
 def made_anew(monkeypatch):
     """Every test begins with nothing compiled."""
-    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.KEPT))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
 
 
 def differences(found, states):
@@ -120,7 +120,7 @@ def test_the_frames_and_outputs_are_those_of_xla(monkeypatch):
 def test_the_same_bytes_whatever_the_effort_and_wherever_they_go(monkeypatch, tmp_path):
     made = pile()
     once = [a.tobytes() for a in parts(run(made).state)]
-    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.KEPT))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
     monkeypatch.setattr(jit, "_SECONDS_EACH", dict.fromkeys(range(3), 0.0))
     again = run(made)
     assert [a.tobytes() for a in parts(again.state)] == once

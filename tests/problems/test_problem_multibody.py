@@ -9,7 +9,7 @@ from mechanism_references import accelerate, motion
 
 import polhode as ph
 from polhode import problems
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.problems._closed_loops import about
 from polhode.problems._model_problem import rod_inertia
@@ -79,7 +79,7 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", EVERY)
-@uncompiled()
+@eager_numpy()
 def test_start_outputs_and_scene(made, name):
     problem = made[name]
     found = {key: np.shape(output(jnp.zeros(()), problem.state0)) for key, output in problem.outputs.items()}

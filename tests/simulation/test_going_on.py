@@ -330,8 +330,8 @@ def made(monkeypatch):
         found.append("LLVM")
         init(self, *args, **options)
 
-    init = jit.Code.__init__
-    monkeypatch.setattr(jit.Code, "__init__", code)
+    init = jit.CompiledFunction.__init__
+    monkeypatch.setattr(jit.CompiledFunction, "__init__", code)
     monkeypatch.setattr(disk_cache, "is_on", lambda: False)
     jax.monitoring.register_event_duration_secs_listener(note)
     yield found

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import polhode as ph
-from polhode.compiler.compile_report import Compiled
+from polhode.compiler.compile_report import CompileReport
 from polhode.simulation import progress_display
 from polhode.simulation.loops import native
 from polhode.spaces import Rn
@@ -89,12 +89,12 @@ def shown(terminal):
     show = progress_display.TerminalProgress("four[bar]", 0.0, 2.0, console)
     show.stage("finding a consistent start")
     show.stage("recording a step")
-    show.stage(Compiled(9768, "quick", False).making)
+    show.stage(CompileReport(9768, "quick", False).making)
     for t in (0.5, 2.0):
         show.reached(t)
-    show.stage(Compiled(None, "xla", False).making)
+    show.stage(CompileReport(None, "xla", False).making)
     show.reached(2.0)
-    compiled = Compiled(9768, "optimised", True)._asdict()
+    compiled = CompileReport(9768, "optimised", True)._asdict()
     times = dict(zip(("problem_time_s", *TIMES), (0.75, 0.5, 1.25, 3.0), strict=True))
     show.ended({**times, "compiled": compiled})
     return file.getvalue()
@@ -118,9 +118,9 @@ def test_a_file_gets_the_full_bar_only():
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        (Compiled(1200, "quick", False), "compiling 1,200 operations to quickly compiled machine code"),
-        (Compiled(1200, "optimised", False), "compiling 1,200 operations to optimised machine code"),
-        (Compiled(None, "xla", False), "compiling with XLA"),
+        (CompileReport(1200, "quick", False), "compiling 1,200 operations to quickly compiled machine code"),
+        (CompileReport(1200, "optimised", False), "compiling 1,200 operations to optimised machine code"),
+        (CompileReport(None, "xla", False), "compiling with XLA"),
     ],
 )
 def test_what_is_compiled_is_said(form, said):

@@ -20,8 +20,8 @@ import polhode as ph
 from polhode.compiler import batched_function, size_limits
 from polhode.compiler.cache import program_cache
 from polhode.compiler.llvm import jit
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.numpy.interpreter import listed
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy.interpreter import from_jaxpr
 from polhode.integrators import AbstractIntegrator, Carry, StepInfo
 from polhode.simulation.loops import native, traced
 
@@ -227,7 +227,7 @@ def _nothing(inputs: Any, rest: Any, *beside: Any) -> tuple[None]:
 def by_numpy(row: Row) -> Carry:
     """The same, operation by operation, as starts are computed."""
     system, state, _ = row.form.make(VALUES)
-    with uncompiled():
+    with eager_numpy():
         carry = row.method.init(system, jnp.zeros(()), jnp.asarray(H), state)
     leaves, structure = jax.tree.flatten(carry)
 
@@ -235,7 +235,7 @@ def by_numpy(row: Row) -> Carry:
         moved, _ = row.method.step(system, t, jnp.asarray(H), jax.tree.unflatten(structure, leaves))
         return jax.tree.leaves(moved)
 
-    program = listed(jax.make_jaxpr(step)(jnp.zeros(()), *leaves))
+    program = from_jaxpr(jax.make_jaxpr(step)(jnp.zeros(()), *leaves))
     values = [np.asarray(x) for x in leaves]
     with np.errstate(all="ignore"):
         for k in range(STEPS):

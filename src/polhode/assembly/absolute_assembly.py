@@ -12,14 +12,14 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.coordinate_layout import AbstractLayout
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.linalg.blocks import Indices
 from polhode.multibody import formulations
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.directors import ToDirectors
-from polhode.multibody.conversions.fixed_point_body import ToTurningBody
+from polhode.multibody.conversions.fixed_point_body import ToFixedPointBody
 from polhode.multibody.conversions.quaternions import ToLivens, ToSeparable
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.formulations import AbstractFormulation, MassPoint
@@ -43,7 +43,7 @@ class WithoutInertia(ValueError):
 class AbsoluteLayout(AbstractLayout):
     """Which body of the model is which row of which group."""
 
-    written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable, ToTurningBody)
+    written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable, ToFixedPointBody)
 
     def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
         for body in bodies:
@@ -148,7 +148,7 @@ def _motion(body: Body) -> tuple[Pose, Twist]:
     return Pose(body.x, body.R), Twist(body.omega, body.u)
 
 
-@interpreted
+@numpy_jit
 def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple[Any, Any]:
     """Coordinates and velocities of several bodies."""
 

@@ -21,7 +21,7 @@ from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, reso
 from polhode.assembly.spanning_tree import has_loops
 from polhode.assembly.tree_assembly import MINIMAL, TreeLayout
 from polhode.checks import short_repr
-from polhode.compiler.placement import by_default
+from polhode.compiler.placement import with_default_device
 from polhode.flexible.flexible_body import SUPPORTED_FORMULATIONS, FlexibleBody
 from polhode.jax_context import check_environment
 from polhode.linalg.blocks import Indices
@@ -32,8 +32,8 @@ from polhode.multibody.conversions.livens import JOINTS
 from polhode.multibody.conversions.livens_joints import in_first_frame
 from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
-from polhode.multibody.coordinates.tree.dependent_coordinates import TiedTree
-from polhode.multibody.light_bodies import precise
+from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree
+from polhode.multibody.light_bodies import with_pivoting_solver
 from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, stack
 from polhode.multibody.mechanism.mechanism import Mechanism
@@ -49,7 +49,7 @@ Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 AssembledSystem = MultibodySystem | livens.LivensMultibody | SeparableMultibody
 
 
-@by_default
+@with_default_device
 def assemble(
     model: ModelParts,
     formulation: str,
@@ -147,15 +147,15 @@ def _in_coordinates(
     consistent_start.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
-        return precise(system.solvable(), t0, state), state
+        return with_pivoting_solver(system.solvable(), t0, state), state
     reduced = build(dropped)
     if isinstance(redundant, Mapping):
         _check_independent(system, reduced, t0, state)
     if not dropped:
-        return precise(system.solvable(), t0, state), state
+        return with_pivoting_solver(system.solvable(), t0, state), state
     # What is left out follows from the rest to round-off only where the start keeps all of it to round-off.
-    state = consistent_start.sharpened(system, system.labels, t0, state)
-    return precise(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
+    state = consistent_start.polish_state(system, system.labels, t0, state)
+    return with_pivoting_solver(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
 def _check_all_joints(model: ModelParts, placed: Sequence[PlacedElement], t0: float, more: str) -> None:
@@ -170,7 +170,7 @@ def _check_all_joints(model: ModelParts, placed: Sequence[PlacedElement], t0: fl
 
 def _repair(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
-    if not system.m and not isinstance(system.coordinates, TiedTree):
+    if not system.m and not isinstance(system.coordinates, ReducedTree):
         # Joints of an open tree start as given. Those that others follow may have to start otherwise.
         return state
 

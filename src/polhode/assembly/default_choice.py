@@ -15,7 +15,7 @@ from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import IncompatibleSystem, convert_for
 from polhode.linalg.blocks import to_dense
@@ -150,7 +150,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
         return None
 
 
-@interpreted
+@numpy_jit
 def _linearise(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """The mass matrix, and what small changes of positions and velocities do to the forces, one a row.
 

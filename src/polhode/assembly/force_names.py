@@ -11,8 +11,8 @@ from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.named_coordinates import Term
 from polhode.joints.relative import Reversed, is_angle
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.measurements.forces import ForceAlong, ForceReadings, NamedForce
-from polhode.multibody.measurements.joints import ReadForce
+from polhode.multibody.measurements.forces import ForceAlong, ForceMeasurements, NamedForce
+from polhode.multibody.measurements.joints import MeasuredForce
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.parts import AbstractForce, AbstractPart
@@ -26,7 +26,7 @@ PlaceFunction = Callable[[AbstractPart], AbstractConstraintElement | AbstractFor
 
 def named_forces(
     model: ModelParts, system: MultibodySystem, placed: PlaceFunction
-) -> tuple[ForceReadings, dict[str, Any]]:
+) -> tuple[ForceMeasurements, dict[str, Any]]:
     """The forces that a user has named, and plain values about them. `placed` returns the element of a part.
 
     Those on nodes of flexible bodies are left out, since results have no rows for these.
@@ -69,7 +69,7 @@ def named_forces(
             "measured_angle": is_angle(getattr(element, "coordinate", None)),
         }
         rows, efforts, measures = rows + len(own), efforts + len(along), measures + len(element.measures)
-    return ForceReadings(tuple(found), rows), told
+    return ForceMeasurements(tuple(found), rows), told
 
 
 def _along(part: Any) -> list[tuple[str, Any, tuple[str, ...]]]:
@@ -104,7 +104,7 @@ def _takes(part: Any, element: Any) -> bool:
 
 def forces_along(
     model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: PlaceFunction
-) -> tuple[ReadForce, ...]:
+) -> tuple[MeasuredForce, ...]:
     """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
     found = []
     names = {id(part): name for name, part in model.parts}
@@ -123,7 +123,7 @@ def forces_along(
         ):
             references = _references(name, part, element, names, system)
             bodies = tuple(body.name for body in part.bodies)
-            found.append(ReadForce(element, references, bodies, tuple(places[k] for k in keys)))
+            found.append(MeasuredForce(element, references, bodies, tuple(places[k] for k in keys)))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.jax_context import warn
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import Body
@@ -80,7 +80,7 @@ class HeldQuantity(AbstractJoint):
         return np.asarray(_rate(self.element, _initial_poses(self._bodies), twists))
 
 
-@interpreted
+@numpy_jit
 def _rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
     return element.rate(jnp.zeros(()), poses, twists)
 
@@ -160,7 +160,7 @@ def repair_holding(
     q, v = state
 
     def at(which: Sequence[HeldQuantity]) -> Any:
-        return consistent_start.closed_the_right_way(more(which), t, q)
+        return consistent_start.close_on_branch(more(which), t, q)
 
     positions = _compatible([h for h in held if h.position], at)
     q = at(positions)
@@ -168,7 +168,7 @@ def repair_holding(
     def moving(which: Sequence[HeldQuantity]) -> Any:
         # Zero for the joints.
         rates = np.concatenate([np.zeros(system.m), *(h.rates() for h in which)])
-        return consistent_start.fitting_velocities(more(which), t, q, v, rates)
+        return consistent_start.consistent_velocities(more(which), t, q, v, rates)
 
     velocities = _compatible([h for h in held if h.velocity], moving)
     v = moving(velocities)

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from polhode import checks
 from polhode.assembly.name_registry import Register
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 
 
 class Call(NamedTuple):
@@ -55,7 +55,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
         undo, parts = self.register.undoing(), len(self.parts)
         outermost, self.history.within_call = not self.history.within_call, True
         try:
-            with uncompiled():
+            with eager_numpy():
                 result = method(self, *args, **options)
             if outermost:
                 self.history.calls.append(Call(method.__name__, args, options, result))

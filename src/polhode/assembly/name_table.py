@@ -13,8 +13,8 @@ from polhode.assembly.force_names import forces_along, named_forces
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
-from polhode.multibody.measurements.forces import ForceReadings
-from polhode.multibody.measurements.joints import ReadCoordinate, Readings, ReadJoint
+from polhode.multibody.measurements.forces import ForceMeasurements
+from polhode.multibody.measurements.joints import MeasuredCoordinate, JointMeasurements, MeasuredJoint
 from polhode.multibody.parts import AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
 from polhode.rods.edge import EdgeConstraint
@@ -36,8 +36,8 @@ class NameTable:
     - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
     """
 
-    readings: Readings
-    force_readings: ForceReadings
+    readings: JointMeasurements
+    force_readings: ForceMeasurements
     told: Mapping[str, Any]
     outputs: bool = False
 
@@ -66,14 +66,14 @@ def build_name_table(
         for name, part in model.parts
         if isinstance(part, AbstractJoint) and len(part.bodies) == 2 and not isinstance(part, EdgeConstraint)
     }
-    read: dict[str, ReadJoint] = {name: _joint_measurement(name, part) for name, part in pairs.items()}
+    read: dict[str, MeasuredJoint] = {name: _joint_measurement(name, part) for name, part in pairs.items()}
     numbers = {name: number for number, name in enumerate(read)}
     if joints is not None:
         # Several joints of a file may be one of the model, which has the loads of all of them.
         carriers = {id(joint.carrier) for joint in joints.values()}
         others = {k: v for k, v in pairs.items() if id(v) not in carriers and k not in joints}
         pairs = {**joints, **others}
-    coordinates: list[ReadCoordinate] = []
+    coordinates: list[MeasuredCoordinate] = []
     told: dict[str, Any] = {}
     places: dict[tuple[int, str], int] = {}
     for name, pair in pairs.items():
@@ -95,19 +95,19 @@ def build_name_table(
             **_limit_metadata(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
-    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
+    readings = JointMeasurements(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
     named_ones, told_forces = named_forces(model, system, placed)
     whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
     return NameTable(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
 
 
-def _joint_measurement(name: str, part: AbstractJoint) -> ReadJoint:
+def _joint_measurement(name: str, part: AbstractJoint) -> MeasuredJoint:
     first, second = part.bodies
     points = part.placed().points()
-    return ReadJoint(points[1] if len(points) == 2 else _CENTRE, name, first.name, second.name)
+    return MeasuredJoint(points[1] if len(points) == 2 else _CENTRE, name, first.name, second.name)
 
 
-def _point_metadata(joint: ReadJoint | None) -> dict[str, Any]:
+def _point_metadata(joint: MeasuredJoint | None) -> dict[str, Any]:
     """The point about which moments are taken, in the frame of the second body, where it is known."""
     known = joint is not None and checks.is_concrete(joint.point)
     return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
@@ -119,7 +119,7 @@ def _limit_metadata(pair: Any) -> dict[str, Any]:
     return {"velocity_limit": float(pair.velocity_limit)} if limited else {}
 
 
-def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinate]:
+def _coordinates(pair: Any, called: str, number: int) -> dict[str, MeasuredCoordinate]:
     """The coordinates of a joint by name, free ones first."""
     if not isinstance(pair, AbstractMeasuredPair):
         return {}
@@ -127,10 +127,10 @@ def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinat
     assert len(ends) == 2
     itself = str(getattr(pair, "name", None) or called)
 
-    def read(name: str, coordinate: Any, driven: bool) -> ReadCoordinate:
+    def read(name: str, coordinate: Any, driven: bool) -> MeasuredCoordinate:
         zero: Any = np.zeros(()) if driven else _start(pair, name)
         within = name if driven else pair.name_in_carrier(name)
-        return ReadCoordinate(coordinate, zero, ends, called, within, number, driven, (itself, name))
+        return MeasuredCoordinate(coordinate, zero, ends, called, within, number, driven, (itself, name))
 
     free = {name: read(name, c, False) for name, c in pair.coordinates().items()}
     return {**free, **{name: read(name, c, True) for name, c in pair.driven().items()}}

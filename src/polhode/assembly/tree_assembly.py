@@ -18,17 +18,17 @@ from polhode.assembly.dependent_coordinates import LinearCoordinateConstraints
 from polhode.assembly.joint_rotors import carried_rotors, component_of
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_start import PlacedLink
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Indices
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
-from polhode.multibody.conversions.fixed_point_body import ToTurningBody
+from polhode.multibody.conversions.fixed_point_body import ToFixedPointBody
 from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.coordinates.tree.dependent_coordinates import TiedTree, tied
+from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree, reduce_tree
 from polhode.multibody.coordinates.tree.joint_forces import (
-    AbstractAlong,
+    AbstractJointCoordinateForce,
     CoordinateIndex,
     JointEffort,
     JointFeedback,
@@ -59,7 +59,7 @@ MINIMAL = "minimal"
 class TreeLayout(AbstractLayout):
     """Which body of a model is which link, and the joints that are left over."""
 
-    written_as = (ToHamiltonian, ToJointLagrangian, ToTurningBody)
+    written_as = (ToHamiltonian, ToJointLagrangian, ToFixedPointBody)
 
     def __init__(self, model: ModelParts, repair: bool) -> None:
         for body in model.bodies:
@@ -71,7 +71,7 @@ class TreeLayout(AbstractLayout):
         self.repair = repair
         self.placed: list[PlacedLink] = []
         self.carrying: set[str] = set()
-        self.efforts: list[AbstractAlong] = []
+        self.efforts: list[AbstractJointCoordinateForce] = []
         self._ties = LinearCoordinateConstraints(self._may_follow)
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
@@ -127,7 +127,7 @@ class TreeLayout(AbstractLayout):
                 self.efforts.append(effort)
         return left
 
-    def _effort(self, part: Any, element: Any) -> AbstractAlong | None:
+    def _effort(self, part: Any, element: Any) -> AbstractJointCoordinateForce | None:
         """Forces along coordinates of the tree, or None for anything else."""
         from polhode.forces.joint_control import JointControl
         from polhode.forces.joint_forces import AbstractJointForce
@@ -209,14 +209,14 @@ class TreeLayout(AbstractLayout):
 
     def finished(
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
-    ) -> tuple[JointTree | TiedTree, Mechanism, tuple[str, ...]]:
+    ) -> tuple[JointTree | ReducedTree, Mechanism, tuple[str, ...]]:
         if self.placed[-1].link.last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
         return self._coordinates(turns), mechanism, labels
 
-    def _coordinates(self, turns: int = 0) -> JointTree | TiedTree:
+    def _coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
         tree = JointTree(tuple(placed.link for placed in self.placed), tuple(self.efforts), self._rotors(), turns)
-        return tied(tree, [(place, found.ratios, found.offset) for place, found in self._ties.following.items()])
+        return reduce_tree(tree, [(place, found.ratios, found.offset) for place, found in self._ties.following.items()])
 
     def _rotors(self) -> tuple[JointRotor, ...]:
         found = []
@@ -271,7 +271,7 @@ def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
     return motion.space.origin()
 
 
-@interpreted
+@numpy_jit
 def _in_link_frame(frame: Pose, body: Pose, mass: Array, inertia: Array) -> tuple[Array, Array, Inertia]:
     """Centre of mass, attitude and inertia of a body in the frame of its link."""
     centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R

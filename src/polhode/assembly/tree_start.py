@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import to_dense
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.coordinates.tree.dependent_coordinates import TiedTree
+from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree
 from polhode.multibody.coordinates.tree.links import Link
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.mechanism.poses import Pose, Twist
@@ -36,7 +36,7 @@ class PlacedLink(NamedTuple):
     frame: Pose
 
 
-def check_mass(tree: JointTree | TiedTree, links: Sequence[Link], q: Point) -> None:
+def check_mass(tree: JointTree | ReducedTree, links: Sequence[Link], q: Point) -> None:
     """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
     M = np.asarray(_mass(tree, q))
     size = np.sqrt(np.maximum(np.diag(M), 0.0))
@@ -74,7 +74,7 @@ def velocity(placed: PlacedLink, parent: PlacedLink | None, point: Any, repair: 
     return v
 
 
-@interpreted
+@numpy_jit
 def _nearest(
     motion: AbstractRelativeMotion, point: Any, own: tuple[Array, Array], carrier: tuple[Array, Array], F: Array
 ) -> tuple[Array, Array, Array]:
@@ -97,12 +97,12 @@ def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
     return _twist(link.attitude, link.centre, frame.R, body.omega, body.u)
 
 
-@interpreted
+@numpy_jit
 def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
     turning = attitude @ omega
     return Twist(turning, u - R @ cross(turning, centre))
 
 
-@interpreted
-def _mass(tree: JointTree | TiedTree, q: Point) -> Array:
+@numpy_jit
+def _mass(tree: JointTree | ReducedTree, q: Point) -> Array:
     return to_dense(tree.mass(q), (tree.n, tree.n))

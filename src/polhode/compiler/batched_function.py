@@ -10,14 +10,14 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache.program_cache import cached, compiled
-from polhode.compiler.loops.row_map import Mapped, keeping, mapped
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.cache.program_cache import cached, xla_jit
+from polhode.compiler.loops.row_map import RowMapResult, row_map_serialiser, try_row_map
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.placement import on_host
 from polhode.compiler.size_limits import is_long
 
 
-class Stacked:
+class BatchedFunction:
     """`function(*row)` of all rows, with what users' functions have captured when it is first called.
 
     What is no machine code is done for `rows` at a time, so that only one size is compiled: by XLA, or by NumPy where
@@ -57,16 +57,16 @@ def _native(function: eqx.Module, stacked: Any) -> Callable[[Any], Any] | None:
     if not on_host(function):
         return None
     examples = function, jax.tree.map(lambda x: x[0], stacked)
-    (mapping, _), (inputs, _) = cached(_compiled, *examples, keeping=_KEEPING)
+    (mapping, _), (inputs, _) = cached(_compile, *examples, keeping=_SERIALISER)
     return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 
-def _compiled(inputs: Any, rest: Any) -> Mapped:
+def _compile(inputs: Any, rest: Any) -> RowMapResult:
     """The function in machine code, if it can be."""
-    return mapped(lambda given, row: eqx.combine(given, rest[0])(*row), *inputs)
+    return try_row_map(lambda given, row: eqx.combine(given, rest[0])(*row), *inputs)
 
 
-_KEEPING = keeping(lambda inputs: inputs)
+_SERIALISER = row_map_serialiser(lambda inputs: inputs)
 
 
 def _all(function: Any, *stacked: Any) -> Any:
@@ -74,5 +74,5 @@ def _all(function: Any, *stacked: Any) -> Any:
     return jax.vmap(lambda *row: function(*row))(*stacked)
 
 
-_by_xla = compiled(_all)
-_by_numpy = interpreted(_all)
+_by_xla = xla_jit(_all)
+_by_numpy = numpy_jit(_all)

@@ -6,14 +6,14 @@ from typing import Literal, NamedTuple
 
 By = Literal["quick", "optimised", "xla"]
 
-_CALLED: dict[By, str] = {
+_NAMES: dict[By, str] = {
     "quick": "quickly compiled machine code",
     "optimised": "optimised machine code",
     "xla": "XLA",
 }
 
 
-class Compiled(NamedTuple):
+class CompileReport(NamedTuple):
     """How the steps of a run are executed.
 
     - `operations`: of the machine code, those in loops counted once; None where XLA compiles.
@@ -30,8 +30,8 @@ class Compiled(NamedTuple):
         """The work of making it, in words."""
         if self.operations is None:
             return f"compiling with {self}"
-        return f"compiling {self.operations:,} operations to {_CALLED[self.by]}"
+        return f"compiling {self.operations:,} operations to {_NAMES[self.by]}"
 
     def __str__(self) -> str:
         count = "" if self.operations is None else f"{self.operations:,} operations, "
-        return f"{count}{_CALLED[self.by]}{', kept from an earlier run' if self.kept else ''}"
+        return f"{count}{_NAMES[self.by]}{', kept from an earlier run' if self.kept else ''}"

@@ -12,20 +12,20 @@ from jax.extend import core
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.autodiff.adjoint import adjoint
 from polhode.compiler.autodiff.tangent import tangent
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.primitives.lowering import MACHINE_CODE, RECORD_TO_DERIVE, RECORD_TO_GO_BACK, Target, settled
+from polhode.compiler.primitives.lowering import MACHINE_CODE, DIFFERENTIABLE, DIFFERENTIABLE_WITH_REMAT, Backend, lower
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, small, traced
+from polhode.compiler.tracing import on_scalars, small, trace
 
 Derive = Callable[[Program, Sequence[int]], Program]
-OnScalars = Callable[[Program], Code]
-OnArrays = Callable[[core.ClosedJaxpr], Code]
+OnScalars = Callable[[Program], CompiledFunction]
+OnArrays = Callable[[core.ClosedJaxpr], CompiledFunction]
 
 
-class Derivable:
+class DifferentiableFunction:
     """A function of trees that returns floats, for derivatives with respect to some of its arguments, all floats.
 
     - `wanted`, `returned`: shapes of these arguments, and of what the function returns.
@@ -41,7 +41,7 @@ class Derivable:
 
     def __init__(self, function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> None:
         self._function, self._examples = function, examples
-        self._program = traced(function, *examples, target=RECORD_TO_DERIVE)
+        self._program = trace(function, *examples, target=DIFFERENTIABLE)
         layout = Layout(examples)
         picked = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
         self._like, self._places = layout.leaves, jax.tree.leaves(picked)
@@ -50,22 +50,22 @@ class Derivable:
         self.wanted = jax.tree.map(lambda k: layout.leaves[k], picked)
         self.returned = self._program.out_shape
 
-    def back(self, scalars: OnScalars, arrays: OnArrays) -> Code:
+    def back(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
         """The transposed derivative, as one of these makes code of its program; raises `NotNative` if that can't be.
 
         The program takes the arguments and then what the derivative is with respect to the function's result. It
         returns that with respect to the arguments that are `wanted`.
         """
-        return self._either(adjoint, scalars, lambda: arrays(self._of_arrays(_back, self.returned, RECORD_TO_GO_BACK)))
+        return self._either(adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.returned, DIFFERENTIABLE_WITH_REMAT)))
 
-    def along(self, scalars: OnScalars, arrays: OnArrays) -> Code:
+    def along(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
         """The derivative along directions: the program takes the arguments and then the directions of those `wanted`.
 
         It returns the derivative of the function's result.
         """
-        return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_along, self.wanted, RECORD_TO_DERIVE)))
+        return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_jvp, self.wanted, DIFFERENTIABLE)))
 
-    def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], Code]) -> Code:
+    def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], CompiledFunction]) -> CompiledFunction:
         return compile_either(self._program.closed.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
 
     def _of_scalars(self, derive: Derive) -> Program:
@@ -73,11 +73,11 @@ class Derivable:
         try:
             return small(derive(region, self._numbers))
         except UnsupportedScalarOperation as needed:
-            raise NotNative(str(needed)) from None
+            raise UnsupportedByLLVM(str(needed)) from None
 
-    def _of_arrays(self, derive: Callable[..., list[Any]], told: Any, target: Target) -> core.ClosedJaxpr:
+    def _of_arrays(self, derive: Callable[..., list[Any]], told: Any, target: Backend) -> core.ClosedJaxpr:
         """The program of a derivative as JAX takes it of a record whose loops over rows are loops."""
-        program = traced(self._function, *self._examples, target=target)
+        program = trace(self._function, *self._examples, target=target)
         run = core.jaxpr_as_fun(program.closed)
 
         def derivative(given: list[Any], told: list[Any]) -> list[Any]:
@@ -88,15 +88,15 @@ class Derivable:
             return derive(moved, [given[k] for k in self._places], told)
 
         try:
-            return settled(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(told)), MACHINE_CODE)
+            return lower(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(told)), MACHINE_CODE)
         except (NotImplementedError, TypeError, ValueError) as failed:
             # JAX has no rule for it, as for loops for a number of times that only the data give.
-            raise NotNative(str(failed)) from None
+            raise UnsupportedByLLVM(str(failed)) from None
 
 
-def _back(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
+def _vjp(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
     return jax.vjp(function, at)[1](told)[0]
 
 
-def _along(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
+def _jvp(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
     return jax.jvp(function, (at,), (told,))[1]

@@ -39,7 +39,7 @@ Callee = tuple[core.Jaxpr, Sequence[Any]]
 """A program and its constants."""
 
 
-def opened(jaxpr: Any) -> Callee:
+def open_jaxpr(jaxpr: Any) -> Callee:
     """A program and its constants, closed or not."""
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
@@ -48,16 +48,16 @@ def callee(eqn: Any) -> Callee | None:
     """The program that an operation calls with its operands; None if it calls none."""
     name = eqn.primitive.name
     if name in _CALLS:
-        return opened(eqn.params[_CALLS[name]])
-    return opened(lowered(eqn)) if is_to_lower(eqn) else None
+        return open_jaxpr(eqn.params[_CALLS[name]])
+    return open_jaxpr(lower_equation(eqn)) if is_high_level(eqn) else None
 
 
-def is_to_lower(eqn: Any) -> bool:
+def is_high_level(eqn: Any) -> bool:
     """Whether an operation is one that JAX writes in terms of others only when it compiles."""
     return eqn.primitive.name == _TO_LOWER
 
 
-def lowered(eqn: Any) -> core.ClosedJaxpr:
+def lower_equation(eqn: Any) -> core.ClosedJaxpr:
     """Such an operation in terms of others."""
     primitive: Any = eqn.primitive
     return jax.make_jaxpr(lambda *x: primitive.to_lojax(*x, **eqn.params))(*(v.aval for v in eqn.invars))
@@ -98,7 +98,7 @@ def _scan(consts: int, carry: int, rows: int, outs: int) -> dict[str, Any]:
     return next(eqn for eqn in jax.make_jaxpr(run)(*numbers).eqns if eqn.primitive is core.primitives.scan_p).params
 
 
-def solved(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+def solve_program(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The program by which a linear system is solved, and its arguments."""
     lengths = params["const_lengths"]
     before = lengths.matvec + lengths.vecmat

@@ -12,23 +12,23 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
-from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import cached, compiled
+from polhode.compiler.cache.disk_cache import Serialiser
+from polhode.compiler.cache.program_cache import cached, xla_jit
 from polhode.compiler.jaxprs import parameters
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.row_scan import codes
-from polhode.compiler.numpy.interpreter import Equation, Listing, NeedsJax, listed
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy.interpreter import Equation, Interpreter, UnsupportedByNumPy, from_jaxpr
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.placement import on_host
-from polhode.compiler.primitives.lowering import MACHINE_CODE, settled
+from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
 from polhode.jax_context import inside_transformation
 
 T = TypeVar("T")
 
 
-def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
+def native_jit(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
     """`function(*fixed, *others)`, one of this library that captures nothing, as a function of the others.
 
     These must be alike in all calls, up to their numbers: the program is looked up at the first one, which takes longer
@@ -43,18 +43,18 @@ def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
     def call(*others: Any) -> T:
         nonlocal ready
         if ready is None:
-            ready = _ready(function, fixed, others)
+            ready = _prepare(function, fixed, others)
         return ready(*others)
 
     return call
 
 
-def _ready(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
+def _prepare(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
     if not on_host((fixed, others)):
-        return functools.partial(cast(Callable[..., T], _compiled(function)), *fixed)
-    (program, structure), (shared, _) = cached(_native, (function, fixed), others, keeping=_KEEPING)
+        return functools.partial(cast(Callable[..., T], _xla_jit(function)), *fixed)
+    (program, structure), (shared, _) = cached(_native, (function, fixed), others, keeping=_SERIALISER)
     if program is None:
-        return functools.partial(cast(Callable[..., T], _interpreted(function)), *fixed)
+        return functools.partial(cast(Callable[..., T], _numpy_jit(function)), *fixed)
     run = _whole(program, shared) if isinstance(program, RowMap) else _by_rows(program, structure, shared)
     return lambda *others: run(eqx.filter(others, eqx.is_array))
 
@@ -70,7 +70,7 @@ def _whole(program: RowMap, shared: Any) -> Callable[[Any], Any]:
     return run
 
 
-def _by_rows(program: Listing, structure: Any, shared: Any) -> Callable[[Any], Any]:
+def _by_rows(program: Interpreter, structure: Any, shared: Any) -> Callable[[Any], Any]:
     known = list(map(np.asarray, jax.tree.leaves(shared)))
 
     def run(others: Any) -> Any:
@@ -81,11 +81,11 @@ def _by_rows(program: Listing, structure: Any, shared: Any) -> Callable[[Any], A
     return run
 
 
-_compiled: Any = functools.cache(compiled)
-_interpreted: Any = functools.cache(interpreted)
+_xla_jit: Any = functools.cache(xla_jit)
+_numpy_jit: Any = functools.cache(numpy_jit)
 
 
-def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
+def _native(inputs: Any, rest: Any) -> tuple[RowMap | Interpreter | None, Any]:
     """The program, and the structure of what it returns if that is a list."""
 
     def run(shared: Any, row: Any) -> Any:
@@ -96,14 +96,14 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
         if not size_limits.is_long(inputs):
             return RowMap.of(run, *inputs), None
         closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
-        program = listed(settled(closed, MACHINE_CODE))
+        program = from_jaxpr(lower(closed, MACHINE_CODE))
         _compile_rows(program)
         return program, jax.tree.structure(shape)
-    except (NotNative, NeedsJax):
+    except (UnsupportedByLLVM, UnsupportedByNumPy):
         return None, None
 
 
-def _compile_rows(program: Listing) -> None:
+def _compile_rows(program: Interpreter) -> None:
     """Makes machine code of all loops over rows."""
     for equation in program.equations:
         if equation.name == "scan" and not equation.params["num_carry"]:
@@ -124,7 +124,7 @@ def _rows_of(scan: Equation) -> RowMap:
     return RowMap.of(run, examples[:count], examples[count:])
 
 
-def _dumped(made: tuple[RowMap | Listing | None, Any]) -> Any:
+def _dump(made: tuple[RowMap | Interpreter | None, Any]) -> Any:
     program, structure = made
     if isinstance(program, RowMap):
         return program.code, program.out
@@ -133,19 +133,19 @@ def _dumped(made: tuple[RowMap | Listing | None, Any]) -> Any:
     return program, jax.tree.unflatten(structure, range(structure.num_leaves))
 
 
-def _loaded(state: Any, inputs: Any) -> tuple[RowMap | Listing, Any]:
+def _load(state: Any, inputs: Any) -> tuple[RowMap | Interpreter, Any]:
     first, second = state
-    return (RowMap(first, second, *inputs), None) if isinstance(first, Code) else (first, jax.tree.structure(second))
+    return (RowMap(first, second, *inputs), None) if isinstance(first, CompiledFunction) else (first, jax.tree.structure(second))
 
 
-def _watch(made: tuple[RowMap | Listing | None, Any], write: Callable[[], None]) -> None:
+def _watch(made: tuple[RowMap | Interpreter | None, Any], write: Callable[[], None]) -> None:
     program = made[0]
     for code in [] if program is None else [program.code] if isinstance(program, RowMap) else codes(program):
         code.when_improved = write
 
 
-_KEEPING: Keeping[tuple[RowMap | Listing | None, Any]] = Keeping(
-    dump=_dumped,
-    load=_loaded,
+_SERIALISER: Serialiser[tuple[RowMap | Interpreter | None, Any]] = Serialiser(
+    dump=_dump,
+    load=_load,
     watch=_watch,
 )

@@ -15,40 +15,40 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import Arguments, cached, compiled
-from polhode.compiler.loops.row_scan import codes, compile_sweeps
-from polhode.compiler.numpy.interpreter import Listing, NeedsJax, listed
-from polhode.compiler.placement import on_host, place
+from polhode.compiler.cache.disk_cache import Serialiser
+from polhode.compiler.cache.program_cache import Arguments, cached, xla_jit
+from polhode.compiler.loops.row_scan import codes, compile_scans
+from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedByNumPy, from_jaxpr
+from polhode.compiler.placement import on_host, device_array
 from polhode.jax_context import inside_transformation
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def interpreted(function: Callable[P, T]) -> Callable[P, T]:
+def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
     """A function of this library that is evaluated with NumPy instead of compiled.
 
     Its trace is kept like a compiled program, see `polhode.compiler.fingerprint`. Inside JAX's transformations it is
     called as it is, and it is compiled for arrays that are not on the host.
     """
 
-    elsewhere = compiled(function)
+    elsewhere = xla_jit(function)
 
-    def recorded(inputs: Any, rest: Any) -> tuple[Listing | None, Any]:
+    def recorded(inputs: Any, rest: Any) -> tuple[Interpreter | None, Any]:
         def run(*leaves: Any) -> T:
             args, options = eqx.combine(jax.tree.unflatten(jax.tree.structure(inputs), leaves), rest)
             return cast(Callable[..., T], function)(*args, **options)
 
         closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
         try:
-            program = listed(closed)
-        except NeedsJax:
+            program = from_jaxpr(closed)
+        except UnsupportedByNumPy:
             return None, None
-        compile_sweeps(program)
+        compile_scans(program)
         return program, jax.tree.structure(shape)
 
-    def dumped(made: tuple[Listing | None, Any]) -> Any:
+    def dumped(made: tuple[Interpreter | None, Any]) -> Any:
         program, structure = made
         return (
             None
@@ -56,14 +56,14 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
             else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
         )
 
-    def loaded(state: Any, inputs: Any) -> tuple[Listing | None, Any]:
+    def loaded(state: Any, inputs: Any) -> tuple[Interpreter | None, Any]:
         return state[0], jax.tree.structure(state[1])
 
-    def watch(made: tuple[Listing | None, Any], write: Callable[[], None]) -> None:
+    def watch(made: tuple[Interpreter | None, Any], write: Callable[[], None]) -> None:
         for code in [] if made[0] is None else codes(made[0]):
             code.when_improved = write
 
-    keeping: Keeping[tuple[Listing | None, Any]] = Keeping(dumped, loaded, watch)
+    keeping: Serialiser[tuple[Interpreter | None, Any]] = Serialiser(dumped, loaded, watch)
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -77,7 +77,7 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
             return elsewhere(*args, **options)
         with np.errstate(all="ignore"):
             outs = program(list(map(np.asarray, given.arrays)))
-        return jax.tree.unflatten(structure, list(map(place, outs, program.weak)))
+        return jax.tree.unflatten(structure, list(map(device_array, outs, program.weak)))
 
     return call
 
@@ -98,4 +98,4 @@ def _shapes(inputs: Any, rest: Any) -> Any:
     return jax.eval_shape(run, inputs)
 
 
-_SHAPES: Keeping[Any] = Keeping(dump=lambda made: made, load=lambda state, _: state)
+_SHAPES: Serialiser[Any] = Serialiser(dump=lambda made: made, load=lambda state, _: state)

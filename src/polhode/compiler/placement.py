@@ -18,32 +18,32 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def computing(*given: Any) -> AbstractContextManager[Any]:
+def default_device_for(*given: Any) -> AbstractContextManager[Any]:
     """While this is open, JAX computes by default where this library does.
 
     That is the device which `jax.default_device` names, else the one that arrays in `given` were put on, else the
     processor. An accelerator that JAX has found is no reason to use it: a step of a small system takes a thousand times
     as long there, and minutes to compile for. Inside JAX's transformations it is not ours to say.
     """
-    if jax.default_backend() == "cpu" or _chosen() is not None or inside_transformation():
+    if jax.default_backend() == "cpu" or _default_device() is not None or inside_transformation():
         return contextlib.nullcontext()
     elsewhere = next((x for x in _arrays(given) if not _is_near(x)), None)
     device = _processor() if elsewhere is None else min(elsewhere.sharding.device_set, key=lambda x: x.id)
     return contextlib.nullcontext() if device is None else jax.default_device(device)
 
 
-def by_jax() -> AbstractContextManager[Any]:
+def on_jax_device() -> AbstractContextManager[Any]:
     """While this is open, JAX computes on the device that `jax.default_device` names, or else on its own first one."""
-    chosen = _chosen()
+    chosen = _default_device()
     return jax.default_device(jax.devices()[0] if chosen is None else chosen)
 
 
-def by_default(function: Callable[P, T]) -> Callable[P, T]:
+def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
     """A function of the interface that computes where `computing` says, from its first line on."""
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
-        with computing(args, options):
+        with default_device_for(args, options):
             return function(*args, **options)
 
     return call
@@ -51,7 +51,7 @@ def by_default(function: Callable[P, T]) -> Callable[P, T]:
 
 def on_processor() -> bool:
     """Whether computing goes to the processor here, see `computing`."""
-    chosen = _chosen()
+    chosen = _default_device()
     if chosen is None:
         return jax.default_backend() == "cpu"
     return (chosen if isinstance(chosen, str) else chosen.platform) == "cpu"
@@ -59,13 +59,13 @@ def on_processor() -> bool:
 
 def on_host(tree: Any) -> bool:
     """Whether computing with a tree goes to the processor, and its arrays are there in one piece or free to come."""
-    with computing(tree):
+    with default_device_for(tree):
         if not on_processor():
             return False
     return all(map(_is_near, _arrays(tree)))
 
 
-def place(x: np.ndarray, weak: bool = False) -> jax.Array:
+def device_array(x: np.ndarray, weak: bool = False) -> jax.Array:
     """An array of JAX on the default device with the values of `x`, which must not change from now on.
 
     `weak`: whether its type gives way to others, as that of Python's numbers.
@@ -73,14 +73,14 @@ def place(x: np.ndarray, weak: bool = False) -> jax.Array:
     if batched_device_put is None:
         return jax.device_put(x)
     # What `jax.device_put` comes to after 25 µs of asking what is to be done.
-    device = _chosen()
+    device = _default_device()
     if not isinstance(device, jax.Device):
         device = jax.devices(device)[0]
     # Not bound to the device: computing with arrays of other devices moves it there, as what JAX makes by itself.
     return batched_device_put(_like(x.shape, x.dtype, weak), _on(device), [x], [device], committed=False)
 
 
-def _chosen() -> Any:
+def _default_device() -> Any:
     """The device that `jax.default_device` names, or its platform; None where it names none."""
     return getattr(jax.config, "jax_default_device")  # noqa: B009
 

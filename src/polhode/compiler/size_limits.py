@@ -32,17 +32,17 @@ XLA_ROW = 200_000
 WORTH_TRYING = 8
 """How far the count before simplification may exceed a limit of XLA: that of multibody systems falls to a quarter."""
 
-RECORDED = 3 * MACHINE_CODE
+TRACED_OPERATIONS = 3 * MACHINE_CODE
 """The count before simplification above which a program is not recorded for machine code."""
 
 NUMBERS = 2_000
 """Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, also if all there
 is to do is to move it. The equations of `equilibrium` take as many for a rod of some 20 edges."""
 
-SWEPT_NUMBERS = 5_000
+SCAN_NUMBERS = 5_000
 """The same for a row of a loop that NumPy would carry out otherwise, at some 10 µs an operation."""
 
-SWEPT_OPERATIONS = 15_000
+SCAN_OPERATIONS = 15_000
 """Operations of all rows from which on such a loop becomes machine code: NumPy would take 0.15 s."""
 
 ROW = 50_000
@@ -64,7 +64,7 @@ number of parameters they share. Loads of joints of trees of 7 to 16 bodies have
 to 1.8 s on arrays; outputs of rods, and of 10 bodies in absolute coordinates, have 5.5 to 9: 0.1 to 0.4 s on scalars,
 0.1 to 0.2 s on arrays."""
 
-LOOKED_UP = 300
+SELECTED_NUMBERS = 300
 """Numbers that go in, up to which reading at a place that only the data say is a comparison with every place."""
 
 

@@ -8,25 +8,25 @@ from typing import Any
 from jax.core import Tracer
 
 from polhode.compiler import size_limits
-from polhode.compiler.llvm.jit import missing
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.jit import is_missing
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.primitives.lowering import MACHINE_CODE, Target
+from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.program import Program, ProgramBackend
 from polhode.compiler.scalars.traced_function import TracedFunction
 
 
-def traced(function: Callable[..., Any], *examples: Any, target: Target = MACHINE_CODE) -> TracedFunction:
+def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHINE_CODE) -> TracedFunction:
     """A function, traced to become machine code, or for derivatives of it that do.
 
     Raises `NotNative` if there is no compiler, or if the function closes over what JAX traces.
     """
-    if missing():
-        raise NotNative("no compiler")
+    if is_missing():
+        raise UnsupportedByLLVM("no compiler")
     program = TracedFunction(function, *examples, target=target)
     if any(isinstance(c, Tracer) for c in program.closed.consts):
-        raise NotNative("what JAX traces")
+        raise UnsupportedByLLVM("what JAX traces")
     return program
 
 
@@ -35,18 +35,18 @@ def on_scalars(program: TracedFunction, *examples: Any, derived: bool = False) -
 
     `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if that can't be.
     """
-    if program.cost > size_limits.RECORDED:
-        raise NotNative(f"{program.cost:.0f} operations")
+    if program.cost > size_limits.TRACED_OPERATIONS:
+        raise UnsupportedByLLVM(f"{program.cost:.0f} operations")
     region = Program([s.dtype for s in Layout(examples).scalars])
     try:
         region.outputs = program.carried_out(ProgramBackend(region, derived), region.inputs)
     except UnsupportedScalarOperation as needed:
-        raise NotNative(str(needed)) from None
+        raise UnsupportedByLLVM(str(needed)) from None
     return small(region)
 
 
 def small(region: Program) -> Program:
     """The same program; raises `NotNative` if it is too large to be compiled."""
     if region.size > size_limits.MACHINE_CODE:
-        raise NotNative(f"{region.size} operations")
+        raise UnsupportedByLLVM(f"{region.size} operations")
     return region

@@ -28,7 +28,7 @@ class Complement(NamedTuple):
     basic: Bool[Array, " k"]
 
 
-def held(G: Float[Array, "k k"], b: Float[Array, " k"], basic: Bool[Array, " k"]) -> Float[Array, " k"]:
+def solve_basic(G: Float[Array, "k k"], b: Float[Array, " k"], basic: Bool[Array, " k"]) -> Float[Array, " k"]:
     """z with G z + b = 0 in the basic rows, and z = 0 in the others."""
     both = basic[:, None] & basic[None, :]
     inside, right = jnp.where(both, G, 0.0) + jnp.diag(jnp.where(basic, 0.0, 1.0)), jnp.where(basic, -b, 0.0)
@@ -54,7 +54,7 @@ def complement(
     fixed_G, fixed_b = jax.lax.stop_gradient((G, b))
 
     def wrong(basic: Bool[Array, " k"]) -> Bool[Array, " k"]:
-        z = held(fixed_G, fixed_b, basic)
+        z = solve_basic(fixed_G, fixed_b, basic)
         w = fixed_G @ z + fixed_b
         return (basic & (z < -tolerance)) | (among & ~basic & (w < -tolerance))
 
@@ -73,4 +73,4 @@ def complement(
     first = basic, jnp.asarray(size + 1), jnp.asarray(_CHANCES), jnp.asarray(0), wrong(basic)
     more = lambda loop: jnp.any(loop[4]) & (loop[3] < _ROUNDS * size)  # noqa: E731
     basic = jax.lax.while_loop(more, exchange, first)[0]
-    return Complement(held(G, b, basic), basic)
+    return Complement(solve_basic(G, b, basic), basic)

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.contact.complementarity import complement, held
-from polhode.contact.unilateral import TOUCHING, AbstractUnilateral, curvatures, gaps, rates, rows
+from polhode.contact.complementarity import complement, solve_basic
+from polhode.contact.unilateral import TOUCH_TOLERANCE, AbstractUnilateral, curvatures, gaps, rates, rows
 from polhode.linalg.blocks import apply
 from polhode.spaces.base import Vector
 from polhode.systems.base import State
 
-_ROUNDING = 1e-9
+_ROUND_OFF = 1e-9
 """Part of the largest speed, or acceleration, of the contacts that counts as zero."""
 
 _EXACT = 1e-13
@@ -66,7 +66,7 @@ class _Contacts(NamedTuple):
         """Second derivatives of the gaps while no contact presses, and what of them counts as zero."""
         vdot, _ = system.accelerations(t, *state)
         found = self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
-        return found, _ROUNDING * jnp.max(jnp.abs(found)) + _STILL * _norm(system, t, state[0], vdot)
+        return found, _ROUND_OFF * jnp.max(jnp.abs(found)) + _STILL * _norm(system, t, state[0], vdot)
 
 
 def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Vector:
@@ -77,8 +77,8 @@ def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, syste
     """
     _, v = state
     now = _Contacts.at(contacts, t, state, system)
-    touching = gaps(contacts, t, state, system) <= TOUCHING
-    touching = _linked(now.delassus, touching)
+    touching = gaps(contacts, t, state, system) <= TOUCH_TOLERANCE
+    touching = _coupled_contacts(now.delassus, touching)
     impulses = _impulses(now, now.rates(t, state, system), _restitutions(contacts), touching)
     return v + impulses @ now.moved
 
@@ -104,32 +104,32 @@ def respond(
     now = _Contacts.at(contacts, t, state, system)
     u, (a, _) = now.rates(t, state, system), now.accelerations(t, state, system)
     apart = gaps(contacts, t, state, system)
-    touching = closed | (apart <= TOUCHING)
+    touching = closed | (apart <= TOUCH_TOLERANCE)
     still = _STILL * _norm(system, t, q, v)
     # Gaps that are closed have rates of rounding alone, which is no impact.
     u = jnp.where(jnp.abs(u) <= still, 0.0, u)
-    slow = 0.5 * shortest * jnp.max(jnp.abs(a)) + _ROUNDING * jnp.max(jnp.abs(u)) + still
+    slow = 0.5 * shortest * jnp.max(jnp.abs(a)) + _ROUND_OFF * jnp.max(jnp.abs(u)) + still
     if begins:
-        touching = touching & (u >= -slow) & (apart >= -TOUCHING)
+        touching = touching & (u >= -slow) & (apart >= -TOUCH_TOLERANCE)
         impulses = jnp.zeros_like(u)
     else:
         e = _restitutions(contacts)
-        pressed = a + now.delassus @ held(now.delassus, a, closed)
+        pressed = a + now.delassus @ solve_basic(now.delassus, a, closed)
         rests = 2 * e * jnp.abs(u) <= shortest * jnp.maximum(-pressed, 0.0)
         impulses = _impulses(now, u, jnp.where(rests, 0.0, e), touching)
     v = v + impulses @ now.moved
     after, (a, rounding) = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
     resting = touching & (after <= slow) & (now.scale > 0)
     stay = closed & resting & ~opening
-    stay = stay & (held(now.delassus, a, stay) > rounding)
+    stay = stay & (solve_basic(now.delassus, a, stay) > rounding)
     # Closed contacts have impulses by rounding, which are to keep none closed whose force vanishes.
     hit = resting & (impulses > 0) & ~closed
     _, active = complement(now.delassus, a, resting, stay | hit, rounding)
-    rest = held(now.delassus, after, active)
+    rest = solve_basic(now.delassus, after, active)
     return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
 
 
-def _linked(delassus: Float[Array, "k k"], touching: Bool[Array, " k"]) -> Bool[Array, " k"]:
+def _coupled_contacts(delassus: Float[Array, "k k"], touching: Bool[Array, " k"]) -> Bool[Array, " k"]:
     """The first contact, and those of `touching` that its impulse reaches, also by way of others."""
     near = (jnp.abs(delassus) > _APART) & touching & touching[:, None] | jnp.eye(len(touching), dtype=bool)
     for _ in range((len(touching) - 1).bit_length()):

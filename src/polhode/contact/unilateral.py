@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode.spaces.base import Vector
 from polhode.systems.base import State
 
-TOUCHING = 1e-9
+TOUCH_TOLERANCE = 1e-9
 """Gap up to which a contact takes part in an impact beside it, or in the equilibrium of forces at the start."""
 
 

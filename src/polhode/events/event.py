@@ -104,45 +104,45 @@ class Function(eqx.Module):
         return self.function(*(t, given, system)[: self.count])
 
 
-def listed(events: Any) -> tuple[Event, ...]:
+def flatten_events(events: Any) -> tuple[Event, ...]:
     """`events` as a tuple, lists within lists included. One that is given again counts once.
 
     Raises ValueError for anything that is no event.
     """
     found: list[Event] = []
-    for event in _each(events):
-        if not any(_same(event, known) for known in found):
+    for event in _flatten(events):
+        if not any(_is_duplicate(event, known) for known in found):
             found.append(event)
     return tuple(found)
 
 
-def _each(events: Any) -> Iterator[Event]:
+def _flatten(events: Any) -> Iterator[Event]:
     if isinstance(events, Event):
         yield events
     elif isinstance(events, Sequence) and not isinstance(events, str):
         for event in events:
-            yield from _each(event)
+            yield from _flatten(event)
     else:
         raise ValueError(f"`events` must be a list of polhode.Event, got {short_repr(events)} in it.")
 
 
-def _same(a: Event, b: Event) -> bool:
+def _is_duplicate(a: Event, b: Event) -> bool:
     """Whether two events are one: the same object; or made alike, and acting, so that both would act at once."""
     if a is b:
         return True
     if a.action is None and a.change is None:
         return False
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
-    return jax.tree.structure(a) == jax.tree.structure(b) and all(_alike(x, y) for x, y in pairs)
+    return jax.tree.structure(a) == jax.tree.structure(b) and all(_is_equal(x, y) for x, y in pairs)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     """Whether two parts of events are one object, equal numbers, or the same code with the same values around it."""
     if a is b:
         return True
     if isinstance(a, types.FunctionType) and isinstance(b, types.FunctionType):
         around = [[*(f.__defaults__ or ()), *(cell.cell_contents for cell in f.__closure__ or ())] for f in (a, b)]
-        return a.__code__ is b.__code__ and len(around[0]) == len(around[1]) and all(map(_alike, *around))
+        return a.__code__ is b.__code__ and len(around[0]) == len(around[1]) and all(map(_is_equal, *around))
     if eqx.is_array_like(a) and eqx.is_array_like(b) and checks.is_concrete(a) and checks.is_concrete(b):
         return np.array_equal(np.asarray(a), np.asarray(b))
     return isinstance(a, str) and a == b

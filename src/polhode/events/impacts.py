@@ -18,7 +18,7 @@ from polhode.contact import AbstractUnilateral
 from polhode.contact.response import impact as impact_of
 from polhode.events.event import Event, Function
 from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import AbstractRewritten
+from polhode.systems.conversion import AbstractReformulation
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Impact(AbstractUnilateral):
     beside: tuple[Impact, ...] = ()
 
     def __call__(self, t: Array, state: State, system: Any) -> State:
-        if isinstance(system, AbstractRewritten):
+        if isinstance(system, AbstractReformulation):
             return system.start(*_of_base(self, system)(t, system.left(state), system.base))
         q, v = state
         if self.beside:
@@ -60,7 +60,7 @@ class Impact(AbstractUnilateral):
         return q, v - (1 + self.restitution) * jnp.minimum(rate, 0.0) / (along @ x) * x
 
 
-class _Resting(eqx.Module):
+class _SlowContact(eqx.Module):
     """A number that passes zero where a gap closes slowly."""
 
     impact: Impact
@@ -68,7 +68,7 @@ class _Resting(eqx.Module):
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         impact = self.impact
-        if isinstance(system, AbstractRewritten):
+        if isinstance(system, AbstractReformulation):
             impact, state, system = _of_base(impact, system), system.left(state), system.base
         # In the unit of the gap, so that the larger of both is a gap, too.
         return jnp.maximum(impact.gap(t, state, system), -impact.rate(t, state, system) - self.speed)
@@ -78,14 +78,14 @@ class _OfBase(eqx.Module):
     """A gap of states of a system that is written as another one, as a function of states of what it is made of."""
 
     gap: Callable[[Array, State, Any], Array]
-    written: AbstractRewritten
+    written: AbstractReformulation
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         del system
         return self.gap(t, self.written.start(*state), self.written)
 
 
-def _of_base(impact: Impact, written: AbstractRewritten) -> Impact:
+def _of_base(impact: Impact, written: AbstractReformulation) -> Impact:
     """The same impact of states (q, v), in which it has its impulse."""
     beside = tuple(_of_base(other, written) for other in impact.beside)
     return dataclasses.replace(impact, gap=_OfBase(impact.gap, written), beside=beside)
@@ -95,13 +95,13 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
     """Raises ValueError for a system that has no impacts, and for a gap that depends on velocities."""
     if not isinstance(event.action, Impact):
         return
-    if not isinstance(system.base if isinstance(system, AbstractRewritten) else system, AbstractMechanical):
+    if not isinstance(system.base if isinstance(system, AbstractReformulation) else system, AbstractMechanical):
         raise ValueError(
             f"Event `{event.name}` is an impact, which is for models and other systems with states (q, v) and a mass "
             f"matrix, and this is a {system.called}. {_HINT}"
         )
     gap: Callable[..., Array] = event.action.gap
-    if isinstance(system, AbstractRewritten):
+    if isinstance(system, AbstractReformulation):
         gap, state = _OfBase(gap, system), jax.eval_shape(system.left, state)
     if _depends_on_velocities(gap, state, system):
         raise ValueError(
@@ -172,7 +172,7 @@ def impact(
     options: dict[str, Any] = {"direction": -1, "tolerance": tolerance, "inside": inside}
     found = [Event(watched.gap, watched, name=name, **options)]
     if rests_below is not None:
-        resting = _Resting(watched, checks.positive("rests_below", rests_below, (), "speed of closing"))
+        resting = _SlowContact(watched, checks.positive("rests_below", rests_below, (), "speed of closing"))
         found.insert(0, Event(resting, terminal=True, name=f"{name} at rest", **options))
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.jax_context import without_derivative
+from polhode.jax_context import primal_of
 from polhode.systems.base import State
 
 
@@ -41,7 +41,7 @@ class Events(eqx.Module):
         table = stats.get(
             "events", {"t": [], "number": [], "before": [[] for _ in leaves], "after": [[] for _ in leaves]}
         )
-        numbers = _known(table["number"])
+        numbers = _strip_derivatives(table["number"])
         if np.ndim(numbers) != 1:
             raise ValueError("A batch of runs has many tables of events; take one: jax.tree.map(lambda x: x[k], run).")
         # Runs inside JAX's transformations have room for more events than came.
@@ -96,8 +96,8 @@ class Events(eqx.Module):
         return np.asarray(self.number)
 
 
-def _known(values: Any) -> Any:
+def _strip_derivatives(values: Any) -> Any:
     """Values without derivatives, which are traced still if anything but derivatives is."""
-    while (inner := without_derivative(values)) is not values:
+    while (inner := primal_of(values)) is not values:
         values = inner
     return values

@@ -10,7 +10,7 @@ import numpy as np
 from polhode.exporters.body_tree import Joint, Node, rates
 from polhode.exporters.joint_axes import Frame
 from polhode.exporters.mjcf_document import Document, NotExpressible, attributes
-from polhode.multibody.bodies import ROUNDED
+from polhode.multibody.bodies import SINGLE_PRECISION
 from polhode.multibody.consistent_start import POSITION_TOLERANCE
 from polhode.spaces import quaternions
 
@@ -130,7 +130,7 @@ def _realisable(document: Document, node: Node, moments: np.ndarray) -> np.ndarr
     largest = int(np.argmax(moments))
     rest = [k for k in range(3) if k != largest]
     excess = (moments[largest] - np.sum(moments[rest])) / (moments[largest] or 1.0)
-    if excess > ROUNDED or float(np.min(moments)) < 0:
+    if excess > SINGLE_PRECISION or float(np.min(moments)) < 0:
         reason = "MuJoCo refuses moments of inertia that no distribution of mass has; `load_model` takes them"
         document.unsaid.append(NotExpressible(node.name, "body", reason))
         return moments

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.joints._frames import distinct, start
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
@@ -26,7 +26,7 @@ class AbstractPairForce(AbstractForce):
     first: Body
     second: Body
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
         self.place((start(self.first), start(self.second)))

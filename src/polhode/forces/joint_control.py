@@ -11,13 +11,13 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.joints._frames import start
 from polhode.joints.named_coordinates import AbstractMeasured, Term
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.coordinate_forces import Feedback
 from polhode.multibody.mechanism.poses import Poses
-from polhode.multibody.mechanism.user_functions import Function, check_shape, returned
+from polhode.multibody.mechanism.user_functions import Function, check_shape, result_shapes
 from polhode.multibody.parts import AbstractForce
 
 
@@ -42,7 +42,7 @@ class JointControl(AbstractForce):
     control: Callable[[Array, Array, Array], Any]
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         joints = checks.sequence("joints", self.joints, "joints with a coordinate each")
         if not joints or not all(isinstance(joint, AbstractMeasured) for joint in joints):
@@ -66,6 +66,6 @@ class JointControl(AbstractForce):
         del poses
         function, n = Function(self.control), len(self.joints)
         of = jnp.zeros(()), jnp.zeros(n), jnp.zeros(n)
-        check_shape(self, "control", returned(self, "control", function, *of), (n,), "one force for each joint")
+        check_shape(self, "control", result_shapes(self, "control", function, *of), (n,), "one force for each joint")
         coordinates = tuple(joint.coordinate() for joint in self.joints)
         return Feedback(coordinates, tuple(len(joint.bodies) for joint in self.joints), function)

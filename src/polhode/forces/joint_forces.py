@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import constant, vanishes
 from polhode.forces.coordinate_forces import Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.joints._frames import start
@@ -40,7 +40,7 @@ class AbstractJointForce(AbstractForce):
     def along(self) -> str | None:
         """The name of the coordinate, or None."""
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         if not isinstance(self.joint, AbstractMeasured):
             raise ValueError(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import push
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.multibody.bodies import SINGLE, Body
@@ -129,7 +129,7 @@ class PointForce(AbstractForce):
     frame: Frame = "inertial"
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         if self.body.kind in SINGLE:
@@ -170,7 +170,7 @@ class Torque(AbstractForce):
     frame: Frame = "inertial"
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         self.place((start(self.body),))

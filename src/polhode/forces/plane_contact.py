@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
 from polhode.multibody.bodies import SINGLE, Body
@@ -132,7 +132,7 @@ class PlaneContact(AbstractForce):
     exponent: Any = 1.0
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         if self.body.kind in SINGLE:

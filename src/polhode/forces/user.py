@@ -17,7 +17,7 @@ from polhode.joints._frames import start
 from polhode.multibody.bodies import Body, rotation_vector
 from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractPotentialElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
-from polhode.multibody.mechanism.user_functions import Function, check_shape, returned, shapes
+from polhode.multibody.mechanism.user_functions import Function, check_shape, result_shapes, shapes
 from polhode.multibody.parts import AbstractForce
 
 
@@ -115,7 +115,7 @@ class Potential(AbstractForce):
     def place(self, poses: Poses) -> StoredEnergy | TimedEnergy:
         function = _callable(self.function)
         zero = jnp.zeros(())
-        check_shape(self, "function", returned(self, "function", function, zero, poses), (), "energy")
+        check_shape(self, "function", result_shapes(self, "function", function, zero, poses), (), "energy")
         if self.relative:
             self._check_relative(function, poses)
         if self.time_dependent:
@@ -169,7 +169,7 @@ class Load(AbstractForce):
     def place(self, poses: Poses) -> GivenLoad:
         function = _callable(self.function)
         still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
-        found = returned(self, "function", function, jnp.zeros(()), poses, still)
+        found = result_shapes(self, "function", function, jnp.zeros(()), poses, still)
         if not isinstance(found, list | tuple) or [_is_wrench(pair) for pair in found] != [True] * len(poses):
             pairs = ", ".join(["(torque, force)"] * len(poses))
             raise ValueError(

@@ -13,7 +13,7 @@ from polhode.file_warning import ModelFileWarning
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.jax_context import warn
 from polhode.model.model import Model
-from polhode.multibody.bodies import ROUNDED, Body
+from polhode.multibody.bodies import SINGLE_PRECISION, Body
 
 
 class Frame(NamedTuple):
@@ -250,7 +250,7 @@ def _combined_inertia(start: Start, carrier: int, parts: Sequence[int]) -> Inert
 def _check(name: str, fixed: Sequence[str], inertia: np.ndarray, strict: bool) -> None:
     """Says which moments no distribution of mass has; raises ValueError if `strict`."""
     moments = np.linalg.eigvalsh(inertia)
-    if moments[0] >= -ROUNDED * moments[2] and moments[2] <= (moments[0] + moments[1]) * (1 + ROUNDED):
+    if moments[0] >= -SINGLE_PRECISION * moments[2] and moments[2] <= (moments[0] + moments[1]) * (1 + SINGLE_PRECISION):
         return
     whole = f"`{name}`" + (f" with {', '.join(fixed)}, which are fixed to it," if fixed else "")
     said = (

@@ -9,7 +9,7 @@ from typing import Any, cast
 from polhode import checks
 from polhode.assembly.assembly import Redundant
 from polhode.assembly.held_coordinates import HeldQuantity
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.exporters import mjcf
 from polhode.exporters.body_tree import Joint, Link
 from polhode.exporters.joint_axes import Axis, Kind
@@ -65,7 +65,7 @@ class ImportedModel:
         joints = printable(", ".join(self.joints))
         return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {joints}{left})"
 
-    @uncompiled()
+    @eager_numpy()
     def problem(
         self,
         formulation: str | None = None,
@@ -142,7 +142,7 @@ class ImportedModel:
             build_time=found.build_time + self.load_time,
         )
 
-    @uncompiled()
+    @eager_numpy()
     def to_mjcf(self, name: str | None = None, *, strict: bool = False) -> str:
         """As `Model.to_mjcf`, with the joints as the file has them: their names, axes, order and zeros.
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.importers import (
     actuators,
     add_joints,
@@ -71,7 +71,7 @@ def mapping(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {} if given is None else given
 
 
-@uncompiled()
+@eager_numpy()
 def load(path: Any, asked: LoadRequest) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.multibody.bodies import ROUNDED, SINGLE, Body, orthogonalised, orthogonality_defect
+from polhode.multibody.bodies import SINGLE_PRECISION, SINGLE, Body, orthonormalise, orthogonality_defect
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import cross, norm
 
@@ -121,10 +121,10 @@ def axes(value: Any) -> Float[Array, "3 3"]:
     if checks.is_concrete(value):
         given = np.asarray(value, dtype=float)
         defect = orthogonality_defect(given)
-        if not defect < ROUNDED or np.linalg.det(given) < 0:
+        if not defect < SINGLE_PRECISION or np.linalg.det(given) < 0:
             raise ValueError(
                 f"`axes` must be unit vectors, perpendicular and right-handed, got {given.tolist()} "
                 f"(defect {defect:.2g}, determinant {np.linalg.det(given):.2g})."
             )
-        return jnp.asarray(orthogonalised(given))
+        return jnp.asarray(orthonormalise(given))
     return rows

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.fingerprint.closures import lasts
-from polhode.compiler.numpy.eager import array_of, uncompiled
+from polhode.compiler.fingerprint.closures import is_immutable
+from polhode.compiler.numpy.eager import array_of, eager_numpy
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.named_coordinates import AbstractMeasuredPair
@@ -42,7 +42,7 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     first: Body
     second: Body
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
         # What is made of them says what is wrong with them.
@@ -57,7 +57,7 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
 
     def placed(self) -> AbstractConstraintElement | AbstractForceElement:
         # What functions capture may have changed since.
-        return self._checked if lasts(self._checked) else super().placed()
+        return self._checked if is_immutable(self._checked) else super().placed()
 
     @functools.cached_property
     def _checked(self) -> AbstractConstraintElement:

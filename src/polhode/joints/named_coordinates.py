@@ -16,9 +16,9 @@ from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.system import parts
+from polhode.multibody.system import split_state
 from polhode.systems.base import State
-from polhode.systems.conversion import AbstractWritten
+from polhode.systems.conversion import AbstractConvertedSystem
 
 
 class Term(NamedTuple):
@@ -86,9 +86,9 @@ class AbstractMeasured(abc.ABC):
         """Whether `value` has the turns of angles: of joints that are no part of the model nobody counts them."""
         if not self.coordinate(name).angles():
             return True
-        while isinstance(system, AbstractWritten):
+        while isinstance(system, AbstractConvertedSystem):
             system, state = system.base, system.left(state)
-        return self.counted(system, parts(state)[0], name) is not None
+        return self.counted(system, split_state(state)[0], name) is not None
 
     def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
         """A coordinate as the positions of the system have it, turns included; None if they don't."""
@@ -186,13 +186,13 @@ def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: 
 
     def one(state: State, *time: Any) -> Array:
         whole = system
-        while isinstance(whole, AbstractWritten):
+        while isinstance(whole, AbstractConvertedSystem):
             whole, state = whole.base, whole.left(state)
         if not hasattr(whole, "pose"):
             raise ValueError(
                 f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
             )
-        state = parts(state)
+        state = split_state(state)
         return read(whole, (state, *time) if time else state)
 
     _, v, *_ = state

@@ -14,7 +14,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
-from polhode.multibody.bodies import ROUNDED, Body
+from polhode.multibody.bodies import SINGLE_PRECISION, Body
 from polhode.multibody.coordinates.tree.motions import CrossMotion
 from polhode.multibody.mechanism.poses import Pose, Poses
 from polhode.spaces.base import cross
@@ -63,7 +63,7 @@ class Universal(AbstractPairJoint):
 
     def _axes(self) -> tuple[Array, Array]:
         a, b = axis("first_axis", self.first_axis), axis("second_axis", self.second_axis)
-        if checks.is_concrete(a, b) and abs(float(np.asarray(a) @ np.asarray(b))) > ROUNDED:
+        if checks.is_concrete(a, b) and abs(float(np.asarray(a) @ np.asarray(b))) > SINGLE_PRECISION:
             raise ValueError(
                 "`first_axis` and `second_axis` of a universal joint must be perpendicular, the cosine between them is "
                 f"{float(a @ b):.3g}. Subtract from one its component along the other."

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.compiler.primitives.backend_query import by_libraries
+from polhode.compiler.primitives.backend_query import lapack_or
 from polhode.linalg.blocks import Matrix, to_dense
 from polhode.linalg.kkt import AbstractKKT
 
@@ -72,7 +72,7 @@ class DefiniteKKT(AbstractKKT):
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> tuple[Array, Array]:
         matrix = whole(self, A, P, Q, E)
         like = matrix, jnp.arange(len(matrix), dtype=jnp.int32)
-        return by_libraries(
+        return lapack_or(
             jax.scipy.linalg.lu_factor, lambda a: (lu_factor(a), jnp.arange(len(a), dtype=jnp.int32)), like, matrix
         )
 
@@ -80,7 +80,7 @@ class DefiniteKKT(AbstractKKT):
         self, factors: tuple[Array, Array], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         b = jnp.concatenate((r, s))
-        solution = by_libraries(
+        solution = lapack_or(
             lambda lu, pivots, b: jax.scipy.linalg.lu_solve((lu, pivots), b), lambda lu, _, b: lu_solve(lu, b), b,
             *factors, b,
         )  # fmt: skip
@@ -102,13 +102,13 @@ class PivotingKKT(AbstractKKT):
     ) -> tuple[Array, Bool[Array, " exchanges"]]:
         matrix = whole(self, A, P, Q, E)
         like = matrix, jnp.zeros(len(_pairs(len(matrix))), bool)
-        return by_libraries(_pivoted_by_lapack, _pivoted, like, matrix)
+        return lapack_or(_pivoted_by_lapack, _pivoted, like, matrix)
 
     def solve(
         self, factors: tuple[Array, Bool[Array, " exchanges"]], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         b = jnp.concatenate((r, s))
-        solution = by_libraries(_solution_by_lapack, _pivoted_solution, b, *factors, b)
+        solution = lapack_or(_solution_by_lapack, _pivoted_solution, b, *factors, b)
         return solution[: self.n], solution[self.n :]
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import sweep
+from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
@@ -340,7 +340,7 @@ class TreeKKT(AbstractKKT):
             return _added(waiting, L @ X, places), TreeFactors(lu[..., 0], L, X)
 
         empty = jnp.zeros((layout.registers.count, a.size, b.size))
-        return sweep(eliminate, None, empty, (entries, layout.registers))[1]
+        return scan_rows(eliminate, None, empty, (entries, layout.registers))[1]
 
     def solve(
         self, factors: TreeFactors, r: Float[Array, " n"], s: Float[Array, " m"]
@@ -360,8 +360,8 @@ class TreeKKT(AbstractKKT):
             return _put(known, x[b], places.read), x
 
         empty = (places.count, a.size), (places.count, b.size)
-        y = sweep(inwards, None, jnp.zeros(empty[0]), (factors.lu, factors.below, given, places))[1]
-        x = sweep(outwards, None, jnp.zeros(empty[1]), (factors.right, y, places), reverse=True)[1]
+        y = scan_rows(inwards, None, jnp.zeros(empty[0]), (factors.lu, factors.below, given, places))[1]
+        x = scan_rows(outwards, None, jnp.zeros(empty[1]), (factors.right, y, places), reverse=True)[1]
         solution = take(x.reshape(-1), layout.where)
         return solution[: self.n], solution[self.n :]
 

@@ -14,7 +14,7 @@ from polhode.assembly import default_choice, name_table
 from polhode.assembly.assembly import AssembledSystem, Redundant
 from polhode.assembly.held_coordinates import HeldQuantity
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Choice, Problem
@@ -86,7 +86,7 @@ class Labels:
 _OF_THE_MODEL = Labels()
 
 
-@uncompiled()
+@eager_numpy()
 def problem(model: ModelParts, asked: ProblemRequest, labels: Labels = _OF_THE_MODEL) -> Problem:
     """The problem of a model. Raises ValueError as `Model.problem` does."""
     started = time.perf_counter()

@@ -14,7 +14,7 @@ from polhode.assembly.name_registry import Register
 from polhode.assembly.parameters import substitute
 from polhode.assembly.rebuild import Replay, declared_parameters
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.multibody import bodies
@@ -60,7 +60,7 @@ class Model:
     JAX, so that runs can be differentiated with respect to masses, lengths or stiffnesses.
     """
 
-    @uncompiled()
+    @eager_numpy()
     def __init__(self, gravity: Any = (0.0, 0.0, 0.0), *, units: str | Mapping[str, str] | None = None) -> None:
         self.units = checked_units(units)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
@@ -334,7 +334,7 @@ class Model:
         self.parts.append((self.register.name(part.name, _kebab(type(part).__name__)), attached))
         return part
 
-    @uncompiled()
+    @eager_numpy()
     def assemble(
         self,
         formulation: str = "SE3",
@@ -431,7 +431,7 @@ class Model:
             ),
         )
 
-    @uncompiled()
+    @eager_numpy()
     def to_mjcf(self, name: str = "model", *, strict: bool = False) -> str:
         """The model as MJCF, the inverse of `polhode.load_model`: text to write to a file that MuJoCo runs.
 
@@ -471,7 +471,7 @@ class Model:
         found = {name: parameter.default for name, parameter in declared_parameters(given).items()}
         return {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
 
-    @uncompiled()
+    @eager_numpy()
     def replace(self, **parameters: Any) -> Model:
         """The same model with other values of its parameters, made anew; they may be traced by JAX.
 

@@ -119,7 +119,7 @@ def _without_rotation(name: str, kind: Kind, inertia: Any, x: Any, u: Any) -> Bo
     return Body(name, kind, inertia, jnp.zeros((3, 3)), x, jnp.eye(3), u, jnp.zeros(3))
 
 
-ROUNDED = 1e-6
+SINGLE_PRECISION = 1e-6
 """How far directions and inertias may be off, as numbers in single precision are, before they are made exact."""
 
 
@@ -156,7 +156,7 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
 
 
 def _check_inertia(matrix: np.ndarray, check: bool) -> None:
-    if np.max(np.abs(matrix - matrix.T)) > ROUNDED * np.max(np.abs(matrix)):
+    if np.max(np.abs(matrix - matrix.T)) > SINGLE_PRECISION * np.max(np.abs(matrix)):
         raise ValueError(f"`inertia` must be symmetric, got {matrix.tolist()}.")
     if not check:
         return
@@ -166,7 +166,7 @@ def _check_inertia(matrix: np.ndarray, check: bool) -> None:
             f"`inertia` must be positive definite, its principal moments are {moments.tolist()}. "
             "Give a slender body a small moment about its axis, or use `add_point` for a mass point."
         )
-    if moments[2] > (moments[0] + moments[1]) * (1 + ROUNDED):
+    if moments[2] > (moments[0] + moments[1]) * (1 + SINGLE_PRECISION):
         raise ValueError(
             f"No distribution of mass has the principal moments {moments.tolist()}: the largest exceeds the sum of the "
             "others. Check that `inertia` is about the centre of mass, or pass `check_inertia=False`."
@@ -181,7 +181,7 @@ def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
     meaning = "a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...)"
     given = _numbers("rotation", value, meaning)
     if given.shape == (4,):
-        if checks.is_concrete(given) and not abs(np.linalg.norm(np.asarray(given)) - 1) <= ROUNDED:
+        if checks.is_concrete(given) and not abs(np.linalg.norm(np.asarray(given)) - 1) <= SINGLE_PRECISION:
             raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {given.tolist()}.")
         given = jnp.asarray(given)
         return quaternions.to_matrix(given / jnp.linalg.norm(given))
@@ -191,11 +191,11 @@ def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
         return given
     R = np.asarray(given)
     defect = orthogonality_defect(R)
-    if not defect < ROUNDED or np.linalg.det(R) < 0:
+    if not defect < SINGLE_PRECISION or np.linalg.det(R) < 0:
         raise ValueError(
             f"`rotation` is not a rotation matrix: |RᵀR - 1| = {defect:.2g}, determinant {np.linalg.det(R):.3g}."
         )
-    return array_of(orthogonalised(R))
+    return array_of(orthonormalise(R))
 
 
 def orthogonality_defect(R: np.ndarray) -> float:
@@ -203,7 +203,7 @@ def orthogonality_defect(R: np.ndarray) -> float:
     return float(np.max(np.abs(R.T @ R - np.eye(3))))
 
 
-def orthogonalised(R: np.ndarray) -> np.ndarray:
+def orthonormalise(R: np.ndarray) -> np.ndarray:
     """The nearest rotation matrix to one that is almost orthogonal, by two steps of Newton's method."""
     for _ in range(2):
         R = R @ (1.5 * np.eye(3) - 0.5 * R.T @ R)

@@ -12,12 +12,12 @@ import numpy as np
 import scipy
 from jaxtyping import Array
 
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_array, to_sparse
-from polhode.multibody.mechanism.elements import OnBranch
-from polhode.multibody.mechanism.reactions import stressed
+from polhode.multibody.mechanism.elements import AssemblyBranch
+from polhode.multibody.mechanism.reactions import stressed_groups
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 POSITION_TOLERANCE = 1e-8
 """Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
 
-_FAR = 0.5
+_MIN_BRANCH_COSINE = 0.5
 """Cosine below which Newton's method may close a joint the wrong way round: a sixth of a turn."""
 
-_NEARLY = 1e-4
+_NEAR_SINGULAR = 1e-4
 _ROUNDS = 50
-NAMED = 6
+MAX_NAMES = 6
 DENSE = 600
 """Number of constraints up to which dense linear algebra is used: below about a second."""
 
@@ -64,8 +64,8 @@ def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: Stat
     if not system.m:
         return ""
     q, v = state
-    gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
-    turned = _wrong_way_round(system, sides)
+    gaps, rates, sides = _constraint_values(system, jnp.asarray(t), q, v)
+    turned = _wrong_branches(system, sides)
     speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
     found, unfit = [], []
     for what, values, allowed in (
@@ -73,13 +73,13 @@ def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: Stat
         ("velocities", np.asarray(rates), POSITION_TOLERANCE * speed),
     ):
         if not np.isfinite(values).all():
-            found.append(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
+            found.append(f"The constraints on {what} are not finite at the start: {worst_violations(labels, values)}.")
         elif np.max(np.abs(values), initial=0.0) > allowed:
             at = " in these positions" if unfit else ""
-            found.append(f"The initial {what} do not fit the joints{at}: {worst(labels, values, allowed)}.")
+            found.append(f"The initial {what} do not fit the joints{at}: {worst_violations(labels, values, allowed)}.")
             unfit.append(what)
     if turned:
-        named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
+        named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:MAX_NAMES])
         found.append(f"The initial positions keep these joints the wrong way round: {named}.")
     return " ".join((*found, *_remedies(unfit, bool(turned))))
 
@@ -96,7 +96,7 @@ def _remedies(unfit: Sequence[str], turned: bool) -> list[str]:
     return found
 
 
-def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+def repair_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """The nearest state, in the metric of the mass matrix, that keeps the constraints.
 
     Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Where a joint is more
@@ -105,43 +105,43 @@ def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: St
     """
     del labels
     before, v = state
-    q = closed_the_right_way(system, t, before)
-    return q, fitting_velocities(system, t, q, v, np.zeros(system.m))
+    q = close_on_branch(system, t, before)
+    return q, consistent_velocities(system, t, q, v, np.zeros(system.m))
 
 
-def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
+def close_on_branch(system: MultibodySystem, t: float, q: Point) -> Point:
     """The position of `repaired`."""
     time, rest = jnp.asarray(t), jnp.zeros(system.n)
-    gaps, _, sides = _measured(system, time, q, rest)
-    if _wrong_way_round(system, sides):
-        groups = tuple(dataclasses.replace(g, elements=OnBranch(g.elements)) for g in system.mechanism.joints)
-        q = closed(system.with_joints(groups), system.labels, time, q)
+    gaps, _, sides = _constraint_values(system, time, q, rest)
+    if _wrong_branches(system, sides):
+        groups = tuple(dataclasses.replace(g, elements=AssemblyBranch(g.elements)) for g in system.mechanism.joints)
+        q = close_joints(system.with_joints(groups), system.labels, time, q)
     elif _is_closed(gaps):
         return q
-    return closed(system, system.labels, time, q)
+    return close_joints(system, system.labels, time, q)
 
 
-def fitting_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
+def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
     """The velocities nearest to v with which the constraints have these rates.
 
     Raises ValueError, naming the joints, if there are none.
     """
     time = jnp.asarray(t)
-    excess = np.asarray(_measured(system, time, q, v)[1]) - rates
+    excess = np.asarray(_constraint_values(system, time, q, v)[1]) - rates
     if not excess.any():
         return v
     found = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
-    left = np.asarray(_measured(system, time, q, found)[1]) - rates
+    left = np.asarray(_constraint_values(system, time, q, found)[1]) - rates
     speed = max(1.0, float(jnp.max(jnp.abs(found), initial=0.0)))
     if np.max(np.abs(left), initial=0.0) > POSITION_TOLERANCE * speed:
         raise ValueError(
-            f"No velocities fit the joints at t = {t:g}: {worst(system.labels, left)} remain. In a singular position "
+            f"No velocities fit the joints at t = {t:g}: {worst_violations(system.labels, left)} remain. In a singular position "
             "drives may ask for what can't be; start elsewhere, or correct them."
         )
     return found
 
 
-def sharpened(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+def polish_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """A state that keeps the constraints to tolerance, moved to keep them to round-off; unchanged if it does."""
     q, v = state
     gaps, rates = violations(system, jnp.asarray(t), q, v)
@@ -149,20 +149,20 @@ def sharpened(system: MultibodySystem, labels: Sequence[str], t: float, state: S
     speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
     if max(float(jnp.max(jnp.abs(gaps))), float(jnp.max(jnp.abs(rates))) / speed) <= small:
         return state
-    return repaired(system, labels, t, state)
+    return repair_state(system, labels, t, state)
 
 
-def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
+def close_joints(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
     """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
-    gaps = np.asarray(_tried(system, t, q, jnp.zeros(system.n))[1])
+    gaps = np.asarray(_displace(system, t, q, jnp.zeros(system.n))[1])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
         if _is_closed(gaps):
             return q
         M, B = metric(system, t, q)
-        step = -_nearest(M, _on_positions(system, B), gaps)
+        step = -_nearest(M, _position_rows(system, B), gaps)
         for shrink in 0.5 ** np.arange(8):
-            moved, left = _tried(system, t, q, jnp.asarray(shrink * step))
+            moved, left = _displace(system, t, q, jnp.asarray(shrink * step))
             tried = np.asarray(left)
             if np.linalg.norm(tried) < size:
                 break
@@ -172,7 +172,7 @@ def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -
     if np.max(np.abs(gaps), initial=0.0) <= POSITION_TOLERANCE:
         return q
     raise ValueError(
-        f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
+        f"The joints can't be closed from this start: {worst_violations(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
         "points and the lengths of the bodies, or start closer to a position that fits."
     )
 
@@ -182,7 +182,7 @@ def _is_closed(gaps: Any) -> bool:
     return bool(np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE)
 
 
-def _on_positions(system: AbstractMechanical, B: Any) -> Any:
+def _position_rows(system: AbstractMechanical, B: Any) -> Any:
     """B without the rows that hold velocities only: bodies may be put where they could not roll."""
     if not len(system.nonholonomic):
         return B
@@ -191,37 +191,37 @@ def _on_positions(system: AbstractMechanical, B: Any) -> Any:
     return kept[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(kept) @ B
 
 
-def _wrong_way_round(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
+def _wrong_branches(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
     """Joints that are far from closed on the intended assembly branch, with its cosine; it is 1 where they are."""
     found: dict[str, float] = {}
     for group, cosines in zip(system.mechanism.joints, sides, strict=True):
         for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
-            if not np.min(values, initial=1.0) > _FAR:
+            if not np.min(values, initial=1.0) > _MIN_BRANCH_COSINE:
                 found[system.labels[rows[0]]] = float(np.min(values))
     return found
 
 
-def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
+def nearly_dependent_joints(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
     """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
     if not 0 < system.m <= DENSE:
         return ""
     q, _ = state
     B = dense(metric(system, jnp.asarray(t), q)[1])
     left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
-    if sizes[-1] > _NEARLY:
+    if sizes[-1] > _NEAR_SINGULAR:
         return ""
     share = np.abs(left[:, -1])
-    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:NAMED]
+    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:MAX_NAMES]
     return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
 
 
-def worst(labels: Sequence[str], values: np.ndarray, allowed: float = 0.0) -> str:
+def worst_violations(labels: Sequence[str], values: np.ndarray, allowed: float = 0.0) -> str:
     """The constraints that are violated most, by joint, if by more than is allowed."""
     sizes: dict[str, float] = {}
     for label, value in zip(labels, np.abs(values), strict=True):
         sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
     ranked = sorted(sizes.items(), key=lambda item: -item[1])
-    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:NAMED] if size > allowed]
+    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:MAX_NAMES] if size > allowed]
     return ", ".join(named) or "none"
 
 
@@ -257,52 +257,52 @@ def dense(matrix: Any) -> np.ndarray:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-@interpreted
+@numpy_jit
 def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix]:
     return system.mass(t, q), system.jacobian(t, q)
 
 
 def violations(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """Φ and dΦ/dt."""
-    return _measured(system, t, q, v)[:2]
+    return _constraint_values(system, t, q, v)[:2]
 
 
-@interpreted
-def _measured(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
+@numpy_jit
+def _constraint_values(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
     motion = system.motion(q)
     sides = [group.sides(t, motion) for group in system.mechanism.joints]
     return system.constraint(t, q), system.constraint_rate(t, q, v), sides
 
 
-@interpreted
-def _tried(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
+@numpy_jit
+def _displace(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
     """The position reached by a displacement, and Φ there."""
     moved = system.flow(q, step, 1.0)
     return moved, system.constraint(t, moved)
 
 
-@interpreted
+@numpy_jit
 def flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
     """The position reached by a displacement."""
     return system.flow(q, step, 1.0)
 
 
-_BENT = 1.0
+_MAX_EDGE_TURN = 1.0
 """Radians by which neighbouring nodes of a rod turn against each other where it has too few edges."""
 
 
-@uncompiled()
-def bent(system: MultibodySystem, state: State) -> list[str]:
+@eager_numpy()
+def coarse_rod_edges(system: MultibodySystem, state: State) -> list[str]:
     """Edges of rods that turn so far that there are too few of them, in words; none if all is well."""
     q, _ = state
     motion, turned = system.motion(q), []
-    for group in stressed(system.mechanism.forces):
+    for group in stressed_groups(system.mechanism.forces):
         angles = np.asarray(jax.vmap(lambda edge, poses: edge.turn(poses))(group.elements, motion.at(group.slots)))
-        for k in np.flatnonzero(angles > _BENT):
+        for k in np.flatnonzero(angles > _MAX_EDGE_TURN):
             ends = (int(slot.nodes.numbers[k]) if slot.group is not None else len(system.names) for slot in group.slots)
             turned.append((float(angles[k]), *((*system.names, "ground")[end] for end in ends)))
     if not turned:
         return []
     angle, first, second = max(turned)
-    others = f", and {len(turned) - 1} more edges by over {_BENT:g} rad" if len(turned) > 1 else ""
+    others = f", and {len(turned) - 1} more edges by over {_MAX_EDGE_TURN:g} rad" if len(turned) > 1 else ""
     return [f"the edge of a rod from `{first}` to `{second}` turns by {angle:.3g} rad{others}: use more edges"]

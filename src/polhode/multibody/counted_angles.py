@@ -10,14 +10,14 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
 from polhode.multibody.mechanism.angles import CountableAngle
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Twist
 
-_LOOPED = 8
+_LOOP_ABOVE = 8
 """So many angles are evaluated side by side; more in a loop."""
 
 
@@ -95,7 +95,7 @@ class TurnCounter(eqx.Module):
         return 1.0 if name is None else name.sign
 
     def _each(self, function: object, *stacked: object) -> Float[Array, " k"]:
-        return each(function, None, *stacked, loop=self.count > _LOOPED)  # pyright: ignore[reportArgumentType]
+        return map_rows(function, None, *stacked, loop=self.count > _LOOP_ABOVE)  # pyright: ignore[reportArgumentType]
 
     def _poses(self, motion: Motion) -> tuple[Pose, Pose]:
         return self._rows(motion.poses)

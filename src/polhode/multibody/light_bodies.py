@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.compliant import COMPLIANCE, REFINEMENTS, CompliantKKT
 from polhode.linalg.host import to_sparse
@@ -20,7 +20,7 @@ from polhode.systems.base import AbstractSystem, State
 
 System = TypeVar("System", bound=AbstractSystem)
 
-_ALLOWED = 1e-8
+_MAX_ERROR = 1e-8
 """Relative error of accelerations that is left by the compliance of constraints."""
 
 _SINGULAR = 1e-14
@@ -28,7 +28,7 @@ _SINGULAR = 1e-14
 
 _DENSE = 600
 
-_ALIKE = 1e8
+_MAX_RATIO = 1e8
 """Ratio of masses and moments of inertia up to which no error can be that large."""
 
 
@@ -52,7 +52,7 @@ def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
     factor = np.linalg.cholesky(mass / np.sqrt(np.outer(sizes, sizes)))
     rows = np.linalg.solve(factor, (P / np.sqrt(sizes)).T).T / np.where(units > 0, units, 1.0)[:, None]
     least = float(np.min(np.linalg.svd(rows, compute_uv=False), initial=1.0)) ** 2
-    return least > _SINGULAR and (COMPLIANCE / least) ** (REFINEMENTS + 1) > _ALLOWED
+    return least > _SINGULAR and (COMPLIANCE / least) ** (REFINEMENTS + 1) > _MAX_ERROR
 
 
 def _differ(system: MultibodySystem) -> bool:
@@ -60,15 +60,15 @@ def _differ(system: MultibodySystem) -> bool:
     masses, moments = np.asarray(system.coordinates.masses), np.asarray(system.coordinates.inertias)
     sizes = np.concatenate((masses, np.abs(np.diagonal(moments, axis1=1, axis2=2)).reshape(-1)))
     sizes = sizes[sizes > 0]
-    return len(sizes) > 0 and bool(np.max(sizes) > _ALIKE * np.min(sizes))
+    return len(sizes) > 0 and bool(np.max(sizes) > _MAX_RATIO * np.min(sizes))
 
 
-@interpreted
+@numpy_jit
 def _matrices(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matrix]:
     return system.mass(t, q), system.jacobian(t, q)
 
 
-def precise(system: System, t: float, state: State) -> System:
+def with_pivoting_solver(system: System, t: float, state: State) -> System:
     """The system with a solver that pivots in place of one that gives constraints a compliance, where that disturbs."""
     if not is_disturbed(system, t, state):
         return system

@@ -10,10 +10,10 @@ import numpy as np
 import scipy
 from jaxtyping import Array
 
-from polhode.compiler.cache.persistent_memo import remembered
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.cache.persistent_memo import memoised_on_disk
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.rank import redundancy
-from polhode.multibody.consistent_start import DENSE, NAMED, closed, dense, flow, metric
+from polhode.multibody.consistent_start import DENSE, MAX_NAMES, close_joints, dense, flow, metric
 from polhode.multibody.mechanism.poses import Twist
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _RANK_TOLERANCE = 1e-8
 
-_AWAY = 1e-3
+_SPAN_TOLERANCE = 1e-3
 """Distance of a row from the span of the others, relative to its length, that counts at positions around the start.
 True neighbours of a singular position lie far beyond; what round-off in closing the joints leaves of a double root,
 1e-5, lies below."""
@@ -78,14 +78,14 @@ def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float,
     from the kept ones in all of them.
     """
     start = dependence(system, labels, t, state)
-    return _elsewhere(system, tuple(labels), t, state, start) if len(start.rows) else start
+    return _persistent_rows(system, tuple(labels), t, state, start) if len(start.rows) else start
 
 
-@remembered
-def _elsewhere(system: MultibodySystem, labels: Sequence[str], t: float, state: State, found: Dependence) -> Dependence:
+@memoised_on_disk
+def _persistent_rows(system: MultibodySystem, labels: Sequence[str], t: float, state: State, found: Dependence) -> Dependence:
     """The rows of a dependence that persist at neighbouring positions."""
     start, v = state
-    for time, q in _nearby(system, labels, t, start):
+    for time, q in _nearby_positions(system, labels, t, start):
         if system.m > DENSE:
             here = dependence(system, labels, time, (q, v))
             found = here if len(here.rows) < len(found.rows) else found
@@ -93,42 +93,42 @@ def _elsewhere(system: MultibodySystem, labels: Sequence[str], t: float, state: 
         # What is kept so far comes first, so that only what it lacks is added.
         kept = np.setdiff1d(np.arange(system.m), found.rows)
         groups = {"kept": kept.tolist(), **_by_name(labels, found.rows)}
-        still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _AWAY).dependent
+        still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _SPAN_TOLERANCE).dependent
         rows = np.intersect1d(still, found.rows)
         if len(rows) < len(found.rows):
-            found = _explained(system, labels, time, q, rows)
+            found = _explain(system, labels, time, q, rows)
     return found
 
 
-def _nearby(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+def _nearby_positions(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
     """Positions around q that keep all constraints, with their times."""
     free = _free_directions(*metric(system, jnp.asarray(t), q))
     random = np.random.default_rng(0)
     for _ in range(_DIRECTIONS if free.shape[1] else 0):
         direction = free @ random.standard_normal(free.shape[1])
         for sign in (1.0, -1.0):
-            yield from _moved(system, labels, t, q, sign * direction / _size(system, q, direction))
+            yield from _displaced_position(system, labels, t, q, sign * direction / _size(system, q, direction))
     if system.rheonomic:
-        yield from _later(system, labels, t, q)
+        yield from _later_positions(system, labels, t, q)
 
 
-def _moved(
+def _displaced_position(
     system: MultibodySystem, labels: Sequence[str], t: float, q: Point, direction: np.ndarray
 ) -> Iterator[tuple[float, Point]]:
     """The position a little way off, closed again; nothing where that can't be done."""
     for size in _SIZES:
         try:
-            yield t, closed(system, labels, jnp.asarray(t), flow(system, q, jnp.asarray(size * direction)))
+            yield t, close_joints(system, labels, jnp.asarray(t), flow(system, q, jnp.asarray(size * direction)))
         except ValueError:
             continue
         return
 
 
-def _later(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+def _later_positions(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
     """Positions to which drives lead, as far as the mechanism can follow."""
     for ahead in _TIMES:
         try:
-            q = closed(system, labels, jnp.asarray(t + ahead), q)
+            q = close_joints(system, labels, jnp.asarray(t + ahead), q)
         except ValueError:
             return
         yield t + ahead, q
@@ -152,7 +152,7 @@ def _size(system: MultibodySystem, q: Point, velocity: np.ndarray) -> float:
     return max(turn, slide / extent, np.finfo(float).tiny)
 
 
-@interpreted
+@numpy_jit
 def _motion(system: MultibodySystem, q: Point, velocity: Vector) -> tuple[Array, Twist]:
     """Where bodies are, and how they move."""
     motion = system.motion(q, velocity)
@@ -165,7 +165,7 @@ def _by_name(labels: Sequence[str], rows: np.ndarray) -> dict[str, list[int]]:
     return {f"rows of {name}": [int(i) for i in rows if labels[i] == name] for name in _names(labels, rows)}
 
 
-def _explained(system: MultibodySystem, labels: Sequence[str], t: float, q: Point, rows: np.ndarray) -> Dependence:
+def _explain(system: MultibodySystem, labels: Sequence[str], t: float, q: Point, rows: np.ndarray) -> Dependence:
     """Dependent rows, with the joints from which they follow."""
     if not len(rows):
         return Dependence(rows, "")
@@ -186,14 +186,14 @@ def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
 
 def _follows(labels: Sequence[str], rows: np.ndarray, name: str, others: Sequence[str]) -> str:
     named = [f"`{other}`" for other in dict.fromkeys(others) if other != name]
-    return f"{_share(labels, rows, name)} follow from {', '.join(named[:NAMED]) or 'each other'}"
+    return f"{_share(labels, rows, name)} follow from {', '.join(named[:MAX_NAMES]) or 'each other'}"
 
 
 def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
     return f"{sum(labels[i] == name for i in rows)} of the constraints of `{name}`"
 
 
-def _solved(M: Any, rhs: Any) -> Any:
+def _solve_blocks(M: Any, rhs: Any) -> Any:
     """M⁻¹ times a sparse matrix, block by block where M consists of small ones; SciPy goes through all columns."""
     count, block = scipy.sparse.csgraph.connected_components(M, directed=False)
     sizes = np.bincount(block, minlength=count)
@@ -220,7 +220,7 @@ def _solved(M: Any, rhs: Any) -> Any:
 def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
     regular = M + 1e-6 * M.trace() / M.shape[0] * scipy.sparse.eye_array(M.shape[0], format="csc")
-    S = B @ _solved(regular, B.T)
+    S = B @ _solve_blocks(regular, B.T)
     scale = scipy.sparse.diags_array(1 / np.sqrt(S.diagonal()))
     # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
     scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * scipy.sparse.eye_array(S.shape[0])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Matrix
 from polhode.multibody.consistent_start import metric
 from polhode.multibody.mechanism.groups import ForceGroup
@@ -23,7 +23,7 @@ _OSCILLATION, _DECAY = 2.0, 2.5
 """Products of step with frequency and with rate up to which explicit methods of order 3 to 5 are about stable."""
 
 
-class Stiffest(NamedTuple):
+class StabilityLimit(NamedTuple):
     """Upper bounds of linear theory, each attained up to a small factor.
 
     - `frequency`: of oscillations, rad per time. - `rate`: of decay, per time.
@@ -41,7 +41,7 @@ class Stiffest(NamedTuple):
         return min(bounds, default=np.inf)
 
 
-def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
+def stability_limit(system: MultibodySystem, t: float, state: State) -> StabilityLimit:
     """The stiffest element at a state, with the share of its bodies' mass that is its own, on its own constraints.
 
     The largest frequency of the whole is at most that of its stiffest part (B. M. Irons & G. Treharne): each quotient
@@ -49,14 +49,14 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     """
     elements = [*_elements(system, t, state)]
     if not elements:
-        return Stiffest(0.0, 0.0, ())
+        return StabilityLimit(0.0, 0.0, ())
     shares = np.bincount(np.concatenate([np.unique(columns) for columns, _, _ in elements]))
     q, _ = state
     mass, rows = map(_Columns, metric(system, jnp.asarray(t), q))
     parts, alike = [], dict[tuple[int, ...], list[int]]()
     for number, (columns, K, D) in enumerate(elements):
         weight = 1 / np.sqrt(shares[columns])
-        Z = _allowed(rows, columns)
+        Z = _free_motions(rows, columns)
         parts.append((Z, mass.square(columns) * weight[:, None] * weight, K, D))
         alike.setdefault(Z.shape, []).append(number)
     sizes = np.zeros((len(elements), 2))
@@ -66,11 +66,11 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     sharpest = np.max(sizes / (_OSCILLATION, _DECAY), axis=1)
     worst = int(np.argmax(np.where(sharpest > 0, sharpest, 0.0)))
     if not sharpest[worst] > 0:
-        return Stiffest(0.0, 0.0, ())
+        return StabilityLimit(0.0, 0.0, ())
     # Nodes of a flexible body have the columns of the body, which comes first.
     first = {tuple(system.columns(name)): name for name in reversed(system.names)}
     names = tuple(name for own, name in reversed(first.items()) if np.isin(own, elements[worst][0]).any())
-    return Stiffest(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
+    return StabilityLimit(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
 
 
 def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -88,7 +88,7 @@ def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple
                 yield columns[e], K[e], D[e]
 
 
-@interpreted
+@numpy_jit
 def _tangents(system: MultibodySystem, group: ForceGroup, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
     """Along positions and along velocities; nothing for what loads don't depend on."""
     wanted = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
@@ -142,7 +142,7 @@ class _Columns:
         return found
 
 
-def _allowed(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
+def _free_motions(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
     """Motions of the bodies of an element that the constraints among these bodies allow, as columns."""
     rows, values = constraints.part(columns)
     own = values[np.count_nonzero(values, axis=1) == constraints.entries[rows]]

@@ -22,7 +22,7 @@ from polhode.multibody.mechanism.groups import JointGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.multibody.mechanism.user_functions import Function
-from polhode.multibody.stability_limits import stiffest
+from polhode.multibody.stability_limits import stability_limit
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
@@ -32,13 +32,13 @@ _OPEN = 1e-9
 """Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, from which on it is
 open."""
 
-_SPREAD = 100.0
+_MAX_GAP_RATIO = 100.0
 """Largest ratio of gaps of redundant constraints to those of the constraints that imply them."""
 
 Coordinates = TypeVar("Coordinates", bound=AbstractCoordinates, covariant=True)
 
 
-def parts(state: State) -> tuple[Point, Vector]:
+def split_state(state: State) -> tuple[Point, Vector]:
     """(q, v) of a state. Raises ValueError for states as other kinds of systems have them."""
     if hasattr(state, "_fields"):
         raise ValueError(
@@ -147,17 +147,17 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def poses_in(self, state: State) -> Pose:
         """Positions of the centres of mass and rotations of all bodies, the ground last, in a state, (q, v)."""
-        q, _ = parts(state)
+        q, _ = split_state(state)
         return self.motion(q).poses
 
     def pose_in(self, state: State, body: Body | str) -> Pose:
         """Position of the centre of mass and rotation of a body in a state, (q, v)."""
-        q, _ = parts(state)
+        q, _ = split_state(state)
         return self.pose(q, body)
 
     def twist_in(self, state: State, body: Body | str) -> Twist:
         """Inertial velocity of the centre of mass and body-fixed angular velocity of a body in a state, (q, v)."""
-        q, v = parts(state)
+        q, v = split_state(state)
         return self.twist(q, v, body)
 
     def columns(self, body: Body | str) -> np.ndarray:
@@ -332,7 +332,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.strained)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
-        found = stiffest(self, t, state)
+        found = stability_limit(self, t, state)
         if not h > share * found.step:
             return ""
         between = " and ".join(f"`{name}`" for name in found.bodies)
@@ -409,7 +409,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         sizes = [jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(q)]
         size = jnp.maximum(1.0, jnp.max(jnp.stack(sizes)))
         kept = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
-        opened = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _SPREAD * kept
+        opened = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _MAX_GAP_RATIO * kept
         return jnp.where(opened, int(Result.joints_open), 0).astype(jnp.int32)
 
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
@@ -420,7 +420,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return np.asarray(gaps), np.asarray(rates)
 
     def name_violations(self, values: np.ndarray) -> str:
-        return consistent_start.worst(self._whole.labels, values)
+        return consistent_start.worst_violations(self._whole.labels, values)
 
     @property
     def start_remedy(self) -> str:
@@ -434,7 +434,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
         Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from there.
         """
-        return consistent_start.repaired(self._whole, self._whole.labels, t, state)
+        return consistent_start.repair_state(self._whole, self._whole.labels, t, state)
 
     @property
     def _whole(self) -> MultibodySystem:
@@ -447,10 +447,10 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
             said.append(f"the joints are open: {self.name_violations(gaps)}")
-        said += consistent_start.bent(self, state)
+        said += consistent_start.coarse_rod_edges(self, state)
         if self.m and np.isfinite(gaps).all():
             rows, explanation = redundant_constraints.dependence(self, self.labels, t, state)
-            nearly = "" if len(rows) else consistent_start.weakest(self, self.labels, t, state)
+            nearly = "" if len(rows) else consistent_start.nearly_dependent_joints(self, self.labels, t, state)
             said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
             q, v = state
             _, multipliers = self.accelerations(jnp.asarray(t), q, v)

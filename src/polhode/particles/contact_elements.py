@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import is_body, start
 from polhode.multibody.bodies import Body
@@ -187,7 +187,7 @@ class WallContact(AbstractForce):
     damping: Any = 0.0
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         walls_of((self.wall,), self.stiffness)

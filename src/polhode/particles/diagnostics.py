@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
 from polhode.particles.interactions import AbstractSphereInteractions
@@ -247,7 +247,7 @@ class AbstractParticles(AbstractSphereInteractions):
         )
 
 
-@compiled
+@xla_jit
 def _overlaps(system: AbstractParticles, positions: Array, room: int) -> tuple[Array, Array]:
     """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
     x = columns(positions)

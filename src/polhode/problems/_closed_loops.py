@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.multibody.mechanism.poses import Pose, Twist, axial
 
 Poses = Callable[[Array], dict[str, Pose]]
@@ -31,7 +31,7 @@ def placed(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Any, s
     return _placed(positions, *numbers)
 
 
-@interpreted
+@numpy_jit
 def _placed(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Array, speed: Array) -> dict[str, Placement]:
     found, rates = jax.jvp(positions(*data), (angle,), (speed,))
     twists = {name: _twist(found[name], rates[name]) for name in found}

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from polhode import checks
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import by_default
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import with_default_device
 from polhode.jax_context import check_environment
 from polhode.problem import Problem, timed_build
 from polhode.problems import named
@@ -23,7 +23,7 @@ def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Prob
     """Decorator that lists a builder, whose keyword arguments are the problem's parameters."""
 
     def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
-        built = uncompiled()(builder)
+        built = eager_numpy()(builder)
         if builder.__module__.startswith(f"{named.__name__}."):
             # One of the library is loaded when it is asked for, and that may be after a user's of the same name.
             _BUILDERS.setdefault(name, built)
@@ -45,7 +45,7 @@ def _modules() -> frozenset[str]:
     return frozenset(found.name.replace("_", "-") for found in pkgutil.iter_modules(named.__path__))
 
 
-@by_default
+@with_default_device
 def get(name: str, **parameters: Any) -> Problem:
     """The problem called `name`, with some parameters changed from their defaults.
 

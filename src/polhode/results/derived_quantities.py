@@ -12,13 +12,13 @@ from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.measurements.forces import ForceReadings, ForceValues
-from polhode.multibody.measurements.joints import EFFORTS, JointValues, Readings
+from polhode.multibody.measurements.forces import ForceMeasurements, ForceValues
+from polhode.multibody.measurements.joints import EFFORTS, JointValues, JointMeasurements
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
 from polhode.results.observer import BatchedObserver
 from polhode.systems.base import AbstractSystem, Converted, State
-from polhode.systems.conversion import AbstractWritten
+from polhode.systems.conversion import AbstractConvertedSystem
 
 _ROWS = 256
 """Frames that are looked at together where there is no machine code."""
@@ -36,7 +36,7 @@ class Motion(eqx.Module):
     """Poses and twists of all bodies that are somewhere."""
 
     system: MultibodySystem
-    readings: Readings
+    readings: JointMeasurements
 
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         del t
@@ -53,7 +53,7 @@ class Coordinates(eqx.Module):
     """Joint coordinates and their rates."""
 
     system: MultibodySystem
-    readings: Readings
+    readings: JointMeasurements
 
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         del t
@@ -65,7 +65,7 @@ class Loads(eqx.Module):
     """Forces, moments and powers of joints, with the multipliers of a run or without."""
 
     system: MultibodySystem
-    readings: Readings
+    readings: JointMeasurements
 
     def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
         return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
@@ -75,7 +75,7 @@ class Forces(eqx.Module):
     """Loads of the named forces."""
 
     system: MultibodySystem
-    readings: ForceReadings
+    readings: ForceMeasurements
 
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         return self.readings.values(self.system, t, q, v)._asdict()
@@ -112,7 +112,7 @@ class StateConversion(eqx.Module):
 
     def __call__(self, state: State) -> State:
         state = self.converted.left(state)
-        return self.source.left(state) if isinstance(self.source, AbstractWritten) else state
+        return self.source.left(state) if isinstance(self.source, AbstractConvertedSystem) else state
 
 
 class RunContext(NamedTuple):
@@ -153,7 +153,7 @@ class Reader:
         Raises ValueError, with the reason, if it can't be had.
         """
         _, source, converted = self._find()
-        base = source.base if isinstance(source, AbstractWritten) else source
+        base = source.base if isinstance(source, AbstractConvertedSystem) else source
         return (base, StateConversion(converted, source)) if isinstance(base, MultibodySystem) else None
 
     def values(self, frames: Any, name: str) -> np.ndarray:
@@ -168,7 +168,7 @@ class Reader:
     def _read(self, group: str, frames: Any) -> dict[str, np.ndarray]:
         named, source, converted = self._find()
         t, state, multipliers = frames.t, frames.state, frames.multipliers
-        system: Any = source.base if isinstance(source, AbstractWritten) else source
+        system: Any = source.base if isinstance(source, AbstractConvertedSystem) else source
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         assert named is not None
         given = (multipliers,) if group == "loads" and own and system.m else ()
@@ -190,7 +190,7 @@ def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dic
 def reader_of(problem: Problem | None, source: AbstractSystem, converted: Converted) -> Reader | None:
     """The reader of a run that was just made; None if it is of no multibody system."""
     named = None if problem is None else problem.named
-    base = source.base if isinstance(source, AbstractWritten) else source
+    base = source.base if isinstance(source, AbstractConvertedSystem) else source
     if named is None and not isinstance(base, MultibodySystem):
         return None
     parts = RunContext(named, source, converted)

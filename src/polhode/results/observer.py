@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.batched_function import Stacked
+from polhode.compiler.batched_function import BatchedFunction
 from polhode.frames import Frames
 from polhode.problem import Observable
 from polhode.systems.base import AbstractSystem, State
@@ -63,7 +63,7 @@ class BatchedObserver:
     """Looks at the states of one run, with what users' functions have captured when it first looks."""
 
     def __init__(self, observer: eqx.Module, rows: int, *, once: bool = False) -> None:
-        self.seen = Stacked(observer, rows, once=once)
+        self.seen = BatchedFunction(observer, rows, once=once)
         """Values of the observer at stacked instants, as NumPy arrays."""
 
     def frames(self, t: Any, state: State, multipliers: Any) -> Frames:

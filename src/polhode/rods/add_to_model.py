@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
@@ -166,7 +166,7 @@ def _constrained_components(value: ConstrainedStrains) -> tuple[int, ...]:
     return tuple(sorted({STRAINS.index(name) for name in names}))
 
 
-@interpreted
+@numpy_jit
 def _increments(strain: AbstractStrain, x: Points, R: Frames, closed: bool) -> Float[Array, "N 6"]:
     """d of the edges at the start."""
     first = Pose(x, R) if closed else Pose(x[:-1], R[:-1])

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces.loads import FRAMES, Frame, PointForce, Torque
 from polhode.forces.plane_contact import PlaneContact
 from polhode.multibody.bodies import Body
-from polhode.multibody.mechanism.user_functions import Function, check_shape, returned
+from polhode.multibody.mechanism.user_functions import Function, check_shape, result_shapes
 from polhode.multibody.parts import AbstractComposite, AbstractPart
 from polhode.rods.rod import Rod
 
@@ -64,7 +64,7 @@ class DistributedLoad(AbstractComposite):
     frame: Frame = "inertial"
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         _is_rod(self, self.rod)
         checks.choice("frame", self.frame, FRAMES)
@@ -95,7 +95,7 @@ class DistributedLoad(AbstractComposite):
         if not callable(value):
             return checks.array(name, value, (3,), meaning)
         function = Function(value)
-        check_shape(self, name, returned(self, name, function, jnp.zeros(()), jnp.zeros(())), (3,), meaning)
+        check_shape(self, name, result_shapes(self, name, function, jnp.zeros(()), jnp.zeros(())), (3,), meaning)
         return function
 
 
@@ -127,7 +127,7 @@ class RodContact(AbstractComposite):
     exponent: Any = 1.0
     name: str | None = None
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         _is_rod(self, self.rod)
         checks.positive("stiffness", self.stiffness, (), "per length of the rod")

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 
 STRAINS = ("K1", "K2", "K3", "G1", "G2", "G3")
 """Bending about the first and second axis of the section, torsion; shear along both, extension."""
@@ -42,7 +42,7 @@ class Section:
     damping: Any = None
     radius: Any = 0.0
 
-    @uncompiled()
+    @eager_numpy()
     def __post_init__(self) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         put("stiffness", _matrix("stiffness", self.stiffness, "(EI1, EI2, GJ, GA1, GA2, EA) or a symmetric 6×6 matrix"))

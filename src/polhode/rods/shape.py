@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.spaces import quaternions
 
 Points = Float[Array, "nodes 3"]
@@ -67,7 +67,7 @@ def frames_along(points: Points, normal: Any, closed: bool) -> Frames:
     return _transport_frames(None if normal is None else _first_frame(tangents[0], normal), tangents)
 
 
-@interpreted
+@numpy_jit
 def _tangents(points: Points, closed: bool) -> tuple[Array, Points]:
     """Cosines between neighbouring edges, and the tangents at the nodes."""
     edges = jnp.diff(points, axis=0, append=points[:1]) if closed else jnp.diff(points, axis=0)
@@ -81,7 +81,7 @@ def _tangents(points: Points, closed: bool) -> tuple[Array, Points]:
     return jnp.sum(before * after, axis=1), tangents
 
 
-@interpreted
+@numpy_jit
 def _transport_frames(first: Float[Array, "3 3"] | None, tangents: Points) -> Frames:
     """The frames of all nodes from the first, by default the smallest rotation that takes the third axis there."""
     if first is None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polhode.compiler.compile_report import Compiled
+from polhode.compiler.compile_report import CompileReport
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,7 +111,7 @@ def open_display(wanted: bool, name: str, t0: float, t1: float) -> Iterator[Prog
 
 def preparation(stats: Mapping[str, Any]) -> str:
     """How long a run took before its first step."""
-    form = Compiled(**stats["compiled"])
+    form = CompileReport(**stats["compiled"])
     made = stats.get("problem_time_s")
     problem = f"problem made in {made:.3g} s, " if made else ""
     start, compiling = (f"{stats[key]:.3g} s" for key in ("build_time_s", "compile_time_s"))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import warn
 from polhode.result_codes import Result
@@ -165,7 +165,7 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_typ
     return f" {said}" if said else ""
 
 
-@uncompiled()
+@eager_numpy()
 def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
     """That the step is too large for the stiffness at the start, if it is."""
     stepper = plan.legs[0].stepper

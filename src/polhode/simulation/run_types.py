@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from polhode.compiler.compile_report import Compiled
+from polhode.compiler.compile_report import CompileReport
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.checkpoint.event_state import Aftermath
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     start_time: float
     compile_time: float
     wall_time: float
-    compiled: Compiled
+    compiled: CompileReport
     error: BaseException | None
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from polhode import checks
-from polhode.compiler.placement import by_default
-from polhode.events.event import Event, function_of, listed
+from polhode.compiler.placement import with_default_device
+from polhode.events.event import Event, function_of, flatten_events
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation, warn
 from polhode.problem import Problem
@@ -37,7 +37,7 @@ class StepSizeWarning(UserWarning):
     """The step of an explicit method lies above what the stiffest element allows in linear theory."""
 
 
-@by_default
+@with_default_device
 def simulate(
     problem: Problem | AbstractSystem,
     integrator: AbstractIntegrator | str | None = None,
@@ -138,11 +138,11 @@ def simulate(
     for name, value in {**flags, "throw": throw}.items():
         checks.flag(name, value)
     _check_together(initial, store, overwrite, resume, estimate_error)
-    if estimate_error and listed(events):
+    if estimate_error and flatten_events(events):
         raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
     memory = None if initial is None else PreviousRun.of(initial, (t0, state0))
     tolerances = rtol is not None or atol is not None
-    watched = listed(events)
+    watched = flatten_events(events)
     task = Task.prepare(
         problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
     ).watching(watched, 64 if max_events is None and inside_transformation() else max_events or 10_000)

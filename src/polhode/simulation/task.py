@@ -15,7 +15,7 @@ from jax.core import Tracer
 from polhode import checks, integrators
 from polhode.checks import short_repr
 from polhode.compiler.numpy_jit import shapes
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
@@ -106,7 +106,7 @@ class Task(eqx.Module):
         return Observer(self.system, outputs, {**invariants, **own}, watched(self.source.residuals))
 
     @classmethod
-    @uncompiled()
+    @eager_numpy()
     def prepare(
         cls,
         problem: Problem | AbstractSystem,

@@ -10,9 +10,9 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.placement import place
-from polhode.jax_context import outside
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.placement import device_array
+from polhode.jax_context import outside_trace
 from polhode.spaces.base import AbstractSpace, Point
 
 TOLERANCE = 1e-6
@@ -44,10 +44,10 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
                 f"`{label}` must have shape {model.shape}, got {leaf.shape}. Methods act on one point; batch with "
                 "`jax.vmap`."
             )
-        arrays.append(leaf.astype(float) if isinstance(leaf, Tracer) else place(np.array(leaf, float)))
+        arrays.append(leaf.astype(float) if isinstance(leaf, Tracer) else device_array(np.array(leaf, float)))
     point = jax.tree.unflatten(jax.tree.structure(expected), arrays)
     if not any(isinstance(x, Tracer) for x in jax.tree.leaves((space, arrays))):
-        with outside():
+        with outside_trace():
             distance = float(_distance(space, point))
         if distance > TOLERANCE:
             raise ValueError(
@@ -57,7 +57,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
     return point
 
 
-@interpreted
+@numpy_jit
 def _distance(space: AbstractSpace, point: Point) -> Array:
     """Compiled once for a space: done step by step it takes longer than all else before a short run."""
     return space.residual(point)

@@ -191,10 +191,10 @@ class Converted(NamedTuple):
 
     def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
         """A function of time and states of the source as one of states of `system`."""
-        return observable if self.back is None else Watched(observable, self.back)
+        return observable if self.back is None else ConvertedObservable(observable, self.back)
 
 
-class Watched(eqx.Module):
+class ConvertedObservable(eqx.Module):
     """A function of time and of states of the source of a conversion, evaluated at states of the other system."""
 
     observable: Callable[[Array, State], Any]

@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
-from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, Observable, State, Watched
+from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, Observable, State, ConvertedObservable
 
 NONHOLONOMIC = (
     "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
@@ -17,7 +17,7 @@ NONHOLONOMIC = (
 """Why systems with nonholonomic constraints can't be written as those that know a function g(q) only."""
 
 
-class AbstractWritten(AbstractSystem):
+class AbstractConvertedSystem(AbstractSystem):
     """A system that a conversion makes of another one, `base`: it is looked at as `base` is, by the states of that."""
 
     base: eqx.AbstractVar[Any]
@@ -37,14 +37,14 @@ class AbstractWritten(AbstractSystem):
 
     def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
         """A function of time and states of `base` as one of states of this system."""
-        return Watched(observable, self.left)
+        return ConvertedObservable(observable, self.left)
 
     def observed(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
         """Observables of `base` as ones of this system."""
         return {name: self.watched(f) for name, f in observables.items()}
 
 
-class AbstractRewritten(AbstractWritten):
+class AbstractReformulation(AbstractConvertedSystem):
     """One that can be run by itself: states of `base` are written as its own."""
 
     @abc.abstractmethod

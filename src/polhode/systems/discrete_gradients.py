@@ -52,7 +52,7 @@ class AbstractDiscreteGradient(eqx.Module):
         if isinstance(f, Through):
             rows = self(f.outer, f.inner(x0), f.inner(x1))
             return rows @ jax.jacfwd(f.inner)(0.5 * (x0 + x1))
-        return _corrected(f, x0, x1, self.average(f, x0, x1))
+        return _with_correction(f, x0, x1, self.average(f, x0, x1))
 
     def magnified(self, f: Function, x0: Point, x1: Point) -> Float[Array, ""]:
         """Round-off of f as the discrete gradient magnifies it, over ε: the correction divides it by the step."""
@@ -109,7 +109,7 @@ def _derivative(f: Function, x: Point) -> Array:
     return jax.grad(f)(x) if scalar else jax.jacfwd(f)(x)
 
 
-def _corrected(f: Function, x0: Point, x1: Point, J: Array) -> Array:
+def _with_correction(f: Function, x0: Point, x1: Point, J: Array) -> Array:
     step = x1 - x0
     safe, square = _square(x0, x1)
     lack = (f(x1) - f(x0) - J @ step) / jnp.where(safe, square, 1.0)

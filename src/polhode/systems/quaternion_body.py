@@ -80,7 +80,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         """All of a free body; that about the vertical if V is quadratic and the same after turns about it."""
         if self.potential is None:
             return ("angular_momentum", "vertical_angular_momentum")
-        return ("vertical_angular_momentum",) if _seen_from_above(self.potential) else ()
+        return ("vertical_angular_momentum",) if _is_symmetric_about_vertical(self.potential) else ()
 
     @property
     def pivots(self) -> bool:
@@ -167,7 +167,7 @@ def _is_positive_definite(J: np.ndarray) -> bool:
     return bool(np.allclose(J, J.T, rtol=1e-12, atol=0) and np.linalg.eigvalsh(J)[0] > 0)
 
 
-def _seen_from_above(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:
+def _is_symmetric_about_vertical(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:
     """Whether V is quadratic and doesn't notice turns about e₃, tried out; False inside JAX transforms."""
     if inside_transformation() or not checks.is_concrete(potential):
         return False

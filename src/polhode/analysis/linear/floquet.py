@@ -15,8 +15,8 @@ from polhode.analysis.linear.multipliers import FloquetModel
 from polhode.analysis.linear.return_map import Return, is_of_bodies
 from polhode.analysis.statics._deviations import STEADY, Instant
 from polhode.analysis.statics._steady_bodies import Place, transport
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import by_default
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import with_default_device
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment
 from polhode.multibody.light_bodies import is_disturbed
@@ -36,7 +36,7 @@ _TOO_MUCH = 1e-3
 _HALVINGS = 4
 
 
-@by_default
+@with_default_device
 def floquet(
     problem: Problem | AbstractSystem,
     period: float,
@@ -135,7 +135,7 @@ class _Period(NamedTuple):
     point: LinearisationPoint
     period: float
     options: dict[str, Any]
-    by_default: bool
+    with_default_device: bool
 
     @classmethod
     def of(cls, point: LinearisationPoint, period: float, options: dict[str, Any]) -> _Period:
@@ -200,7 +200,7 @@ class _End(NamedTuple):
         return self.back @ np.linalg.lstsq(self.ambient, columns, rcond=1e-12)[0]
 
 
-@uncompiled()
+@eager_numpy()
 def _end_of_bodies(system: Any, times: list[float], states: list[State], tolerance: float) -> _End:
     *path, last = (Place.of(system, t, state) for t, state in zip(times, states, strict=True))
     match = Return.of(path, last, times[-1] - times[0], tolerance)
@@ -210,7 +210,7 @@ def _end_of_bodies(system: Any, times: list[float], states: list[State], toleran
     return _End(path[0].here.T, np.linalg.pinv(T), ambient, group.turn, match.gap.size, fastest)
 
 
-@uncompiled()
+@eager_numpy()
 def _end_of_states(system: AbstractSystem, times: list[float], states: list[State], tolerance: float) -> _End:
     period = times[-1] - times[0]
     numbers = [np.asarray(ravel_pytree(state)[0]) for state in states]

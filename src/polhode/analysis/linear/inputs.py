@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from polhode.analysis.linear.linearisation_point import LinearisationPoint, coordinates, element_names
 from polhode.analysis.statics._deviations import velocity_of
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.host import to_sparse
 from polhode.name_errors import unknown_name
 from polhode.problem import Problem
@@ -60,7 +60,7 @@ def _along(point: LinearisationPoint, name: str) -> Input:
     return Input(short if name not in rates else names, np.vstack((np.zeros((n, len(at))), accelerations)), np.zeros(0), None)
 
 
-@interpreted
+@numpy_jit
 def _input_matrices(readings: Any, system: Any, t: Array, q: Any, v: Vector) -> tuple[Any, ...]:
     rates = jax.jacfwd(lambda w: readings.velocities(system, q, w))(v)
     return rates, system.mass(t, q), system.jacobian(t, q) if system.m else ()

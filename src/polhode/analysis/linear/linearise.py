@@ -15,15 +15,15 @@ from polhode.analysis.linear.outputs import OutputMatrices, output_matrices, out
 from polhode.analysis.linear.state_space_model import LinearModel
 from polhode.analysis.statics._deviations import Slopes, basis
 from polhode.analysis.statics._steady_motion import deviations
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import by_default
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import with_default_device
 from polhode.jax_context import check_environment
 from polhode.problem import Problem
 from polhode.systems.base import AbstractSystem, State
 
 
-@by_default
-@uncompiled()
+@with_default_device
+@eager_numpy()
 def linearise(
     problem: Problem | AbstractSystem,
     t: float | None = None,

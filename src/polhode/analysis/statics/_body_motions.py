@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -86,14 +86,14 @@ def faster_of(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
     return jax.jvp(later, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
 
-@interpreted
+@numpy_jit
 def slopes_of_faster(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
     """Derivatives of `faster_of` along deviations of the state, (6 N, dim)."""
     space = system.state_space
     return jax.jacfwd(lambda y: faster_of(system, t, *space.move((q, v), y)).reshape(-1))(jnp.zeros(space.dim))
 
 
-@interpreted
+@numpy_jit
 def _view(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Any:
     space = system.state_space
     start = system.velocity(t, (q, v))
@@ -105,13 +105,13 @@ def _view(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Any:
     return bodies_at(system, q, v), faster, jerk, along, jax.jacfwd(lambda w: speeds(system, q, w))(v)
 
 
-@interpreted
+@numpy_jit
 def placement(system: MultibodySystem, q: Point, v: Vector) -> Any:
     """Bodies, gaps inside of them, and the derivative of `speeds` with respect to v."""
     return bodies_at(system, q, v), inner_gaps(system, q), jax.jacfwd(lambda w: speeds(system, q, w))(v)
 
 
-@interpreted
+@numpy_jit
 def displace(system: MultibodySystem, q: Point, w: Vector) -> Point:
     """The position reached from q with a displacement that is measured as a velocity."""
     return system.configuration.move(q, system.kinematics(q, w))

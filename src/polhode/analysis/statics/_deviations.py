@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._linearisation import null_space
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.spaces.base import Vector
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -56,7 +56,7 @@ def velocity_of(system: AbstractSystem, t: Array, state: State) -> Vector:
     return velocity
 
 
-@interpreted
+@numpy_jit
 def _slopes(system: AbstractSystem, t: Array, state: State) -> tuple[Array, ...]:
     space = system.state_space
     zero = jnp.zeros(space.dim)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, scaled
 from polhode.linalg.kkt import AbstractKKT
@@ -25,7 +25,7 @@ class Load(NamedTuple):
     """Parameters of the equations: the time, and the share of the start's imbalance in place."""
 
     t: Array
-    held: Array
+    held_share: Array
 
 
 class Tangent(NamedTuple):
@@ -49,11 +49,11 @@ class Balance(eqx.Module):
     def residual(self, load: Load, q: Point, multipliers: Multipliers) -> tuple[Vector, Multipliers]:
         """The residual, shapes (n,) and (m,)."""
         system = self.system
-        r = load.held * self.force - system.force(load.t, q, jnp.zeros(system.n))
+        r = load.held_share * self.force - system.force(load.t, q, jnp.zeros(system.n))
         if system.m == 0:
             return r, jnp.zeros(0)
         reaction = system.constraint_force(load.t, q, multipliers)
-        return r + reaction, system.constraint(load.t, q) - load.held * self.gap
+        return r + reaction, system.constraint(load.t, q) - load.held_share * self.gap
 
     def tangent(self, load: Load, q: Point, multipliers: Multipliers) -> Tangent:
         """The exact derivative of `residual` along θ and λ."""
@@ -99,7 +99,7 @@ class _Start(NamedTuple):
     gap: Multipliers
 
 
-@interpreted
+@numpy_jit
 def _start(system: AbstractMechanical, t: Array, q: Point) -> _Start:
     force = system.force(t, q, jnp.zeros(system.n))
     if system.m == 0:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Complex
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_sparse
 from polhode.spaces.base import Point, Vector
@@ -68,7 +68,7 @@ def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> L
     return LinearisedEquations(M, C, K, B, f - B.T @ np.asarray(k) if m else f)
 
 
-@interpreted
+@numpy_jit
 def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix, Vector, Array | None]:
     rest = jnp.zeros(system.n)
     B = system.jacobian(t, q) if system.m else ()
@@ -76,7 +76,7 @@ def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Ma
     return system.mass(t, q), B, system.force(t, q, rest), H
 
 
-@interpreted
+@numpy_jit
 def _tangent(system: AbstractMechanical, t: Array, q: Point, multipliers: Multipliers) -> tuple[Matrix, Matrix]:
     rest = jnp.zeros(system.n)
     K = system.stiffness(t, q, rest)

@@ -23,7 +23,7 @@ from polhode.analysis.statics._branches import (
 )
 from polhode.analysis.statics._equations import Balance, Load, Tangent, largest
 from polhode.compiler.numpy_jit import shapes
-from polhode.compiler.native_jit import repeated
+from polhode.compiler.native_jit import native_jit
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
@@ -65,7 +65,7 @@ class Attempt(NamedTuple):
     failed: Array
 
 
-class Reached(NamedTuple):
+class StepProgress(NamedTuple):
     """How far along one load step equilibria were found.
 
     - `q`, `multipliers`: the last of them; `done`: the fraction of the step, 1 at its end.
@@ -75,16 +75,16 @@ class Reached(NamedTuple):
 
     q: Point
     multipliers: Multipliers
-    done: Float[Array, ""]
+    fraction: Float[Array, ""]
     iterations: Int[Array, ""]
     corrections: Float[Array, " max_iterations"]
     elsewhere: Bool[Array, ""]
 
 
-class _Way(NamedTuple):
+class _Path(NamedTuple):
     """`slope`: how fast the equilibrium moves over the whole step; zero where branches are not compared."""
 
-    reached: Reached
+    progress: StepProgress
     length: Float[Array, ""]
     slope: Vector
 
@@ -97,14 +97,14 @@ class Programs:
 
     def __init__(self, balance: Balance, limits: Limits) -> None:
         self.balance = balance
-        self.equations = repeated(equations, balance)
-        self.moved = repeated(_moved, balance, limits)
-        self.sensitivity = repeated(sensitivity, balance)
-        self.residual = repeated(_residual, balance)
-        self.middle = repeated(middle, balance)
-        self.compared = repeated(compare, balance.system.configuration)
-        self.right_way_round = repeated(right_way_round, balance.system)
-        self.counted = repeated(_counted, balance.system)
+        self.equations = native_jit(equations, balance)
+        self.moved = native_jit(_apply_correction, balance, limits)
+        self.sensitivity = native_jit(sensitivity, balance)
+        self.residual = native_jit(_residual, balance)
+        self.middle = native_jit(middle, balance)
+        self.compared = native_jit(compare, balance.system.configuration)
+        self.right_way_round = native_jit(right_way_round, balance.system)
+        self.counted = native_jit(_count_turns, balance.system)
 
 
 def advance(
@@ -113,41 +113,41 @@ def advance(
     limits: Limits,
     q: Point,
     multipliers: Multipliers,
-    legs: tuple[Load, Load],
+    loads: tuple[Load, Load],
     follow: bool,
     loop: Callable[..., Any] = jax.lax.while_loop,
-) -> Reached:
+) -> StepProgress:
     """Equilibria from one load to the next; a step is halved where Newton's method fails, and then grows again.
 
     `follow`: whether a step must stay on its branch, and is halved otherwise too; without that any equilibrium will do
     in which no joint is half a turn off. `loop` is `jax.lax.while_loop`, or `on_host` for solvers that need numbers.
     """
-    whole: Load = jax.tree.map(lambda a, b: b - a, *legs)
+    whole: Load = jax.tree.map(lambda a, b: b - a, *loads)
 
-    def more(way: _Way) -> Array:
-        return (way.reached.done < 1) & (way.length >= _SHORTEST)
+    def more(way: _Path) -> Array:
+        return (way.progress.fraction < 1) & (way.length >= _SHORTEST)
 
-    def body(way: _Way) -> _Way:
-        done, load = _next(way, legs)
-        tried = _newton(programs, solver, limits, way.reached, load, loop)
-        same, slope_there = programs.right_way_round(load.t, tried.q), way.slope
+    def body(way: _Path) -> _Path:
+        fraction, load = _next(way, loads)
+        attempt = _newton(programs, solver, limits, way.progress, load, loop)
+        same, slope_there = programs.right_way_round(load.t, attempt.q), way.slope
         if follow:
-            start = End(_between(legs, way.reached.done), way.reached.q, way.reached.multipliers, way.slope)
-            smooth, slope_there = _follows(programs, solver, limits, start, tried, load, done - way.reached.done, whole)
+            start = End(_between(loads, way.progress.fraction), way.progress.q, way.progress.multipliers, way.slope)
+            smooth, slope_there = _follows(programs, solver, limits, start, attempt, load, fraction - way.progress.fraction, whole)
             same = same & smooth
         if programs.balance.system.counts:
-            tried = tried._replace(q=programs.counted(way.reached.q, tried.q))
-        return _after(way, tried, done, same, slope_there)
+            attempt = attempt._replace(q=programs.counted(way.progress.q, attempt.q))
+        return _after(way, attempt, fraction, same, slope_there)
 
     unknown = jnp.full(limits.max_iterations, jnp.nan, float)
-    first = Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown, jnp.zeros((), bool))
+    first = StepProgress(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown, jnp.zeros((), bool))
     slope_here = jnp.zeros(programs.balance.system.configuration.dim)
     if follow:
-        slope_here = slope(solver, programs.sensitivity(legs[0], whole, q, multipliers))[1]
-    return loop(more, body, _Way(first, jnp.ones(()), slope_here)).reached
+        slope_here = slope(solver, programs.sensitivity(loads[0], whole, q, multipliers))[1]
+    return loop(more, body, _Path(first, jnp.ones(()), slope_here)).progress
 
 
-def _counted(system: AbstractMechanical, before: Point, after: Point) -> Point:
+def _count_turns(system: AbstractMechanical, before: Point, after: Point) -> Point:
     """A position with the turns of its joints counted from another one."""
     still = jnp.zeros(system.n)
     return system.counted((before, still), (after, still), 0.0)[0]
@@ -158,15 +158,15 @@ def _follows(
     solver: AbstractKKT,
     limits: Limits,
     start: End,
-    tried: Attempt,
+    attempt: Attempt,
     load: Load,
     length: Array,
     whole: Load,
 ) -> tuple[Array, Vector]:
     """Whether an attempt stayed on the branch, and the slope where it ended."""
-    there = slope(solver, programs.sensitivity(load, whole, tried.q, tried.multipliers))[1]
+    there = slope(solver, programs.sensitivity(load, whole, attempt.q, attempt.multipliers))[1]
     first = start._replace(slope=length * start.slope)
-    last = End(load, tried.q, tried.multipliers, length * there)
+    last = End(load, attempt.q, attempt.multipliers, length * there)
     found = programs.middle(first, last)
     K, B, along = found.tangent
     off = solver.solve(solver.factor((*K, *found.excess), B, along), -found.r, -found.gap)[0]
@@ -177,28 +177,28 @@ def _follows(
     return continuous(found, length, floor_of(limits.rtol, limits.atol, start.q)), there
 
 
-def _between(legs: tuple[Load, Load], done: Array) -> Load:
+def _between(loads: tuple[Load, Load], fraction: Array) -> Load:
     """The load at a fraction of a step; at the end itself not to round-off."""
-    return Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(*legs, strict=True)))
+    return Load(*(jnp.where(fraction < 1, a + fraction * (b - a), b) for a, b in zip(*loads, strict=True)))
 
 
-def _next(way: _Way, legs: tuple[Load, Load]) -> tuple[Array, Load]:
-    done = jnp.minimum(way.reached.done + way.length, 1.0)
-    return done, _between(legs, done)
+def _next(path: _Path, loads: tuple[Load, Load]) -> tuple[Array, Load]:
+    fraction = jnp.minimum(path.progress.fraction + path.length, 1.0)
+    return fraction, _between(loads, fraction)
 
 
-def _after(way: _Way, tried: Attempt, done: Array, same: Array, slope_there: Vector) -> _Way:
-    reached, good = way.reached, tried.converged & same
-    iterations, elsewhere = reached.iterations + tried.iterations, tried.converged & ~same
-    new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections, elsewhere)
-    old = new._replace(q=reached.q, multipliers=reached.multipliers, done=reached.done)
-    length = jnp.where(good, 2 * way.length, way.length / 2)
-    ahead, behind = (new, slope_there), (old, way.slope)
-    chosen, slope_here = jax.tree.map(lambda a, b: jnp.where(good, a, b), ahead, behind)
-    return _Way(chosen, length, slope_here)
+def _after(path: _Path, attempt: Attempt, fraction: Array, same: Array, slope_there: Vector) -> _Path:
+    progress, good = path.progress, attempt.converged & same
+    iterations, elsewhere = progress.iterations + attempt.iterations, attempt.converged & ~same
+    new = StepProgress(attempt.q, attempt.multipliers, fraction, iterations, attempt.corrections, elsewhere)
+    old = new._replace(q=progress.q, multipliers=progress.multipliers, fraction=progress.fraction)
+    length = jnp.where(good, 2 * path.length, path.length / 2)
+    ahead, behind = (new, slope_there), (old, path.slope)
+    next_progress, slope_here = jax.tree.map(lambda a, b: jnp.where(good, a, b), ahead, behind)
+    return _Path(next_progress, length, slope_here)
 
 
-def corrected(
+def corrected_solution(
     balance: Balance, solver: AbstractKKT, load: Load, q: Point, multipliers: Multipliers
 ) -> tuple[Point, Multipliers]:
     """A solution with one more correction, whose derivative is that of the solution.
@@ -206,14 +206,14 @@ def corrected(
     By the implicit function theorem: the tangent and the solution are held fixed, the residual is not.
     """
     q, multipliers = jax.lax.stop_gradient((q, multipliers))
-    still = stopped(balance)
-    tangent = still.tangent(stopped(load), q, multipliers)
+    still = stop_gradients(balance)
+    tangent = still.tangent(stop_gradients(load), q, multipliers)
     r, gap = balance.residual(load, q, multipliers)
     theta, change = solver.solve(solver.factor(*tangent), -r, -gap)
     return balance.system.configuration.move(q, theta), multipliers + change
 
 
-def stopped(tree: Tree) -> Tree:
+def stop_gradients(tree: Tree) -> Tree:
     """A tree whose arrays are held fixed in differentiation."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
@@ -227,23 +227,23 @@ def on_host(more: Callable[[Any], Array], body: Callable[[Any], Any], start: Any
 
 
 def _newton(
-    programs: Programs, solver: AbstractKKT, limits: Limits, reached: Reached, load: Load, loop: Callable[..., Any]
+    programs: Programs, solver: AbstractKKT, limits: Limits, progress: StepProgress, load: Load, loop: Callable[..., Any]
 ) -> Attempt:
     def more(a: Attempt) -> Array:
         return ~a.converged & ~a.failed
 
     def body(a: Attempt) -> Attempt:
-        found = programs.equations(load, a.q, a.multipliers, a.excess)
-        K, B, along = found.tangent
-        factors = solver.factor((*K, *found.excess), B, along)
-        low = found.r, found.gap, found.noise
-        return programs.moved(load, a, low, *solver.solve(factors, -found.r, -found.gap))
+        linear = programs.equations(load, a.q, a.multipliers, a.excess)
+        K, B, along = linear.tangent
+        factors = solver.factor((*K, *linear.excess), B, along)
+        low = linear.r, linear.gap, linear.noise
+        return programs.moved(load, a, low, *solver.solve(factors, -linear.r, -linear.gap))
 
     false = jnp.zeros((), bool)
     nothing = jnp.full(limits.max_iterations, jnp.nan, float)
     zero, far = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, float)
-    excess = no_excess(programs.balance, load, reached.q)
-    start = Attempt(reached.q, reached.multipliers, excess, zero, nothing, far, false, false)
+    excess = no_excess(programs.balance, load, progress.q)
+    start = Attempt(progress.q, progress.multipliers, excess, zero, nothing, far, false, false)
     return loop(more, body, start)
 
 
@@ -280,12 +280,12 @@ def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, 
     return Equations(r, gap, noise, tangent, balance.system.stress_stiffness(load.t, q, excess))
 
 
-def _moved(
-    balance: Balance, limits: Limits, load: Load, a: Attempt, left: Any, theta: Vector, change: Multipliers
+def _apply_correction(
+    balance: Balance, limits: Limits, load: Load, a: Attempt, residuals: Any, theta: Vector, change: Multipliers
 ) -> Attempt:
     """Where a correction leads; `left`: residuals and what round-off leaves of them."""
     system, step = balance.system, jnp.max(jnp.abs(theta), initial=0.0)
-    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip(left[:2], left[2], strict=True)]
+    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip(residuals[:2], residuals[2], strict=True)]
     # Corrections that no longer shrink come from round-off if the residual they answer to does.
     stagnant = low[0] & low[1] & (step > 0.25 * a.before)
     curve = lambda s: system.stresses(load.t, system.configuration.move(a.q, s * theta))  # noqa: E731

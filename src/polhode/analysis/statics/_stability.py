@@ -10,7 +10,7 @@ from jaxtyping import Array
 from polhode.analysis.statics import _diagnosis
 from polhode.analysis.statics._equations import DENSE, Tangent
 from polhode.analysis.statics._linearisation import null_space
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.jax_context import warn
 from polhode.linalg.host import to_sparse
 from polhode.spaces.base import Point
@@ -34,12 +34,12 @@ def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | No
     """
     if system.n + system.m > DENSE:
         return None
-    falling = _falling(system, q, tangent)
-    if falling is None:
+    descents = _descent_directions(system, q, tangent)
+    if descents is None:
         return None
-    count = falling.shape[1]
+    count = descents.shape[1]
     if count:
-        steepest = falling[:, 0] / falling[np.argmax(np.abs(falling[:, 0])), 0]
+        steepest = descents[:, 0] / descents[np.argmax(np.abs(descents[:, 0])), 0]
         warn(
             f"The equilibrium is unstable in {count} {'direction' if count == 1 else 'directions'}, most in that in "
             f"which {_diagnosis.describe_motion(system, q, steepest)}. For a stable one "
@@ -50,7 +50,7 @@ def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | No
     return count
 
 
-def _falling(system: AbstractMechanical, q: Point, tangent: Tangent) -> np.ndarray | None:
+def _descent_directions(system: AbstractMechanical, q: Point, tangent: Tangent) -> np.ndarray | None:
     """Velocities along which the potential falls, (n, k), the steepest first; None where the tangent is not finite
     or too far from symmetric.
 
@@ -64,19 +64,19 @@ def _falling(system: AbstractMechanical, q: Point, tangent: Tangent) -> np.ndarr
         # K is a derivative along the directions of the configuration, B holds for velocities.
         K = K @ np.asarray(_kinematics(system, q))
     N = null_space(B)
-    projected = N.T @ K @ N
-    shapes = N @ np.linalg.eigh((projected + projected.T) / 2)[1]
+    K_reduced = N.T @ K @ N
+    shapes = N @ np.linalg.eigh((K_reduced + K_reduced.T) / 2)[1]
     # Quotients are more accurate than eigenvalues, whose error is round-off of the largest.
     quotients = np.sum(shapes * (K @ shapes), axis=0)
     noise = _ROUND_OFF * np.sum(np.abs(shapes) * (np.abs(K) @ np.abs(shapes)), axis=0)
     falls = quotients < -noise
-    skew = np.linalg.norm(projected - projected.T, 2) / 2
+    skew = np.linalg.norm(K_reduced - K_reduced.T, 2) / 2
     # By the symmetric part all is said of forces with a potential, and of any that it holds against.
     if falls.any() and skew > _WITHOUT_POTENTIAL * -np.min(quotients):
         return None
     return shapes[:, falls]
 
 
-@interpreted
+@numpy_jit
 def _kinematics(system: AbstractMechanical, q: Point) -> Array:
     return jax.jacfwd(lambda v: system.kinematics(q, v))(jnp.zeros(system.n))

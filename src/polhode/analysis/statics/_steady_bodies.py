@@ -16,21 +16,21 @@ from polhode.analysis.statics._body_motions import Bodies, View, bodies_at, disp
 from polhode.analysis.statics._deviations import NOISE, STEADY, Deviations, Instant
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._symmetry import Family, Symmetry
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
-LOOKS = (0.83, 2.17)
+SAMPLE_ANGLES = (0.83, 2.17)
 """Angles, in rad, by which the motion has turned where coefficients are compared: no simple parts of a turn."""
 
 _ROUNDS = 20
 
-_REACHED = 1e-11
+_CORRECTION_TOLERANCE = 1e-11
 """Correction of a state, relative to its largest coordinate, that counts as none."""
 
-_FOLLOWED = 12.0
+_MAX_ANGLE = 12.0
 """Angle, in rad, up to which exponentials lead along the motion."""
 
 
@@ -62,18 +62,18 @@ def about_bodies(here: Instant) -> Deviations:
     first = Place.of(system, here.t, here.state)
     instant = here.reduce(here.slopes.F + here.slopes.frame_term)
     hidden = first.unseen[:, here.n :] @ here.slopes.start[here.n :]
-    kept = np.linalg.norm(hidden) <= STEADY * np.linalg.norm(here.slopes.start)
-    said = ""
-    for drift in (np.zeros(3), drift_of(first)) if kept else ():
+    hidden_is_steady = np.linalg.norm(hidden) <= STEADY * np.linalg.norm(here.slopes.start)
+    reason = ""
+    for drift in (np.zeros(3), drift_of(first)) if hidden_is_steady else ():
         family = Family.of(first.view, drift)
         if family.misfit > STEADY:
             continue
-        said = "coefficients change along the motion in every frame that moves with it"
-        found = _in_family(first, family)
-        if found is not None:
-            return here.result(*found, "")
-    moving = _diagnosis.describe_motion(system, here.state[0], here.slopes.start[here.n :])
-    return here.result(instant, None, said or f"no turn of space and bodies goes on with its accelerations: {moving}")
+        reason = "coefficients change along the motion in every frame that moves with it"
+        match = _in_family(first, family)
+        if match is not None:
+            return here.result(*match, "")
+    motion = _diagnosis.describe_motion(system, here.state[0], here.slopes.start[here.n :])
+    return here.result(instant, None, reason or f"no turn of space and bodies goes on with its accelerations: {motion}")
 
 
 def _in_family(first: Place, family: Family) -> tuple[np.ndarray, np.ndarray] | None:
@@ -83,23 +83,23 @@ def _in_family(first: Place, family: Family) -> tuple[np.ndarray, np.ndarray] | 
         A = _coefficients(group, 0.0, first, first, here.T)
         if A is None:
             continue
-        places = (motion.first_place(group, times) for times in _looks(group, family, A))
+        places = (motion.first_place(group, times) for times in _sample_times(group, family, A))
         later = (None if place is None else _coefficients(group, s, first, place, None) for s, place in places)
         if all(other is not None and here.same(A, other) for other in later):
             return A, group.turn
     return None
 
 
-def _looks(group: Symmetry, family: Family, A: np.ndarray) -> tuple[tuple[float, ...], ...]:
+def _sample_times(group: Symmetry, family: Family, A: np.ndarray) -> tuple[tuple[float, ...], ...]:
     """Times of two looks at coefficients, each with shorter ones for where the motion can't be followed so far.
 
     By the first what turns fastest has turned, by the second what turns slowest, which hardly moves before.
     """
-    one, two = LOOKS
+    one, two = SAMPLE_ANGLES
     rate = family.rate if family.bodies.omega.any() else float(np.max(np.abs(np.linalg.eigvals(A)))) or 1.0
-    turning = group.rates[group.rates > STEADY * np.max(group.rates)]
-    slowest = float(np.min(turning, initial=rate))
-    return (one / rate,), (two / slowest, two / max(slowest, two * rate / _FOLLOWED), two / rate)
+    turn_rates = group.rates[group.rates > STEADY * np.max(group.rates)]
+    slowest = float(np.min(turn_rates, initial=rate))
+    return (one / rate,), (two / slowest, two / max(slowest, two * rate / _MAX_ANGLE), two / rate)
 
 
 def drift_of(first: Place) -> np.ndarray:
@@ -113,7 +113,7 @@ def drift_of(first: Place) -> np.ndarray:
     return np.linalg.pinv(shifts.T @ momenta[:, :3]) @ (shifts.T @ momenta[:, 3])
 
 
-@interpreted
+@numpy_jit
 def _momenta(system: AbstractMechanical, t: Array, q: Point, v: Float[Array, "n k"]) -> Float[Array, "n k"]:
     return jax.vmap(lambda w: system.momentum(t, q, w), in_axes=1, out_axes=1)(v)
 
@@ -122,7 +122,7 @@ class _Motion(NamedTuple):
     """States to which groups carry the first one: most of them carry it to the same, where slopes are known then."""
 
     first: Place
-    known: list[tuple[float, Place]]
+    cache: list[tuple[float, Place]]
 
     def first_place(self, group: Symmetry, times: tuple[float, ...]) -> tuple[float, Place | None]:
         """The first of some times at which the state is known, and the state."""
@@ -135,19 +135,19 @@ class _Motion(NamedTuple):
 
     def _place(self, group: Symmetry, s: float) -> Place | None:
         target = group.bodies(self.first.view.bodies, s)
-        for time, place in self.known:
+        for time, place in self.cache:
             pairs = zip(target, place.view.bodies, strict=True)
             if time == s and all(np.allclose(a, b, rtol=NOISE, atol=NOISE * np.max(np.abs(b))) for a, b in pairs):
                 return place
         place = carry(self.first, target, self.first.here.t + s, self._near(s))
         if place is not None:
-            self.known.append((s, place))
+            self.cache.append((s, place))
         return place
 
     def _near(self, s: float) -> Point:
         """Where v leads; beyond some turns from the first state, since they make no difference to bodies."""
         q, v = self.first.here.state
-        if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _FOLLOWED:
+        if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _MAX_ANGLE:
             return q
         return displace(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
 
@@ -164,9 +164,9 @@ def carry(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
         if not np.isfinite(by_velocity).all():
             return None
         solve = np.linalg.pinv(by_velocity, rcond=1e-10)
-        turned = Rotation.from_matrix(np.swapaxes(bodies.R, 1, 2) @ target.R).as_rotvec()
-        step = solve @ np.concatenate(((target.x - bodies.x).ravel(), turned.ravel(), -gaps))
-        if float(np.max(np.abs(step), initial=0.0)) < _REACHED * max(1.0, float(largest(q))):
+        rotations = Rotation.from_matrix(np.swapaxes(bodies.R, 1, 2) @ target.R).as_rotvec()
+        step = solve @ np.concatenate(((target.x - bodies.x).ravel(), rotations.ravel(), -gaps))
+        if float(np.max(np.abs(step), initial=0.0)) < _CORRECTION_TOLERANCE * max(1.0, float(largest(q))):
             break
         q = displace(system, q, jnp.asarray(step))
     else:
@@ -199,7 +199,7 @@ def transport(group: Symmetry, s: float, first: Place, place: Place) -> np.ndarr
     return N @ np.linalg.lstsq(rows, np.vstack((goal, first.unseen @ T)), rcond=1e-12)[0]
 
 
-@interpreted
+@numpy_jit
 def _field(
     system: MultibodySystem, group: tuple[Array, ...], solve: Array, state: State, acceleration: Vector
 ) -> tuple[Array, Array]:
@@ -222,10 +222,10 @@ def _field(
             jnp.cross(turn, u - drift) + jnp.einsum("nij,nj->ni", R, jnp.cross(omega, slide)),
             jnp.cross(omega, spin),
         )
-        shown = lambda r: speeds(system, system.configuration.move(q, r * nu), v)  # noqa: E731
-        moving = jax.jvp(shown, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        speeds_at = lambda r: speeds(system, system.configuration.move(q, r * nu), v)  # noqa: E731
+        speed_rates = jax.jvp(speeds_at, (jnp.zeros(()),), (jnp.ones(()),))[1]
         a0 = solve @ speeds(system, state[0], acceleration)
-        rest = jnp.concatenate((faster[0].reshape(-1), faster[1].reshape(-1), none)) - moving - speeds(system, q, a0)
+        rest = jnp.concatenate((faster[0].reshape(-1), faster[1].reshape(-1), none)) - speed_rates - speeds(system, q, a0)
         return jnp.concatenate((nu, a0 + solve @ rest))
 
     zero = jnp.zeros(space.dim)

@@ -43,10 +43,10 @@ class Symmetry(NamedTuple):
     drift: Float[np.ndarray, "3"]
 
     @classmethod
-    def carrying(cls, bodies: Bodies, shift: np.ndarray, turn: np.ndarray, drift: np.ndarray) -> Symmetry:
+    def from_motion(cls, bodies: Bodies, shift: np.ndarray, turn: np.ndarray, drift: np.ndarray) -> Symmetry:
         """The group with a given motion of the space that moves bodies as they move."""
-        left = bodies.u - drift - shift - np.cross(turn, bodies.x)
-        return cls(shift, turn, _into(bodies.R, left), bodies.omega - _into(bodies.R, turn), drift)
+        residual = bodies.u - drift - shift - np.cross(turn, bodies.x)
+        return cls(shift, turn, _into(bodies.R, residual), bodies.omega - _into(bodies.R, turn), drift)
 
     def bodies(self, start: Bodies, t: float) -> Bodies:
         """Bodies carried along for a time t."""
@@ -108,8 +108,8 @@ class Family(NamedTuple):
         bodies = view.bodies._replace(u=view.bodies.u - drift)
         centre, rate = np.mean(bodies.x, axis=0), _rate(bodies, view.faster[0])
         length = _length(bodies, view.bodies, centre, rate)
-        K, b = _conditions(_scaled(bodies, centre, length, rate), view, length, rate)
-        inverse, free = _split(K)
+        K, b = _conditions(_nondimensional(bodies, centre, length, rate), view, length, rate)
+        inverse, free = _pseudo_inverse(K)
         one = inverse @ b
         misfit = float(np.max(np.abs(K @ one - b), initial=0.0))
         return cls(view.bodies, drift, centre, rate, length, one, free, misfit)
@@ -123,37 +123,37 @@ class Family(NamedTuple):
         turns = [self._nearest(turn) for turn in (np.zeros(3), *_onto(self.bodies.R, self.bodies.omega))]
         first, *others = _distinct(turns, slice(3, 6))
         for frame in (first, *sorted(others, key=lambda p: float(np.linalg.norm(p[3:])))):
-            for shifted in _distinct([self._slid(frame, k) for k in (None, *range(len(self.bodies.x)))], slice(0, 3)):
-                yield self._symmetry(shifted)
+            for member in _distinct([self._least_sliding(frame, k) for k in (None, *range(len(self.bodies.x)))], slice(0, 3)):
+                yield self._symmetry(member)
 
     def _nearest(self, turn: np.ndarray) -> np.ndarray:
         """The member whose angular velocity is nearest."""
-        along, _ = _split(self.free[3:])
+        along, _ = _pseudo_inverse(self.free[3:])
         return self.one + self.free @ (along @ (turn / self.rate - self.one[3:]))
 
-    def _slid(self, p: np.ndarray, body: int | None) -> np.ndarray:
+    def _least_sliding(self, p: np.ndarray, body: int | None) -> np.ndarray:
         """The member with the same angular velocity with which one body, or all of them, slide least."""
-        free = self.free @ _split(self.free[3:])[1]
+        free = self.free @ _pseudo_inverse(self.free[3:])[1]
         speeds = self.rate * self.length
         arms, u = self.bodies.x - self.centre, self.bodies.u - self.drift
-        left = (u - np.cross(p[3:] * self.rate, arms)) / speeds - p[:3]
-        wanted = np.mean(left, axis=0) if body is None else left[body]
-        return p + free @ (_split(free[:3])[0] @ wanted)
+        slip = (u - np.cross(p[3:] * self.rate, arms)) / speeds - p[:3]
+        target = np.mean(slip, axis=0) if body is None else slip[body]
+        return p + free @ (_pseudo_inverse(free[:3])[0] @ target)
 
     def _symmetry(self, p: np.ndarray) -> Symmetry:
         turn = p[3:] * self.rate
         shift = p[:3] * self.rate * self.length - np.cross(turn, self.centre)
-        return Symmetry.carrying(self.bodies, shift, turn, self.drift)
+        return Symmetry.from_motion(self.bodies, shift, turn, self.drift)
 
 
-def _length(bodies: Bodies, seen: Bodies, centre: np.ndarray, rate: float) -> float:
+def _length(bodies: Bodies, inertial: Bodies, centre: np.ndarray, rate: float) -> float:
     """How far bodies are apart, or go while they turn; no less than what round-off of where they are seen leaves."""
     apart = max(np.max(np.abs(bodies.x - centre)), np.max(np.abs(bodies.u)) / rate)
-    far = max(np.max(np.abs(seen.x)), np.max(np.abs(seen.u)) / rate)
+    far = max(np.max(np.abs(inertial.x)), np.max(np.abs(inertial.u)) / rate)
     return float(max(apart, _NEAR * far)) or 1.0
 
 
-def _scaled(bodies: Bodies, centre: np.ndarray, length: float, rate: float) -> Bodies:
+def _nondimensional(bodies: Bodies, centre: np.ndarray, length: float, rate: float) -> Bodies:
     """Bodies from their centre, in units of a length and a rate."""
     return Bodies((bodies.x - centre) / length, bodies.R, bodies.u / (length * rate), bodies.omega / rate)
 
@@ -188,11 +188,11 @@ def _rate(bodies: Bodies, acceleration: np.ndarray) -> float:
     """The fastest rate at which directions of velocities change; 1 where none does."""
     speed = np.linalg.norm(bodies.u, axis=1)
     fast = speed > _SAME * np.max(speed, initial=0.0)
-    curving = np.linalg.norm(acceleration, axis=1)[fast] / speed[fast]
-    return float(np.max(np.concatenate((curving, np.linalg.norm(bodies.omega, axis=1))), initial=0.0)) or 1.0
+    curvature_rates = np.linalg.norm(acceleration, axis=1)[fast] / speed[fast]
+    return float(np.max(np.concatenate((curvature_rates, np.linalg.norm(bodies.omega, axis=1))), initial=0.0)) or 1.0
 
 
-def _split(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pseudo_inverse(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pseudo-inverse and a basis of the null space; entries of about 1 are none of either below `_OPEN`."""
     left, sizes, right = np.linalg.svd(matrix)
     rank = int(np.sum(sizes > _OPEN))
@@ -200,19 +200,19 @@ def _split(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct(members: list[np.ndarray], part: slice) -> list[np.ndarray]:
-    kept: list[np.ndarray] = []
+    result: list[np.ndarray] = []
     for p in members:
-        if all(np.max(np.abs(p[part] - other[part])) > _SAME for other in kept):
-            kept.append(p)
-    return kept
+        if all(np.max(np.abs(p[part] - other[part])) > _SAME for other in result):
+            result.append(p)
+    return result
 
 
 def _exponential(turn: np.ndarray, shift: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
     """Rotations and translations of screws, one or many."""
     screws = np.zeros((*turn.shape[:-1], 4, 4))
     screws[..., :3, :3], screws[..., :3, 3] = _hat(turn), shift
-    moved = expm(t * screws)
-    return moved[..., :3, :3], moved[..., :3, 3]
+    poses = expm(t * screws)
+    return poses[..., :3, :3], poses[..., :3, 3]
 
 
 def _hat(a: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
-from polhode.compiler.batched_function import Stacked
+from polhode.compiler.batched_function import BatchedFunction
 from polhode.frames import Frames
 from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
@@ -22,7 +22,7 @@ from polhode.results.forces import ForceResults, forces
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Resting:
+class NamedEquilibrium:
     """An equilibrium on the way by name, as runs have bodies, joints and forces; arrays have no axis of frames.
 
     - `saved`: its time, state, outputs, residuals and multipliers. - `meta`: with the names.
@@ -31,7 +31,7 @@ class Resting:
 
     saved: Frames
     meta: Mapping[str, Any]
-    reader: AtStep | None
+    reader: StepReader | None
 
     @property
     def t(self) -> Array:
@@ -59,7 +59,7 @@ class Resting:
         return forces(self)
 
 
-class RestReader:
+class EquilibriumReader:
     """Quantities of equilibria that their outputs don't have.
 
     **Arguments:**
@@ -67,28 +67,28 @@ class RestReader:
     - `named`, `system`: the names, and the system at rest.
     """
 
-    def __init__(self, named: NameTable, system: MultibodySystem) -> None:
-        self._named, self._system = named, system
-        self._found: dict[tuple[int, str], dict[str, Any]] = {}
+    def __init__(self, name_table: NameTable, system: MultibodySystem) -> None:
+        self._name_table, self._system = name_table, system
+        self._cache: dict[tuple[int, str], dict[str, Any]] = {}
 
-    def at(self, step: int, share: float) -> AtStep:
+    def at(self, step: int, share: float) -> StepReader:
         """The reader of one equilibrium on the way, with a share of the loads in place."""
-        return AtStep(self, step, share)
+        return StepReader(self, step, share)
 
     def values(self, step: int, group: str, frames: Frames) -> dict[str, Any]:
         """All quantities of a group at one equilibrium, which are computed once."""
-        if (step, group) not in self._found:
-            given = (frames.multipliers,) if group == "loads" and self._system.m else ()
-            instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *given))
-            seen = Stacked(observer_of(group, self._system, self._named), 1, once=True)(*instant)
-            self._found[step, group] = {key: values[0] for key, values in seen.items()}
-        return self._found[step, group]
+        if (step, group) not in self._cache:
+            multipliers = (frames.multipliers,) if group == "loads" and self._system.m else ()
+            instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *multipliers))
+            quantities = BatchedFunction(observer_of(group, self._system, self._name_table), 1, once=True)(*instant)
+            self._cache[step, group] = {key: values[0] for key, values in quantities.items()}
+        return self._cache[step, group]
 
 
-class AtStep(NamedTuple):
+class StepReader(NamedTuple):
     """Reads quantities of one equilibrium. - `share`: of the loads that are in place there."""
 
-    of: RestReader
+    of: EquilibriumReader
     step: int
     share: float
 

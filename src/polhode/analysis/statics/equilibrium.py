@@ -15,14 +15,14 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.analysis.statics import _diagnosis
 from polhode.analysis.statics._equations import Balance, Load, at_start, solver_of
-from polhode.analysis.statics._load_step_errors import Failure, equations_at, explained
-from polhode.analysis.statics._newton import Equations, Limits, Programs, Reached, advance, corrected, on_host, stopped
+from polhode.analysis.statics._load_step_errors import Failure, equations_at, explain
+from polhode.analysis.statics._newton import Equations, Limits, Programs, StepProgress, advance, corrected_solution, on_host, stop_gradients
 from polhode.analysis.statics._stability import unstable
-from polhode.analysis.statics.by_name import RestReader
+from polhode.analysis.statics.by_name import EquilibriumReader
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import by_default
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.kkt import AbstractKKT
@@ -40,13 +40,13 @@ class _Task(NamedTuple):
     system: AbstractMechanical
     observer: Observer
     q: Point
-    legs: Load
+    loads: Load
     limits: Limits
     free: int
 
 
-@by_default
-@uncompiled()
+@with_default_device
+@eager_numpy()
 def equilibrium(
     problem: Problem | AbstractMechanical,
     state0: State = None,
@@ -87,25 +87,25 @@ def equilibrium(
     """
     check_environment()
     task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
-    solver = solver_of(task.system, task.legs.t[0], task.q)
-    balance, multipliers = at_start(task.system, solver, task.legs.t[0], task.q)
+    solver = solver_of(task.system, task.loads.t[0], task.q)
+    balance, multipliers = at_start(task.system, solver, task.loads.t[0], task.q)
     if inside_transformation():
-        return dataclasses.replace(_traced(task, solver, balance, multipliers), meta=_told(problem))
+        return dataclasses.replace(_solve_traced(task, solver, balance, multipliers), meta=_metadata(problem))
     programs = Programs(balance, task.limits)
-    found: list[Reached] = []
+    history: list[StepProgress] = []
     q, reason = task.q, ""
-    for k in range(len(task.legs.t) - 1):
+    for k in range(len(task.loads.t) - 1):
         follow = k >= task.free
-        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), follow, on_host)
-        began, (q, multipliers) = (q, multipliers), (reached.q, reached.multipliers)
-        if not reached.done >= 1:
-            place = f"{k + 1} of {len(task.legs.t) - 1}"
-            reason = explained(Failure(programs, began, reached, _leg(task.legs, k), place, follow))
-            found += [reached] if not found or reached.done > 0 else []
+        progress = advance(programs, solver, task.limits, q, multipliers, _step_loads(task.loads, k), follow, on_host)
+        before, (q, multipliers) = (q, multipliers), (progress.q, progress.multipliers)
+        if not progress.fraction >= 1:
+            place = f"{k + 1} of {len(task.loads.t) - 1}"
+            reason = explain(Failure(programs, before, progress, _step_loads(task.loads, k), place, follow))
+            history += [progress] if not history or progress.fraction > 0 else []
             break
-        found.append(reached)
-    result, last = _collected(task, programs, found, not reason)
-    result = dataclasses.replace(result, meta=_told(problem), reader=_reader(problem))
+        history.append(progress)
+    result, last = _collect(task, programs, history, not reason)
+    result = dataclasses.replace(result, meta=_metadata(problem), reader=_reader(problem))
     if not reason:
         loose = _diagnosis.describe_loose_motion(task.system, last.tangent, q)
         reason = f"The equilibrium is not isolated: {loose}" if loose else ""
@@ -115,25 +115,25 @@ def equilibrium(
     return dataclasses.replace(result, unstable=unstable(task.system, q, last.tangent))
 
 
-def _told(problem: Any) -> dict[str, Any]:
+def _metadata(problem: Any) -> dict[str, Any]:
     """The names of a model's problem."""
-    named = problem.named if isinstance(problem, Problem) else None
-    return {} if named is None else {"names": named.told}
+    name_table = problem.named if isinstance(problem, Problem) else None
+    return {} if name_table is None else {"names": name_table.told}
 
 
-def _reader(problem: Any) -> RestReader | None:
+def _reader(problem: Any) -> EquilibriumReader | None:
     """The reader of loads of equilibria of a model's problem."""
     if not isinstance(problem, Problem) or problem.named is None or not isinstance(problem.system, MultibodySystem):
         return None
-    return RestReader(problem.named, problem.system)
+    return EquilibriumReader(problem.named, problem.system)
 
 
 def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
-    known = problem if isinstance(problem, Problem) else None
+    as_problem = problem if isinstance(problem, Problem) else None
     system, outputs = mechanical(problem)
-    if state0 is None and known is None:
+    if state0 is None and as_problem is None:
         raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
-    state = known.state0 if state0 is None and known is not None else state0
+    state = as_problem.state0 if state0 is None and as_problem is not None else state0
     q, _ = system.given(state, "state0")
     if times is not None and (t is not None or steps != 1):
         raise ValueError("`times` takes the place of `t` and `steps`; give either.")
@@ -150,16 +150,16 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
         )
     if times is None:
         steps = checks.count("steps", steps, "load steps")
-        begin = known.t_span[0] if known is not None else 0.0
+        begin = as_problem.t_span[0] if as_problem is not None else 0.0
         first = checks.array("t", begin if t is None else t, (), "time of the loads")
-        legs = Load(jnp.full(steps + 1, first), jnp.arange(steps, -1, -1) / steps)
+        loads = Load(jnp.full(steps + 1, first), jnp.arange(steps, -1, -1) / steps)
     else:
-        wanted = checks.array("times", times, np.shape(times), "times of the loads")
-        if wanted.ndim != 1 or wanted.shape[0] == 0:
-            raise ValueError(f"`times` must be a list of at least one time, got shape {wanted.shape}.")
-        legs = Load(jnp.concatenate((wanted[:1], wanted)), jnp.zeros(wanted.shape[0] + 1).at[0].set(1.0))
+        instants = checks.array("times", times, np.shape(times), "times of the loads")
+        if instants.ndim != 1 or instants.shape[0] == 0:
+            raise ValueError(f"`times` must be a list of at least one time, got shape {instants.shape}.")
+        loads = Load(jnp.concatenate((instants[:1], instants)), jnp.zeros(instants.shape[0] + 1).at[0].set(1.0))
     free = 1 if times is not None or steps == 1 else 0
-    return _Task(system, Observer(system, outputs, {}), q, legs, limits, free)
+    return _Task(system, Observer(system, outputs, {}), q, loads, limits, free)
 
 
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
@@ -181,28 +181,28 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 
-def _load(legs: Load, k: int) -> Load:
-    return Load(legs.t[k], legs.held[k])
+def _load(loads: Load, k: int) -> Load:
+    return Load(loads.t[k], loads.held_share[k])
 
 
-def _leg(legs: Load, k: int) -> tuple[Load, Load]:
-    return _load(legs, k), _load(legs, k + 1)
+def _step_loads(loads: Load, k: int) -> tuple[Load, Load]:
+    return _load(loads, k), _load(loads, k + 1)
 
 
-def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
+def _solve_traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
     """All steps as one traced expression; where a step fails, it and all that follow are NaN."""
-    limits, legs = task.limits, stopped(task.legs)
-    programs = Programs(stopped(balance), limits)
-    pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
+    limits, loads = task.limits, stop_gradients(task.loads)
+    programs = Programs(stop_gradients(balance), limits)
+    pairs = tuple(jax.tree.map(lambda a: a[:-1], loads)), tuple(jax.tree.map(lambda a: a[1:], loads))
 
-    def step(carry: Any, leg: Any, follow: bool) -> tuple[Any, Reached]:
+    def step(carry: Any, leg: Any, follow: bool) -> tuple[Any, StepProgress]:
         q, k = carry
-        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])), follow)
-        hold = jnp.where(reached.done >= 1, 0.0, jnp.nan)
-        reached = reached._replace(
-            q=jax.tree.map(lambda a: a + hold, reached.q), multipliers=reached.multipliers + hold
+        progress = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])), follow)
+        hold = jnp.where(progress.fraction >= 1, 0.0, jnp.nan)
+        progress = progress._replace(
+            q=jax.tree.map(lambda a: a + hold, progress.q), multipliers=progress.multipliers + hold
         )
-        return (reached.q, reached.multipliers), reached
+        return (progress.q, progress.multipliers), progress
 
     start = jax.lax.stop_gradient((task.q, multipliers))
     parts = []
@@ -210,47 +210,47 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
         legs_of_kind = jax.tree.map(lambda a, some=some: a[some], pairs)
         start, part = jax.lax.scan(functools.partial(step, follow=follow), start, legs_of_kind)
         parts.append(part)
-    found = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
-    ends = Load(task.legs.t[1:], task.legs.held[1:])
+    history = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+    ends = Load(task.loads.t[1:], task.loads.held_share[1:])
     # One after the other: sparse solvers don't take batches.
-    q, multipliers = jax.lax.map(lambda x: corrected(balance, solver, *x), (ends, found.q, found.multipliers))
-    found = found._replace(q=q, multipliers=multipliers)
-    states = (q, jnp.zeros((len(task.legs.t) - 1, task.system.n)))
+    q, multipliers = jax.lax.map(lambda x: corrected_solution(balance, solver, *x), (ends, history.q, history.multipliers))
+    history = history._replace(q=q, multipliers=multipliers)
+    states = (q, jnp.zeros((len(task.loads.t) - 1, task.system.n)))
     outputs = jax.vmap(task.observer)(ends.t, states).outputs
     r, gap = jax.lax.map(lambda x: balance.residual(*x), (ends, q, multipliers))
-    return _result(task, found, ends, outputs, (r, gap), jnp.all(found.done >= 1))
+    return _result(task, history, ends, outputs, (r, gap), jnp.all(history.fraction >= 1))
 
 
-def _collected(
-    task: _Task, programs: Programs, found: Sequence[Reached], converged: bool
+def _collect(
+    task: _Task, programs: Programs, history: Sequence[StepProgress], converged: bool
 ) -> tuple[Equilibrium, Equations]:
     """All solutions, stacked, and the equations at the last place."""
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *found)
-    ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
-    ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
-    states = (stacked.q, jnp.zeros((len(found), task.system.n)))
+    steps = jax.tree.map(lambda *x: jnp.stack(x), *history)
+    ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(history)], task.loads) for s in (slice(1, None), slice(-1)))
+    ends = jax.tree.map(lambda a, b: jnp.where(steps.fraction < 1, a + steps.fraction * (b - a), b), starts, ends)
+    states = (steps.q, jnp.zeros((len(history), task.system.n)))
     frames = BatchedObserver(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
-    rest = [equations_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
+    rest = [equations_at(programs, *_row((ends, steps.q, steps.multipliers), k)) for k in range(len(history))]
     r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
-    return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
+    return _result(task, steps, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
 
 
 def _result(
-    task: _Task, found: Reached, ends: Load, outputs: dict[str, Array], rest: tuple[Array, Array], converged: Array
+    task: _Task, steps: StepProgress, ends: Load, outputs: dict[str, Array], rest: tuple[Array, Array], converged: Array
 ) -> Equilibrium:
     residuals = {"balance": _rows(rest[0]), "position": _rows(rest[1])}
-    states = (found.q, jnp.zeros_like(rest[0]))
-    q, multipliers = jax.tree.map(lambda a: a[-1], (found.q, found.multipliers))
+    states = (steps.q, jnp.zeros_like(rest[0]))
+    q, multipliers = jax.tree.map(lambda a: a[-1], (steps.q, steps.multipliers))
     return Equilibrium(
         t=ends.t[-1],
         state=(q, jnp.zeros(task.system.n)),
         multipliers=multipliers,
         residual=residuals["balance"][-1],
         gap=residuals["position"][-1],
-        path=Frames(ends.t, states, outputs, {}, residuals, found.multipliers),
-        loads=1 - ends.held,
-        iterations=found.iterations,
-        corrections=found.corrections,
+        path=Frames(ends.t, states, outputs, {}, residuals, steps.multipliers),
+        loads=1 - ends.held_share,
+        iterations=steps.iterations,
+        corrections=steps.corrections,
         converged=converged,
     )
 

@@ -15,9 +15,9 @@ from polhode.analysis.statics import _diagnosis, _eigenvalues, _linearisation
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._steady_motion import deviations
 from polhode.analysis.statics.equilibrium import mechanical
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import by_default
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import with_default_device
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_sparse
@@ -92,15 +92,15 @@ class Modes:
         real, imaginary = (jax.tree.map(lambda x: np.asarray(x)[:, :-1], part) for part in parts)
         return jax.tree.map(lambda a, b: a + 1j * b if b.any() else a, real, imaginary)
 
-    @uncompiled()
+    @eager_numpy()
     def moved(self, number: int, amplitude: float, phase: float = 0.0) -> Point:
         """The configuration displaced by amplitude · Re(φ e^{i phase}) of mode `number`; for drawings."""
         shape = jnp.asarray((amplitude * np.exp(1j * phase) * self.shapes[number]).real)
         return self.system.configuration.move(self.q, self.system.kinematics(self.q, shape))
 
 
-@by_default
-@uncompiled()
+@with_default_device
+@eager_numpy()
 def modes(
     problem: Problem | AbstractMechanical,
     state: State = None,
@@ -135,13 +135,13 @@ def modes(
     """
     check_environment()
     system, _ = mechanical(problem)
-    known = problem if isinstance(problem, Problem) else None
-    if state is None and known is None:
+    as_problem = problem if isinstance(problem, Problem) else None
+    if state is None and as_problem is None:
         raise ValueError("A bare system needs `state`, an equilibrium (q, v); a Problem brings its own.")
     if inside_transformation():
         raise ValueError("Modes are found on the host; call `modes` outside jit, grad and vmap.")
-    q, v = system.given(state if known is None or state is not None else known.state0, "state")
-    time = float(t if t is not None else known.t_span[0] if known else 0.0)
+    q, v = system.given(state if as_problem is None or state is not None else as_problem.state0, "state")
+    time = float(t if t is not None else as_problem.t_span[0] if as_problem else 0.0)
     if number is not None:
         checks.count("number", number, "modes")
     if multipliers is not None:
@@ -151,13 +151,13 @@ def modes(
     else:
         linear = _linearisation.about(system, time, q, multipliers)
         unknowns = system.n + system.m
-        wanted = number or (None if unknowns <= _DENSE else _SPARSE_NUMBER)
-        by_lanczos = unknowns > _DENSE and wanted is not None and 2 * wanted + 4 < system.n
-        found = _eigenvalues.lowest(linear, wanted) if by_lanczos and wanted else _eigenvalues.dense(linear)
-        (spectrum, off), M = found, linear.M
+        count = number or (None if unknowns <= _DENSE else _SPARSE_NUMBER)
+        by_lanczos = unknowns > _DENSE and count is not None and 2 * count + 4 < system.n
+        result = _eigenvalues.lowest(linear, count) if by_lanczos and count else _eigenvalues.dense(linear)
+        (spectrum, off), M = result, linear.M
         if not anyway and not np.max(np.abs(off), initial=0.0) <= _OFF * float(largest(q)):
             raise ValueError(_no_equilibrium(system, q, linear.r))
-    shapes = _normalised(spectrum.shapes.T, M)
+    shapes = _normalise(spectrum.shapes.T, M)
     return Modes(spectrum.eigenvalues[:number], shapes[:number], system, q)
 
 
@@ -183,21 +183,21 @@ def _mass(system: AbstractMechanical, t: float, q: Point) -> Any:
     return to_sparse(_masses(system, jnp.asarray(t), q), (system.n, system.n))
 
 
-@interpreted
+@numpy_jit
 def _masses(system: AbstractMechanical, t: Array, q: Point) -> Matrix:
     return system.mass(t, q)
 
 
-@interpreted
+@numpy_jit
 def _twists(system: MultibodySystem, q: Point, velocities: Any) -> Any:
     return jax.vmap(lambda v: system.motion(q, v).twists)(velocities)
 
 
-def _normalised(shapes: np.ndarray, M: Any) -> np.ndarray:
+def _normalise(shapes: np.ndarray, M: Any) -> np.ndarray:
     """Rows with φᴴMφ = 1 whose largest component is real and positive."""
-    scaled = []
+    rows = []
     for shape in shapes:
         largest_one = shape[np.argmax(np.abs(shape))]
-        turned = shape * np.conj(largest_one) / abs(largest_one)
-        scaled.append(turned / np.sqrt((np.conj(turned) @ (M @ turned)).real))
-    return np.array(scaled) if scaled else shapes
+        phased = shape * np.conj(largest_one) / abs(largest_one)
+        rows.append(phased / np.sqrt((np.conj(phased) @ (M @ phased)).real))
+    return np.array(rows) if rows else shapes

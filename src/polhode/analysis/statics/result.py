@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks, summary
-from polhode.analysis.statics.by_name import Resting, RestReader
+from polhode.analysis.statics.by_name import NamedEquilibrium, EquilibriumReader
 from polhode.frames import Frames
 from polhode.results.bodies_and_joints import BodyResults, JointResults
 from polhode.results.by_name import ByName
@@ -50,7 +50,7 @@ class Equilibrium(eqx.Module):
     converged: Array
     unstable: int | None = eqx.field(static=True, default=None)
     meta: dict[str, Any] = eqx.field(static=True, default_factory=dict, repr=False)
-    reader: RestReader | None = eqx.field(static=True, default=None, repr=False)
+    reader: EquilibriumReader | None = eqx.field(static=True, default=None, repr=False)
 
     @property
     def bodies(self) -> ByName[BodyResults]:
@@ -67,7 +67,7 @@ class Equilibrium(eqx.Module):
         """Forces that were given a name, with `force`, `moment`, `effort`, `elongation` and more."""
         return self.at(-1).forces
 
-    def at(self, step: int) -> Resting:
+    def at(self, step: int) -> NamedEquilibrium:
         """The equilibrium at the end of a load step, counted from 0, with `bodies`, `joints` and `forces` by name.
 
         Raises IndexError where there is none.
@@ -79,21 +79,21 @@ class Equilibrium(eqx.Module):
         count = self.loads.shape[0]
         if not -count <= step < count:
             raise IndexError(f"There are {count} load steps, so there is no step {step}.")
-        saved = jax.tree.map(lambda a: a[step], self.path)
+        frame = jax.tree.map(lambda a: a[step], self.path)
         reader = self.reader.at(range(count)[step], float(self.loads[step])) if self.reader else None
-        return Resting(saved, self.meta, reader)
+        return NamedEquilibrium(frame, self.meta, reader)
 
     def __dir__(self) -> list[str]:
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _summary_rows(self) -> list[tuple[str, str]]:
         """Names and values of the lines with which it is shown."""
-        known = self.loads.ndim == 1 and checks.is_concrete(self.t, self.residual)
-        falling = f"unstable: the potential falls in {self.unstable} of its directions"
-        held = {None: "", True: "stable", False: falling}[self.stable]
-        numbers = self._numbers() if known else []
+        is_concrete = self.loads.ndim == 1 and checks.is_concrete(self.t, self.residual)
+        instability = f"unstable: the potential falls in {self.unstable} of its directions"
+        stability = {None: "", True: "stable", False: instability}[self.stable]
+        numbers = self._numbers() if is_concrete else []
         names = [(kind, ", ".join(self.meta.get("names", {}).get(kind, ()))) for kind in ("bodies", "joints", "forces")]
-        rows = [*numbers, ("stability", held), *names, ("outputs", ", ".join(self.path.outputs))]
+        rows = [*numbers, ("stability", stability), *names, ("outputs", ", ".join(self.path.outputs))]
         return [row for row in rows if row[1]]
 
     def _numbers(self) -> list[tuple[str, str]]:
@@ -106,10 +106,10 @@ class Equilibrium(eqx.Module):
         ]
 
     def __repr__(self) -> str:
-        return f"Equilibrium({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+        return f"Equilibrium({'; '.join(f'{what}: {text}' for what, text in self._summary_rows())})"
 
     def _repr_html_(self) -> str:
-        return summary.html("Equilibrium", self._told())
+        return summary.html("Equilibrium", self._summary_rows())
 
     @property
     def stable(self) -> bool | None:

@@ -12,7 +12,7 @@ from polhode import checks
 from polhode import integrators as registry
 from polhode.analysis.studies import predictability as growing
 from polhode.analysis.studies import references
-from polhode.analysis.studies.comparison_result import Case, Comparison, Refused
+from polhode.analysis.studies.comparison_result import Case, Comparison, SkippedCase
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import accepts
 from polhode.problem import Problem
@@ -57,36 +57,36 @@ def compare(
     """
     if (steps is None) == (tolerances is None):
         raise ValueError("Give either `steps` or `tolerances`.")
-    end = references.checked(problem, outputs, t1)
+    end = references.check_study(problem, outputs, t1)
     names = checks.as_list("integrators", integrators, "names of methods")
     methods = {name: registry.get(name) for name in names}
     values = references.sizes("steps", steps, 1) if steps is not None else references.sizes("tolerances", tolerances, 1)
     forms = [None] if formulations is None else checks.as_list("formulations", formulations, "names of formulations")
     variants, refused = _variants(problem, forms)
-    able, more = _able(variants, methods)
+    pairs, more = _suitable_cases(variants, methods)
     refused += more
-    if not able:
+    if not pairs:
         raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
     common = _common([each for _, each in variants], outputs, reference)
-    used = list(dict.fromkeys(name for _, name in able))
-    planned = references.plan(variants[0][1], [methods[name] for name in used], common, end, reference)
+    used = list(dict.fromkeys(name for _, name in pairs))
+    reference_plan = references.plan(variants[0][1], [methods[name] for name in used], common, end, reference)
     fine = float(values.min()) if steps is not None else problem.h
-    exact, source = planned.carry_out(variants[0][1], fine, end)
-    doubt = _doubt(planned, variants[0][1], fine, end, exact, common)
+    exact, source = reference_plan.carry_out(variants[0][1], fine, end)
+    doubt = _reference_errors(reference_plan, variants[0][1], fine, end, exact, common)
     key = "h" if steps is not None else "rtol"
-    grown = growing.growth(variants[0][1], end) if chaos else None
+    estimate = predictability.growth(variants[0][1], end) if chaos else None
     cases, failed = [], []
-    for form, name in able:
+    for form, name in pairs:
         variant = dict(variants)[form]
         for value in values[::-1]:
             try:
-                run, wall = timed(variant, name, end, {key: float(value)})
+                run, wall = time_run(variant, name, end, {key: float(value)})
             except ValueError as error:
                 # Such as tolerances for a method without an estimate of its error.
-                refused.append(Refused(form, name, str(error)))
+                refused.append(SkippedCase(form, name, str(error)))
                 break
             except SimulationError as error:
-                failed.append(Refused(form, name, f"{key} = {value:g}: {error.reason}"))
+                failed.append(SkippedCase(form, name, f"{key} = {value:g}: {error.reason}"))
                 continue
             errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in common}
             cases.append(Case(form, name, float(value), int(run.stats["steps"]), _work(run), wall, errors))
@@ -94,12 +94,12 @@ def compare(
     floors = {o: max(10 * doubt[o], references.round_off(sizes[o])) for o in common}
     if not cases and not failed:
         raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
-    found = Comparison(problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, grown)
-    growing.warn_of(grown, end, [(e, sizes[o]) for case in cases for o, e in case.errors.items()])
-    return found
+    comparison = Comparison(problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, estimate)
+    predictability.warn_of(estimate, end, [(e, sizes[o]) for case in cases for o, e in case.errors.items()])
+    return comparison
 
 
-def timed(problem: Problem, method: str, t1: float, how: Mapping[str, Any]) -> tuple[Solution, float]:
+def time_run(problem: Problem, method: str, t1: float, how: Mapping[str, Any]) -> tuple[Solution, float]:
     """A run, and the seconds that it takes once it is compiled."""
     simulate(problem, method, t1=t1, save_every=None, **how)
     began = time.perf_counter()
@@ -111,55 +111,55 @@ def _work(run: Solution) -> int:
     return int(run.stats["evaluations"])
 
 
-def _variants(problem: Problem, forms: list[Any]) -> tuple[list[tuple[str, Problem]], list[Refused]]:
-    found, refused = [], []
+def _variants(problem: Problem, forms: list[Any]) -> tuple[list[tuple[str, Problem]], list[SkippedCase]]:
+    variants, refused = [], []
     for form in forms:
         if form is None:
-            found.append((str(problem.parameters.get("formulation", problem.system.called)), problem))
+            variants.append((str(problem.parameters.get("formulation", problem.system.called)), problem))
             continue
         if "formulation" not in problem.parameters:
             raise ValueError(f"Problem `{problem.name}` has no parameter `formulation`, so there is one of it only.")
         try:
-            found.append((form, problem.replace(formulation=form)))
+            variants.append((form, problem.replace(formulation=form)))
         except ValueError as error:
-            refused.append(Refused(form, None, str(error)))
-    if not found:
+            refused.append(SkippedCase(form, None, str(error)))
+    if not variants:
         raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
-    return found, refused
+    return variants, refused
 
 
-def _able(
+def _suitable_cases(
     variants: list[tuple[str, Problem]], methods: Mapping[str, AbstractIntegrator]
-) -> tuple[list[tuple[str, str]], list[Refused]]:
+) -> tuple[list[tuple[str, str]], list[SkippedCase]]:
     """Cases that go together, and those that don't with the reason."""
-    able, refused = [], []
+    pairs, refused = [], []
     for form, problem in variants:
         for name, method in methods.items():
             if accepts(method, problem.system):
-                able.append((form, name))
+                pairs.append((form, name))
             else:
                 reason = next(row.reason for row in registry.suited(problem) if row.name == name)
-                refused.append(Refused(form, name, reason))
-    return able, refused
+                refused.append(SkippedCase(form, name, reason))
+    return pairs, refused
 
 
-def _common(problems: list[Problem], outputs: Sequence[str] | None, given: Mapping[str, Any] | None) -> list[str]:
-    chosen = references.measurable(problems[0], None if outputs is None else list(outputs), given)
+def _common(problems: list[Problem], outputs: Sequence[str] | None, reference: Mapping[str, Any] | None) -> list[str]:
+    names = references.measurable(problems[0], None if outputs is None else list(outputs), reference)
     if outputs is None and len(problems) > 1:
         # Multipliers belong to the constraints of one formulation.
-        return [o for o in chosen if all(o in each.outputs for each in problems)]
+        return [o for o in names if all(o in each.outputs for each in problems)]
     for each in problems[1:]:
-        references.measurable(each, list(chosen), given)
-    return chosen
+        references.measurable(each, list(names), reference)
+    return names
 
 
-def _doubt(
-    planned: references.Plan, problem: Problem, h: float, t1: float, exact: Mapping[str, Any], names: list[str]
+def _reference_errors(
+    plan: references.Plan, problem: Problem, h: float, t1: float, exact: Mapping[str, Any], names: list[str]
 ) -> dict[str, float]:
     """The reference's error: its change where its step is doubled; of known values what is said of them."""
-    published = problem.reference if planned.sources != ("given",) else {}
-    known = {o: float(np.max(published[o]["error"])) if o in published else 0.0 for o in planned.known}
-    if not planned.missing:
-        return known
-    coarse, _ = planned._replace(fraction=2 * planned.fraction).carry_out(problem, h, t1)
-    return {o: known[o] if o in known else references.distance(coarse[o], exact[o]) for o in names}
+    reference = problem.reference if plan.sources != ("given",) else {}
+    errors = {o: float(np.max(reference[o]["error"])) if o in reference else 0.0 for o in plan.values}
+    if not plan.missing:
+        return errors
+    coarse, _ = plan._replace(fraction=2 * plan.fraction).carry_out(problem, h, t1)
+    return {o: errors[o] if o in errors else references.distance(coarse[o], exact[o]) for o in names}

@@ -28,7 +28,7 @@ class Case(NamedTuple):
     errors: dict[str, float]
 
 
-class Refused(NamedTuple):
+class SkippedCase(NamedTuple):
     """A case that was not run, or failed, and why."""
 
     formulation: str
@@ -55,8 +55,8 @@ class Comparison:
     t1: float
     by: str
     cases: list[Case]
-    refused: tuple[Refused, ...]
-    failed: tuple[Refused, ...]
+    refused: tuple[SkippedCase, ...]
+    failed: tuple[SkippedCase, ...]
     source: str
     doubt: dict[str, float]
     floors: dict[str, float]
@@ -120,10 +120,10 @@ class Comparison:
         return plots.work_and_precision(curves, self.floors[name], f"error of {name.replace('_', ' ')}", steps)
 
     def _curves(self) -> dict[tuple[str, str], list[Case]]:
-        found: dict[tuple[str, str], list[Case]] = {}
+        curves: dict[tuple[str, str], list[Case]] = {}
         for case in self.cases:
-            found.setdefault((case.formulation, case.integrator), []).append(case)
-        return found
+            curves.setdefault((case.formulation, case.integrator), []).append(case)
+        return curves
 
     def _label(self, key: tuple[str, str]) -> str:
         several = len({form for form, _ in self._curves()}) > 1
@@ -131,7 +131,7 @@ class Comparison:
 
     def _rows(self) -> list[tuple[str, ...]]:
         """Headings, and a row for each output and method: the least error, where it is, what it took, and the order."""
-        orders, found = self.orders, []
+        orders, rows = self.orders, []
         for output in self.outputs:
             for (form, integrator), cases in self._curves().items():
                 best = min(cases, key=lambda case: case.errors[output])
@@ -144,24 +144,24 @@ class Comparison:
                     f"{best.time:.2g} s",
                     "" if np.isnan(order) else f"{order:.1f}",
                 )
-                found.append((output.replace("_", " "), integrator, form, *numbers))
-        return [("output", "method", "in", "least error", f"at {self.by}", "steps", "time", "order"), *found]
+                rows.append((output.replace("_", " "), integrator, form, *numbers))
+        return [("output", "method", "in", "least error", f"at {self.by}", "steps", "time", "order"), *rows]
 
     def _remarks(self) -> list[str]:
         """Combinations that could not be run, and those that failed."""
         return [f"not run: {each}" for each in self.refused] + [f"failed: {each}" for each in self.failed]
 
     def __repr__(self) -> str:
-        head, *rows = summary.lines(_grouped(self._rows()), numbers=range(3, 8))
+        head, *rows = summary.lines(_blank_repeats(self._rows()), numbers=range(3, 8))
         title = f"Comparison of {self.problem} at t = {self.t1:g}, against {self.source}"
         return "\n".join([title, head, *rows, *self._remarks()])
 
     def _repr_html_(self) -> str:
         title = f"Comparison of {self.problem} at t = {self.t1:g}, against {self.source}"
-        return summary.html_table(title, _grouped(self._rows()), self._remarks())
+        return summary.html_table(title, _blank_repeats(self._rows()), self._remarks())
 
 
-def _grouped(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _blank_repeats(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Rows without the first cell where it is that of the row above."""
     above = [None, *(row[0] for row in rows)]
     return [("" if row[0] == before else row[0], *row[1:]) for row, before in zip(rows, above, strict=False)]

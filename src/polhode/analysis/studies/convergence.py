@@ -44,11 +44,11 @@ class Convergence:
 
     def _rows(self) -> list[tuple[str, ...]]:
         """Headings, and the errors of each output and its order."""
-        found = [
+        rows = [
             (output.replace("_", " "), *(f"{error:.1e}" for error in errors), f"{self.orders[output]:.2f}")
             for output, errors in self.errors.items()
         ]
-        return [("error of", *(f"h = {h:.3g}" for h in self.steps), "order"), *found]
+        return [("error of", *(f"h = {h:.3g}" for h in self.steps), "order"), *rows]
 
     @property
     def _title(self) -> str:
@@ -87,32 +87,32 @@ def convergence(
     **Raises** ValueError for unknown outputs, fewer than two steps, or systems that no reference method takes, before
     anything is run; `SimulationError` if a run fails.
     """
-    end = references.checked(problem, outputs, t1)
+    end = references.check_study(problem, outputs, t1)
     sizes = references.sizes("steps", steps, 2)[::-1]
     method = integrators.get(integrator) if isinstance(integrator, str) else integrator
     name = integrator if isinstance(integrator, str) else type(integrator).__name__
-    chosen = references.measurable(problem, None if outputs is None else list(outputs), reference)
-    planned = references.plan(problem, [method], chosen, end, reference)
+    names = references.measurable(problem, None if outputs is None else list(outputs), reference)
+    reference_plan = references.plan(problem, [method], names, end, reference)
     runs = [simulate(problem, integrator, h=float(h), t1=end, save_every=None) for h in sizes]
     used = np.array([abs(run.meta["h"]) for run in runs])
-    exact, source = planned.carry_out(problem, float(used.min()), end)
+    exact, source = reference_plan.carry_out(problem, float(used.min()), end)
     errors = {
-        o: np.array([references.distance(references.value_at_end(run, o), exact[o]) for run in runs]) for o in chosen
+        o: np.array([references.distance(references.value_at_end(run, o), exact[o]) for run in runs]) for o in names
     }
-    scales = {o: references.size(exact[o]) for o in chosen}
-    floors = {o: references.round_off(scales[o]) for o in chosen}
-    orders = {o: observed_order(used, errors[o], floors[o]) for o in chosen}
+    scales = {o: references.size(exact[o]) for o in names}
+    floors = {o: references.round_off(scales[o]) for o in names}
+    orders = {o: observed_order(used, errors[o], floors[o]) for o in names}
     if chaos:
-        counted = [(float(e), scales[o]) for o in chosen for e in errors[o] if e > floors[o]]
+        error_sizes = [(float(e), scales[o]) for o in names for e in errors[o] if e > floors[o]]
         again = partial(simulate, problem, integrator, h=float(sizes[0]), t1=end, save_every=None)
-        growing.look(problem, end, counted, chosen, runs[0], lambda start: again(state0=start))
+        predictability.look(problem, end, error_sizes, names, runs[0], lambda start: again(state0=start))
     return Convergence(problem.name, name, end, used, errors, orders, source)
 
 
 def observed_order(steps: np.ndarray, errors: np.ndarray, floor: float) -> float:
     """Slope of log(error) over log(step), from the points above `floor` that still fall; NaN if fewer than two."""
-    falling = np.r_[True, errors[:-1] > 1.2 * errors[1:]]
-    keep = (errors > floor) & np.logical_and.accumulate(falling) & np.isfinite(errors)
+    falls = np.r_[True, errors[:-1] > 1.2 * errors[1:]]
+    keep = (errors > floor) & np.logical_and.accumulate(falls) & np.isfinite(errors)
     if keep.sum() < 2:
         return float("nan")
     return float(np.polyfit(np.log(steps[keep]), np.log(errors[keep]), 1)[0])

@@ -14,18 +14,18 @@ from scipy import optimize, stats
 from polhode import checks
 from polhode.analysis.studies.fit_result import Fit
 from polhode.analysis.studies.measured_data import Series, series_of
-from polhode.compiler.placement import by_default
+from polhode.compiler.placement import with_default_device
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
 
-_UNSEEN = 1e-10
+_RANK_TOLERANCE = 1e-10
 """A combination of parameters whose singular value is below this fraction of the largest isn't told by the data."""
 
 
-@by_default
+@with_default_device
 def fit(
     problem: Problem | Sequence[Problem],
     data: Any,
@@ -82,25 +82,25 @@ def fit(
     if not 0 < checks.number("confidence", confidence, "of the intervals") < 1:
         raise ValueError(f"`confidence` must lie between 0 and 1, got {confidence}.")
     checks.count("max_runs", max_runs, "runs of the model")
-    wanted = _Wanted.of(problems, parameters)
+    unknowns = _Unknowns.of(problems, parameters)
     series = [series_of(p, d, sigma, missing=missing) for p, d in zip(problems, sets, strict=True)]
-    count, size = sum(s.count for s in series), len(wanted.names)
+    count, size = sum(s.count for s in series), len(unknowns.names)
     if count <= size:
         raise ValueError(
             f"{count} measured values can't tell {size} parameters and their deviations; there must be more."
         )
-    model = _Model(problems, series, wanted, integrator, h)
-    start = np.clip(wanted.start, *_inside(wanted))
-    _seen(wanted, model.derivative(start))
+    model = _Model(problems, series, unknowns, integrator, h)
+    start = np.clip(unknowns.start, *_inside(unknowns))
+    _check_sensitivity(unknowns, model.derivative(start))
     slope: Any = model.derivative
-    found = optimize.least_squares(
-        model.residual, start, jac=slope, bounds=(wanted.lower, wanted.upper), x_scale="jac",
+    optimum = optimize.least_squares(
+        model.residual, start, jac=slope, bounds=(unknowns.lower, unknowns.upper), x_scale="jac",
         xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=max_runs,
     )  # fmt: skip
-    return _told(model, found, confidence, estimated=sigma is None)
+    return _fit_result(model, optimum, confidence, estimated=sigma is None)
 
 
-class _Wanted(NamedTuple):
+class _Unknowns(NamedTuple):
     """Parameters one after the other, flat: their names, shapes, first guesses and bounds."""
 
     shapes: dict[str, tuple[int, ...]]
@@ -110,17 +110,17 @@ class _Wanted(NamedTuple):
     upper: np.ndarray
 
     @classmethod
-    def of(cls, problems: Sequence[Problem], parameters: Any) -> _Wanted:
+    def of(cls, problems: Sequence[Problem], parameters: Any) -> _Unknowns:
         bounds = dict(parameters) if isinstance(parameters, Mapping) else {}
-        given = (
+        requested_names = (
             [parameters]
             if isinstance(parameters, str)
             else list(bounds) or checks.as_list("parameters", parameters, "names")
         )
-        if not given:
+        if not requested_names:
             raise ValueError("Name at least one parameter to fit.")
         shapes, names, start, lower, upper = {}, [], [], [], []
-        for name in given:
+        for name in requested_names:
             value = _number_of(problems, name)
             low, high = _bounds(name, bounds.get(name), value)
             shapes[name] = value.shape
@@ -134,63 +134,63 @@ class _Wanted(NamedTuple):
 
     def values(self, flat: Any) -> dict[str, Any]:
         """Name → number or array."""
-        found, first = {}, 0
+        values, first = {}, 0
         for name, shape in self.shapes.items():
             size = int(np.prod(shape))
-            found[name] = flat[first : first + size].reshape(shape)
+            values[name] = flat[first : first + size].reshape(shape)
             first += size
-        return found
+        return values
 
 
 def _number_of(problems: Sequence[Problem], name: Any) -> np.ndarray:
     for problem in problems:
         if name not in problem.parameters:
-            known = ", ".join(sorted(problem.parameters)) or "none"
+            names = ", ".join(sorted(problem.parameters)) or "none"
             raise ValueError(
-                f"Problem `{problem.name}` has no parameter {checks.short_repr(name)}; it has {known}."
+                f"Problem `{problem.name}` has no parameter {checks.short_repr(name)}; it has {names}."
                 f"{checks.nearest(name, problem.parameters) if isinstance(name, str) else ''} Numbers of models become "
                 "parameters by `polhode.Parameter(name, value)`."
             )
     return checks.numbers(name, problems[0].parameters[name], "a parameter to fit")
 
 
-def _bounds(name: str, given: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if given is None:
+def _bounds(name: str, bounds: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if bounds is None:
         return np.full(value.shape, -np.inf), np.full(value.shape, np.inf)
-    pair = checks.as_list(name, given, "lower and upper bound")
+    pair = checks.as_list(name, bounds, "lower and upper bound")
     if len(pair) != 2:
-        raise ValueError(f"Bounds of `{name}` must be two numbers, lower and upper, got {checks.short_repr(given)}.")
+        raise ValueError(f"Bounds of `{name}` must be two numbers, lower and upper, got {checks.short_repr(bounds)}.")
     low, high = (np.broadcast_to(checks.numbers(name, x, "a bound"), value.shape) for x in pair)
     if not (np.all(low < high) and np.all((low <= value) & (value <= high))):
         raise ValueError(
-            f"Bounds of `{name}`, {checks.short_repr(given)}, must enclose its first guess, {checks.short_repr(value)}."
+            f"Bounds of `{name}`, {checks.short_repr(bounds)}, must enclose its first guess, {checks.short_repr(value)}."
         )
     return low, high
 
 
-def _inside(wanted: _Wanted) -> tuple[np.ndarray, np.ndarray]:
+def _inside(unknowns: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
     """A little inside of the bounds, where the optimiser begins."""
-    room = np.where(np.isfinite(wanted.upper - wanted.lower), 1e-8 * (wanted.upper - wanted.lower), 0.0)
-    return wanted.lower + room, wanted.upper - room
+    room = np.where(np.isfinite(unknowns.upper - unknowns.lower), 1e-8 * (unknowns.upper - unknowns.lower), 0.0)
+    return unknowns.lower + room, unknowns.upper - room
 
 
 class _Model:
     """Residuals in units of σ as a function of the parameters, and their derivatives."""
 
     def __init__(
-        self, problems: Sequence[Problem], series: Sequence[Series], wanted: _Wanted, integrator: Any, h: float | None
+        self, problems: Sequence[Problem], series: Sequence[Series], unknowns: _Unknowns, integrator: Any, h: float | None
     ) -> None:
-        self.problems, self.series, self.wanted = problems, series, wanted
+        self.problems, self.series, self.unknowns = problems, series, unknowns
         self._how = {"integrator": integrator, "h": h}
         self.runs = self.gradients = 0
 
-    def replaced(self, flat: Any) -> list[Problem]:
+    def problems_with(self, flat: Any) -> list[Problem]:
         """The problems with other parameters."""
-        return [p.replace(**self.wanted.values(flat)) for p in self.problems]
+        return [p.replace(**self.unknowns.values(flat)) for p in self.problems]
 
     def _residual(self, flat: Array) -> Array:
         parts = []
-        for problem, series in zip(self.replaced(flat), self.series, strict=True):
+        for problem, series in zip(self.problems_with(flat), self.series, strict=True):
             run = simulate(problem, **self._how, t1=series.end, save_at=series.t)
             parts.append(series.residual(run))
         return jnp.concatenate(parts)
@@ -211,51 +211,51 @@ class _Model:
         return np.asarray(jax.jacfwd(self._residual)(jnp.asarray(flat)))
 
 
-def _seen(wanted: _Wanted, J: np.ndarray) -> None:
+def _check_sensitivity(unknowns: _Unknowns, J: np.ndarray) -> None:
     sizes = np.linalg.norm(J, axis=0)
     if not np.all(np.isfinite(sizes)):
         raise ValueError("The derivatives of the first run are not finite; begin with other values or a smaller step.")
-    unseen = [name for name, size in zip(wanted.names, sizes, strict=True) if size == 0.0]
-    if unseen:
+    insensitive = [name for name, size in zip(unknowns.names, sizes, strict=True) if size == 0.0]
+    if insensitive:
         raise ValueError(
-            f"The data don't depend on {', '.join(unseen)} at the first guess; leave it out, or measure more."
+            f"The data don't depend on {', '.join(insensitive)} at the first guess; leave it out, or measure more."
         )
 
 
-def _told(model: _Model, found: Any, confidence: float, *, estimated: bool) -> Fit:
-    wanted, k = model.wanted, len(found.x)
-    spare = len(found.fun) - k
-    noise = float(np.sqrt(2 * found.cost / spare))
-    scale = np.linalg.norm(found.jac, axis=0)
+def _fit_result(model: _Model, optimum: Any, confidence: float, *, estimated: bool) -> Fit:
+    unknowns, k = model.unknowns, len(optimum.x)
+    spare = len(optimum.fun) - k
+    noise = float(np.sqrt(2 * optimum.cost / spare))
+    scale = np.linalg.norm(optimum.jac, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    _, sizes, right = np.linalg.svd(found.jac / scale, full_matrices=False)
-    told = sizes > _UNSEEN * sizes[0]
-    inverse = (right[told].T / sizes[told] ** 2) @ right[told] / np.outer(scale, scale)
+    _, sizes, right = np.linalg.svd(optimum.jac / scale, full_matrices=False)
+    determined = sizes > _RANK_TOLERANCE * sizes[0]
+    inverse = (right[determined].T / sizes[determined] ** 2) @ right[determined] / np.outer(scale, scale)
     covariance = inverse * (noise**2 if estimated else 1.0)
-    lost = np.any(np.abs(right[~told]) > 1e-6, axis=0)
-    deviations = np.where(lost, np.inf, np.sqrt(np.diag(covariance)))
+    is_undetermined = np.any(np.abs(right[~determined]) > 1e-6, axis=0)
+    deviations = np.where(is_undetermined, np.inf, np.sqrt(np.diag(covariance)))
     quantile = float(stats.t.ppf(0.5 + confidence / 2, spare) if estimated else stats.norm.ppf(0.5 + confidence / 2))
     reach = quantile * deviations
-    values = {n: (float(v) if np.ndim(v) == 0 else np.asarray(v)) for n, v in wanted.values(found.x).items()}
-    problems = model.replaced(found.x)
-    left, rest = [], found.fun
+    values = {n: (float(v) if np.ndim(v) == 0 else np.asarray(v)) for n, v in unknowns.values(optimum.x).items()}
+    problems = model.problems_with(optimum.x)
+    residuals, rest = [], optimum.fun
     for series in model.series:
-        left.append(series.unpacked(rest[: series.count]))
+        residuals.append(series.unpack(rest[: series.count]))
         rest = rest[series.count :]
     return Fit(
         values=values,
         problem=problems[0] if len(problems) == 1 else problems,
-        names=wanted.names,
+        names=unknowns.names,
         deviations=deviations,
         covariance=covariance,
-        intervals=np.stack((found.x - reach, found.x + reach), axis=1),
+        intervals=np.stack((optimum.x - reach, optimum.x + reach), axis=1),
         confidence=confidence,
-        at_bound=found.active_mask != 0,
-        residuals=tuple(left),
+        at_bound=optimum.active_mask != 0,
+        residuals=tuple(residuals),
         noise=noise,
-        cost=float(found.cost),
+        cost=float(optimum.cost),
         runs=model.runs,
         gradients=model.gradients,
-        converged=bool(found.success),
-        message=str(found.message),
+        converged=bool(optimum.success),
+        message=str(optimum.message),
     )

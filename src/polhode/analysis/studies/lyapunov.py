@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks, summary
 from polhode.analysis.linear.linearise import directions
-from polhode.compiler.placement import by_default
+from polhode.compiler.placement import with_default_device
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment
 from polhode.problem import Problem
@@ -48,15 +48,15 @@ class Lyapunov:
         return 1 / self.exponent if self.chaotic else float("inf")
 
     def __repr__(self) -> str:
-        said = f"Lyapunov time {self.time:.3g}" if self.chaotic else "no exponential growth seen"
-        return f"Lyapunov(exponent {self.exponent:.4g} ± {self.deviation:.2g}, {said})"
+        text = f"Lyapunov time {self.time:.3g}" if self.chaotic else "no exponential growth seen"
+        return f"Lyapunov(exponent {self.exponent:.4g} ± {self.deviation:.2g}, {text})"
 
     def _repr_html_(self) -> str:
         rows = [("exponent", f"{self.exponent:.4g} ± {self.deviation:.2g}"), ("Lyapunov time", f"{self.time:.4g}")]
         return summary.html("Lyapunov exponent", rows)
 
 
-@by_default
+@with_default_device
 def lyapunov(
     problem: Problem,
     integrator: AbstractIntegrator | str | None = None,
@@ -92,11 +92,11 @@ def lyapunov(
     space, state0, first = problem.system.state_space, problem.state0, aside(problem)
 
     def motion(s: Array) -> object:
-        moved = space.move(state0, s * jnp.asarray(first))
-        return simulate(problem, integrator, h=h, t1=end, state0=moved, save_at=at).state
+        neighbour = space.move(state0, s * jnp.asarray(first))
+        return simulate(problem, integrator, h=h, t1=end, state0=neighbour, save_at=at).state
 
-    _, parted = jax.jvp(motion, (0.0,), (1.0,))
-    return _estimate(at, _log_size(parted, len(at)) - np.log(np.linalg.norm(first)))
+    _, tangent = jax.jvp(motion, (0.0,), (1.0,))
+    return _estimate(at, _log_size(tangent, len(at)) - np.log(np.linalg.norm(first)))
 
 
 def aside(problem: Problem) -> Float[np.ndarray, " dim"]:
@@ -106,9 +106,9 @@ def aside(problem: Problem) -> Float[np.ndarray, " dim"]:
     return basis @ np.cos(1.0 + np.arange(basis.shape[1], dtype=float) ** 2)
 
 
-def _log_size(parted: object, count: int) -> np.ndarray:
+def _log_size(tangent: object, count: int) -> np.ndarray:
     """The logarithm of the norm at each time, as far as numbers go."""
-    leaves = [np.asarray(x).reshape(count, -1) for x in jax.tree.leaves(parted) if np.asarray(x).dtype == float]
+    leaves = [np.asarray(x).reshape(count, -1) for x in jax.tree.leaves(tangent) if np.asarray(x).dtype == float]
     whole = np.concatenate(leaves, axis=1)
     largest = np.abs(whole).max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -117,8 +117,8 @@ def _log_size(parted: object, count: int) -> np.ndarray:
 
 def _estimate(t: np.ndarray, growth: np.ndarray) -> Lyapunov:
     # Behind e⁷⁰⁰ times there are no numbers any more.
-    known = int(np.argmin(np.isfinite(growth))) if not np.isfinite(growth).all() else len(growth)
-    t, growth = t[:known], growth[:known]
+    count = int(np.argmin(np.isfinite(growth))) if not np.isfinite(growth).all() else len(growth)
+    t, growth = t[:count], growth[:count]
     ends = np.linspace(len(t) // 4, len(t) - 1, _PARTS + 1).astype(int)
     rates = np.diff(growth[ends]) / np.diff(t[ends])
     exponent = (growth[ends[-1]] - growth[ends[0]]) / (t[ends[-1]] - t[ends[0]])

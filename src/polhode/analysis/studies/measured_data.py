@@ -17,7 +17,7 @@ from polhode.solution.solution import Solution
 
 TIMES = ("time", "t")
 
-Read = Callable[[Solution], Array]
+Readout = Callable[[Solution], Array]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class Series:
     t: Float[np.ndarray, " n"]
     values: dict[str, np.ndarray]
     sigma: dict[str, np.ndarray]
-    known: dict[str, np.ndarray]
-    reads: dict[str, Read]
+    masks: dict[str, np.ndarray]
+    reads: dict[str, Readout]
 
     @property
     def end(self) -> float:
@@ -38,39 +38,39 @@ class Series:
     @property
     def count(self) -> int:
         """Measured values."""
-        return sum(int(mask.sum()) for mask in self.known.values())
+        return sum(int(mask.sum()) for mask in self.masks.values())
 
     def residual(self, run: Solution) -> Array:
         """(measured - computed) / σ, flat."""
         parts = []
         for name, values in self.values.items():
-            computed = jnp.asarray(self.reads[name](run))
-            at = np.flatnonzero(self.known[name])
-            parts.append(((values - computed) / self.sigma[name]).ravel()[at])
+            prediction = jnp.asarray(self.reads[name](run))
+            at = np.flatnonzero(self.masks[name])
+            parts.append(((values - prediction) / self.sigma[name]).ravel()[at])
         return jnp.concatenate(parts)
 
-    def unpacked(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+    def unpack(self, flat: np.ndarray) -> dict[str, np.ndarray]:
         """Flat residuals by name, in the units of the data."""
-        found, first = {}, 0
+        result, first = {}, 0
         for name, values in self.values.items():
-            out, mask = np.full(values.shape, np.nan), self.known[name]
+            out, mask = np.full(values.shape, np.nan), self.masks[name]
             number = int(mask.sum())
             out[mask] = flat[first : first + number]
-            found[name] = out * self.sigma[name]
+            result[name] = out * self.sigma[name]
             first += number
-        return found
+        return result
 
 
 def series_of(problem: Problem, data: Any, sigma: Any, *, missing: bool) -> Series:
     """Checks a data set against a problem. Raises ValueError."""
     columns = _columns(data)
     t, order = _times(problem, columns)
-    values, sizes, known, reads = {}, {}, {}, {}
-    for name, given in columns.items():
+    values, sizes, masks, reads = {}, {}, {}, {}
+    for name, column in columns.items():
         if name in TIMES:
             continue
         reads[name], shape = _reader(problem, name)
-        each = checks.numbers(name, given, "measured")
+        each = checks.numbers(name, column, "measured")
         if each.shape != (len(t), *shape):
             raise ValueError(f"Data `{name}` must have shape {(len(t), *shape)}, one for each time, got {each.shape}.")
         each, mask = each[order], np.isfinite(each[order])
@@ -81,11 +81,11 @@ def series_of(problem: Problem, data: Any, sigma: Any, *, missing: bool) -> Seri
             )
         if np.isinf(each).any():
             raise ValueError(f"Data `{name}` have infinite values; missing ones are NaN.")
-        values[name], known[name] = np.where(mask, each, 0.0), mask
+        values[name], masks[name] = np.where(mask, each, 0.0), mask
         sizes[name] = _sigma(sigma, name)
     if not values:
         raise ValueError('`data` must have something measured beside "time".')
-    return Series(t, values, sizes, known, reads)
+    return Series(t, values, sizes, masks, reads)
 
 
 def _columns(data: Any) -> dict[str, Any]:
@@ -120,41 +120,41 @@ def _times(problem: Problem, columns: Mapping[str, Any]) -> tuple[np.ndarray, np
 def _sigma(sigma: Any, name: str) -> np.ndarray:
     if isinstance(sigma, Mapping) and name not in sigma:
         raise unknown_name("`sigma`", name, list(sigma))
-    given = 1.0 if sigma is None else sigma[name] if isinstance(sigma, Mapping) else sigma
-    found = checks.numbers("sigma", given, "standard deviation of the noise")
-    if not (np.all(np.isfinite(found)) and np.all(found > 0)):
-        raise ValueError(f"`sigma` must be positive and finite, got {checks.short_repr(given)}.")
-    return found
+    value = 1.0 if sigma is None else sigma[name] if isinstance(sigma, Mapping) else sigma
+    deviation = checks.numbers("sigma", value, "standard deviation of the noise")
+    if not (np.all(np.isfinite(deviation)) and np.all(deviation > 0)):
+        raise ValueError(f"`sigma` must be positive and finite, got {checks.short_repr(value)}.")
+    return deviation
 
 
-def _reader(problem: Problem, name: str) -> tuple[Read, tuple[int, ...]]:
+def _reader(problem: Problem, name: str) -> tuple[Readout, tuple[int, ...]]:
     """How a run is read, and the shape of one value."""
     if name in problem.outputs:
         shape = np.shape(problem.outputs[name](jnp.asarray(problem.t_span[0]), problem.state0))
         return (lambda run: run.outputs[name]), shape
-    named = problem.named
-    known: dict[str, Read] = {}
-    if named is not None:
-        for joint, told in named.told["joints"].items():
-            several = len(told["coordinates"]) > 1
-            for label in told["coordinates"]:
-                known[f"{joint}.{label}"] = _joint(joint, label, rate=False)
-                known[f"{joint}.{f'{label}_rate' if several else 'rate'}"] = _joint(joint, label, rate=True)
-        for body in named.told["bodies"]:
+    name_table = problem.named
+    readouts: dict[str, Readout] = {}
+    if name_table is not None:
+        for joint, entry in name_table.told["joints"].items():
+            several = len(entry["coordinates"]) > 1
+            for label in entry["coordinates"]:
+                readouts[f"{joint}.{label}"] = _joint(joint, label, rate=False)
+                readouts[f"{joint}.{f'{label}_rate' if several else 'rate'}"] = _joint(joint, label, rate=True)
+        for body in name_table.told["bodies"]:
             for k, axis in enumerate("xyz"):
-                known[f"{body}.{axis}"] = _body(body, "position", k)
-                known[f"{body}.v{axis}"] = _body(body, "velocity", k)
-                known[f"{body}.omega_{axis}"] = _body(body, "angular_velocity", k)
-    if name not in known:
-        raise unknown_name("output, joint or body to measure", name, [*problem.outputs, *known])
-    return known[name], ()
+                readouts[f"{body}.{axis}"] = _body(body, "position", k)
+                readouts[f"{body}.v{axis}"] = _body(body, "velocity", k)
+                readouts[f"{body}.omega_{axis}"] = _body(body, "angular_velocity", k)
+    if name not in readouts:
+        raise unknown_name("output, joint or body to measure", name, [*problem.outputs, *readouts])
+    return readouts[name], ()
 
 
-def _joint(joint: str, label: str, *, rate: bool) -> Read:
+def _joint(joint: str, label: str, *, rate: bool) -> Readout:
     if rate:
         return lambda run: run.joints[joint].rates[label]
     return lambda run: run.joints[joint].coordinate(label)
 
 
-def _body(body: str, quantity: str, k: int) -> Read:
+def _body(body: str, quantity: str, k: int) -> Readout:
     return lambda run: getattr(run.bodies[body], quantity)[..., k]

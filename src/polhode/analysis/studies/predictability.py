@@ -16,7 +16,7 @@ from polhode.simulation.run import SimulationError
 from polhode.solution.solution import Solution
 from polhode.systems.base import State
 
-_BEYOND, _LOST = 1e-2, 0.3
+_BEYOND, _MAX_RELATIVE_ERROR = 1e-2, 0.3
 """The most that round-off of the start may become, by the least error, and errors, by the values."""
 _DEVIATION, _DOUBT, _LARGEST = 1e-8, 0.1, 1000
 """Of the run beside the others; what it shows may be so many times too little; larger systems are not looked at."""
@@ -44,7 +44,7 @@ def look(
     """
     if not t1 > problem.t_span[0] or problem.system.state_space.dim > _LARGEST:
         return
-    if _suspected(problem, errors, outputs, run, again):
+    if _is_suspicious(problem, errors, outputs, run, again):
         warn_of(growth(problem, t1), t1, errors)
 
 
@@ -58,23 +58,23 @@ def growth(problem: Problem, t1: float) -> Lyapunov | None:
         return None
 
 
-def warn_of(grown: Lyapunov | None, t1: float, errors: Errors) -> None:
+def warn_of(estimate: Lyapunov | None, t1: float, errors: Errors) -> None:
     """Warn where growth is exponential, and `errors` are below what round-off becomes or as large as the values."""
-    if grown is None or not grown.chaotic:
+    if estimate is None or not estimate.chaotic:
         return
-    noise = np.finfo(float).eps * float(np.exp(min(700.0, grown.growth[-1])))
-    least, lost = _least(errors), _lost(errors)
-    if noise > _BEYOND * least or lost:
+    noise = np.finfo(float).eps * float(np.exp(min(700.0, estimate.growth[-1])))
+    least, lost_count = _least(errors), _count_lost(errors)
+    if noise > _BEYOND * least or lost_count:
         warn(
-            f"t1 = {t1:g} is {t1 / grown.time:.0f} times the Lyapunov time, {grown.time:.3g}. Until then "
-            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost} of {len(errors)} "
+            f"t1 = {t1:g} is {t1 / estimate.time:.0f} times the Lyapunov time, {estimate.time:.3g}. Until then "
+            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost_count} of {len(errors)} "
             "errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
             "invariants instead of states.",
             ChaosWarning,
         )
 
 
-def _suspected(
+def _is_suspicious(
     problem: Problem, errors: Errors, outputs: Iterable[str], run: Solution, again: Callable[[State], Solution]
 ) -> bool:
     """Whether a run from a start a little aside ends so far from `run` that it is worth a closer look."""
@@ -84,14 +84,14 @@ def _suspected(
     except SimulationError:
         return True
     ends = (tuple(references.value_at_end(each, o) for each in (run, other)) for o in outputs)
-    grown = max((references.distance(*each) for each in ends), default=0.0) / _DEVIATION
-    noise = float(np.finfo(float).eps) * grown
-    return grown > math.exp(EXPONENTIAL) and (noise > _DOUBT * _BEYOND * _least(errors) or _lost(errors) > 0)
+    growth_factor = max((references.distance(*each) for each in ends), default=0.0) / _DEVIATION
+    noise = float(np.finfo(float).eps) * growth_factor
+    return growth_factor > math.exp(EXPONENTIAL) and (noise > _DOUBT * _BEYOND * _least(errors) or _count_lost(errors) > 0)
 
 
 def _least(errors: Errors) -> float:
     return min((e for e, _ in errors if e > 0), default=np.inf)
 
 
-def _lost(errors: Errors) -> int:
-    return sum(e > _LOST * size for e, size in errors)
+def _count_lost(errors: Errors) -> int:
+    return sum(e > _MAX_RELATIVE_ERROR * size for e, size in errors)

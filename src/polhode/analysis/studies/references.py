@@ -24,7 +24,7 @@ from polhode.systems.vector_field import VectorField
 MULTIPLIERS = "multipliers"
 """Name under which errors of the multipliers are reported."""
 
-_KNOWN = 1e-11
+_REQUIRED_ACCURACY = 1e-11
 """Published values have to be at least this accurate to serve as a reference."""
 
 
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
     - `independent`: whether no studied method is of the same family and order.
     """
 
-    known: dict[str, Any]
+    values: dict[str, Any]
     sources: tuple[str, ...]
     missing: tuple[str, ...]
     method: str
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
     def carry_out(self, problem: Problem, h: float, t1: float) -> Reference:
         """The reference for runs with steps of h or more. Raises SimulationError if its own run fails."""
         if not self.missing:
-            return Reference(self.known, "; ".join(self.sources))
+            return Reference(self.values, "; ".join(self.sources))
         step = h * self.fraction
         source = f"{self.method} with h = {step:.3g}{'' if self.independent else ', the method that is studied'}"
         try:
@@ -64,13 +64,13 @@ class Plan(NamedTuple):
                 "own as `reference`.",
                 error.solution,
             ) from error
-        found = {name: value_at_end(run, name) for name in self.missing}
-        if self.known:
-            source = f"{'; '.join(self.sources)} for {', '.join(self.known)}; else {source}"
-        return Reference({**self.known, **found}, source)
+        run_values = {name: value_at_end(run, name) for name in self.missing}
+        if self.values:
+            source = f"{'; '.join(self.sources)} for {', '.join(self.values)}; else {source}"
+        return Reference({**self.values, **run_values}, source)
 
 
-def checked(problem: Any, outputs: Any, t1: Any) -> float:
+def check_study(problem: Any, outputs: Any, t1: Any) -> float:
     """The end of a study. Raises ValueError for what is no problem, no list of outputs or no time."""
     if not isinstance(problem, Problem):
         raise checks.not_a_problem(problem, "a Problem")
@@ -82,42 +82,42 @@ def checked(problem: Any, outputs: Any, t1: Any) -> float:
 
 def sizes(name: str, values: Any, least: int) -> np.ndarray:
     """Positive numbers, sorted; at least so many."""
-    found = checks.numbers(name, values, "positive numbers")
-    if found.ndim != 1 or len(found) < least or not (np.isfinite(found).all() and (found > 0).all()):
+    numbers = checks.numbers(name, values, "positive numbers")
+    if numbers.ndim != 1 or len(numbers) < least or not (np.isfinite(numbers).all() and (numbers > 0).all()):
         raise ValueError(f"`{name}` must hold at least {least} positive numbers, got {checks.short_repr(values)}.")
-    return np.sort(found)
+    return np.sort(numbers)
 
 
 def plan(
     problem: Problem,
-    studied: list[AbstractIntegrator],
+    methods: list[AbstractIntegrator],
     names: list[str],
     t1: float,
-    given: Mapping[str, Any] | None,
+    reference: Mapping[str, Any] | None,
 ) -> Plan:
     """How to find the values of `names` at t1, to be compared with runs of the `studied` methods.
 
     Raises ValueError if values are missing from `given`, or if no method can serve.
     """
-    if given is not None:
-        missing = [name for name in names if name not in given]
+    if reference is not None:
+        missing = [name for name in names if name not in reference]
         if missing:
             raise ValueError(f"`reference` lacks the output {short_repr(missing[0])}.")
-        return Plan({name: given[name] for name in names}, ("given",), (), "", 1.0, True)
-    known = {name: value for name in names if (value := _known_value(problem, name, t1)) is not None}
-    missing = tuple(name for name in names if name not in known)
-    sources = tuple(sorted({problem.reference[name]["source"] for name in known}))
-    return Plan(known, sources, missing, *(_best(problem, studied) if missing else ("", 1.0, True)))
+        return Plan({name: reference[name] for name in names}, ("given",), (), "", 1.0, True)
+    values = {name: value for name in names if (value := _known_value(problem, name, t1)) is not None}
+    missing = tuple(name for name in names if name not in values)
+    sources = tuple(sorted({problem.reference[name]["source"] for name in values}))
+    return Plan(values, sources, missing, *(_best(problem, methods) if missing else ("", 1.0, True)))
 
 
-def measurable(problem: Problem, names: list[str] | None, given: Mapping[str, Any] | None) -> list[str]:
+def measurable(problem: Problem, names: list[str] | None, reference: Mapping[str, Any] | None) -> list[str]:
     """Names of what is measured: outputs, and the multipliers of systems with constraints.
 
     Raises ValueError for unknown names.
     """
-    every = [*problem.outputs, *([MULTIPLIERS] if _constrained(problem) else [])]
+    every = [*problem.outputs, *([MULTIPLIERS] if _has_constraints(problem) else [])]
     if names is None:
-        return [name for name in every if name in problem.outputs or given is None or name in given]
+        return [name for name in every if name in problem.outputs or reference is None or name in reference]
     unknown = [name for name in names if name not in every]
     if unknown:
         raise ValueError(f"Problem `{problem.name}` has no output {short_repr(unknown[0])}; it has {', '.join(every)}.")
@@ -146,19 +146,19 @@ def round_off(scale: float) -> float:
     return 1e-13 * max(scale, 1.0)
 
 
-def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, float, bool]:
+def _best(problem: Problem, methods: list[AbstractIntegrator]) -> tuple[str, float, bool]:
     """A method that takes the system, its part of the finest step, and whether it is independent.
 
     Without constraints one of order 6, or 5 where that is studied itself. With constraints the half-explicit method of
     order 5; where one of its order is studied too, its step is so much smaller that what both have in common, 8⁻⁵ of
     the error, doesn't show.
     """
-    unconstrained = not _constrained(problem)
+    unconstrained = not _has_constraints(problem)
     if unconstrained and any(issubclass(way.kind, VectorField) for way in conversions(problem.system)):
-        same = any(isinstance(method, RKMK) and method.order >= 6 for method in studied)
+        same = any(isinstance(method, RKMK) and method.order >= 6 for method in methods)
         return "rkmk5" if same else "rkmk6", 1 / 4, True
     if isinstance(problem.system, AbstractMechanical):
-        same = any(isinstance(method, HalfExplicit) and method.order >= 5 for method in studied)
+        same = any(isinstance(method, HalfExplicit) and method.order >= 5 for method in methods)
         return "herk5", 1 / 8 if same else 1 / 4, not same
     able = ", ".join(name for name in integrators.names() if accepts(integrators.get(name), problem.system))
     raise ValueError(
@@ -167,14 +167,14 @@ def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, flo
     )
 
 
-def _constrained(problem: Problem) -> bool:
+def _has_constraints(problem: Problem) -> bool:
     return isinstance(problem.system, AbstractMechanical) and problem.system.m > 0
 
 
 def _known_value(problem: Problem, output: str, t1: float) -> np.ndarray | None:
     """The reference value at t1 if it is known well enough."""
     reference = problem.reference.get(output)
-    if reference is None or np.max(reference["error"]) > _KNOWN:
+    if reference is None or np.max(reference["error"]) > _REQUIRED_ACCURACY:
         return None
     times = np.atleast_1d(np.asarray(reference["t"], dtype=float))
     hit = np.nonzero(np.abs(times - t1) < 1e-12)[0]

@@ -10,7 +10,7 @@ from polhode import checks
 from polhode import integrators as registry
 from polhode.analysis.studies import predictability as growing
 from polhode.analysis.studies import references
-from polhode.analysis.studies.compare import timed
+from polhode.analysis.studies.compare import time_run
 from polhode.problem import Problem
 from polhode.simulation.simulate import simulate
 
@@ -36,29 +36,29 @@ def work_precision(
     """
     if (steps is None) == (tolerances is None):
         raise ValueError("Give either `steps` or `tolerances`.")
-    end = references.checked(problem, outputs, t1)
+    end = references.check_study(problem, outputs, t1)
     integrators = checks.as_list("integrators", integrators, "names of methods")
     if steps is not None:
         steps = references.sizes("steps", steps, 1).tolist()
     else:
         tolerances = references.sizes("tolerances", tolerances, 1).tolist()
-    chosen = references.measurable(problem, None if outputs is None else list(outputs), reference)
+    names = references.measurable(problem, None if outputs is None else list(outputs), reference)
     methods = [registry.get(name) for name in integrators]
-    planned = references.plan(problem, methods, chosen, end, reference)
-    exact, _ = planned.carry_out(problem, min(steps) if steps is not None else problem.h, end)
+    reference_plan = references.plan(problem, methods, names, end, reference)
+    exact, _ = reference_plan.carry_out(problem, min(steps) if steps is not None else problem.h, end)
     rows, runs = [], []
     for name in integrators:
         for value in steps if steps is not None else tolerances or ():
             how: dict[str, Any] = {"h": value} if steps is not None else {"rtol": value}
-            run, wall = timed(problem, name, end, how)
-            errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in chosen}
+            run, wall = time_run(problem, name, end, how)
+            errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in names}
             counts = {key: run.stats[key] for key in ("steps", "rejected", "evaluations")}
             rows.append({"integrator": name, **how, **counts, "wall_time_s": wall, "error": errors})
             runs.append((wall, partial(simulate, problem, name, t1=end, save_every=None, **how), run))
     if chaos:
-        scales = {o: references.size(exact[o]) for o in chosen}
-        counted = [(row["error"][o], scales[o]) for row in rows for o in chosen]
-        counted = [(e, size) for e, size in counted if e > references.round_off(size)]
+        scales = {o: references.size(exact[o]) for o in names}
+        error_sizes = [(row["error"][o], scales[o]) for row in rows for o in names]
+        error_sizes = [(e, size) for e, size in error_sizes if e > references.round_off(size)]
         _, again, run = min(runs, key=lambda each: each[0])
-        growing.look(problem, end, counted, chosen, run, lambda start: again(state0=start))
+        predictability.look(problem, end, error_sizes, names, run, lambda start: again(state0=start))
     return rows

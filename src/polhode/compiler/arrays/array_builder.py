@@ -10,7 +10,7 @@ from typing import Any
 from polhode.compiler.arrays.fusion import MAX_UNROLLED, axes
 from polhode.compiler.arrays.loop_nest import LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place, allocate
-from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.ir_builder import IRBuilder
 
 
 class ArrayBuilder:
@@ -21,12 +21,12 @@ class ArrayBuilder:
     - `writer`: to which they are appended.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: IRBuilder) -> None:
         self.w, self.k = writer, LoopNest(writer)
         # Elements are told apart by the arrays that they are of, as long as these live.
         self._alive: list[Any] = []
 
-    def kept(self, thing: Any) -> Any:
+    def keep_alive(self, thing: Any) -> Any:
         self._alive.append(thing)
         return thing
 

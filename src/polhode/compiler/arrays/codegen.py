@@ -29,7 +29,7 @@ from polhode.compiler.arrays.operands import (
 from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
 from polhode.compiler.arrays.scatter import scatter
 from polhode.compiler.arrays.views import build_views
-from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
 
 Arrays = list[AbstractArray]
 
@@ -57,7 +57,7 @@ class _CodeGenerator:
         self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
         # Memory that is taken here, by the numbers of what is there.
         self._own: dict[int, str] = {}
-        builder.kept((schedule, list(inputs)))
+        builder.keep_alive((schedule, list(inputs)))
 
     def results(self) -> Arrays:
         for stage in self.schedule.stages:
@@ -72,14 +72,14 @@ class _CodeGenerator:
 
     def _read(self, x: Any) -> AbstractArray:
         if not isinstance(x, Value):
-            return self.b.kept(Constant(x))
+            return self.b.keep_alive(Constant(x))
         if id(x) not in self._found:
             e = self._views[id(x)]
             self._know(e, build_views(e, list(map(self._read, e.inputs))))
         return self._found[id(x)]
 
     def _know(self, e: Equation, arrays: Sequence[AbstractArray]) -> None:
-        self.b.kept(arrays)
+        self.b.keep_alive(arrays)
         self._found.update(zip(map(id, e.outputs), arrays, strict=True))
 
     # --- loops over elements ------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class _CodeGenerator:
             self._know(e, build_elements(e, list(map(self._read, e.inputs)), prepare))
         shape = axes(kernel.kept[0].shape) if kernel.kept else ()
         if any(axes(v.shape) != shape for v in kernel.kept):
-            raise NotNative("results of different loops")
+            raise UnsupportedByLLVM("results of different loops")
         targets = {id(v): self._target(v) for v in kernel.kept if v.shape}
         plain = not any(is_long(e) for e in kernel.equations)
         with self.k.apart():
@@ -107,7 +107,7 @@ class _CodeGenerator:
         self._found = {key: x for key, x in self._found.items() if key in views or not isinstance(x, View)}
         for v in kernel.kept:
             value = made[id(v)][0][1] if not v.shape else ""
-            self._found[id(v)] = targets[id(v)] if v.shape else self.b.kept(Register(value, v.dtype))
+            self._found[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(value, v.dtype))
 
     def _elements(self, kernel: Kernel, shape: Any, around: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
         """The elements of one pass of all that is kept; in order, so that none is asked for before its operands."""

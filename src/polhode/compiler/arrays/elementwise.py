@@ -12,8 +12,8 @@ from polhode.compiler.arrays.flat_program import Equation
 from polhode.compiler.arrays.fusion import MAX_UNROLLED, is_long
 from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Constant, LazyArray, Place, allocate
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.types import NotNative, constant, type_of
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.types import UnsupportedByLLVM, constant, type_of
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.compiler.scalars.program import Operation
 
@@ -35,7 +35,7 @@ def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> lis
     elif e.name in _OTHERS:
         element = _OTHERS[e.name](e, x)
     else:
-        raise NotNative(e.name)
+        raise UnsupportedByLLVM(e.name)
     (v,) = e.outputs
     return [LazyArray(v.shape, v.dtype, element)]
 
@@ -54,7 +54,7 @@ def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
     return element
 
 
-def _rank(w: Writer, x: str) -> str:
+def _rank(w: IRBuilder, x: str) -> str:
     """A whole number by which all numbers are in order, zeros with signs and what is no number among them."""
     bits = w.value(f"bitcast double {x} to i64")
     negative = w.value(f"icmp slt i64 {bits}, 0")
@@ -128,7 +128,7 @@ def _operand_place(along: Any, inside: Place, place: Place) -> Place:
     return tuple(known[d] if d in known else next(left) for d in range(len(inside) + len(place)))
 
 
-def combine(w: Writer, name: str, like: Any, a: str, b: str) -> str:
+def combine(w: IRBuilder, name: str, like: Any, a: str, b: str) -> str:
     """Two elements as one, by the operation of a reduction or a scatter."""
     return w.apply(Operation(REDUCTIONS[name], {}, [like, like], [like]), [a, b])[0]
 

@@ -12,32 +12,32 @@ from polhode.compiler.arrays.elementwise import combine
 from polhode.compiler.arrays.flat_program import flatten
 from polhode.compiler.arrays.operands import Buffer, Register
 from polhode.compiler.arrays.selection import leaf_buffers
-from polhode.compiler.compile_report import Compiled
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.step_loop_ir import POINTERS, Told, block
+from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
 
-Tell = Callable[[Compiled], None] | None
+Tell = Callable[[CompileReport], None] | None
 
 
-def step_block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> Code:
+def step_block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> CompiledFunction:
     """The function of a block: a loop over frames. `check` and `steps` are traces of `more` and `advance` of
     `Marching`; `layouts` are of arguments, progress and the contents of a frame.
     """
-    w = Writer()
+    w = IRBuilder()
     b, (args, progress, row) = ArrayBuilder(w), layouts
     fixed, now = leaf_buffers(w, "%args", args), leaf_buffers(w, "%progress", progress)
     results: Arrays = []
 
-    def given(told: Told) -> list[Any]:
+    def given(told: ControlValues) -> list[Any]:
         return [*fixed, *now, *map(Register, told, told.types)]
 
-    def goes_on(told: Told) -> str:
+    def goes_on(told: ControlValues) -> str:
         return b.number(generate(b, flatten(check), given(told))[0])
 
-    def step(told: Told) -> str:
+    def step(told: ControlValues) -> str:
         found = generate(b, flatten(steps), given(told))
         saved = b.number(found.pop(len(now)))
         results[:] = _without_aliases(b, found, given(told), now)
@@ -69,9 +69,9 @@ def _without_aliases(b: ArrayBuilder, results: Arrays, told: Sequence[Any], now:
 
 def adjoint_block(
     program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, summed: Layout
-) -> Code:
+) -> CompiledFunction:
     """The function of a block of `Returning`: a loop over steps, the last one first."""
-    w = Writer()
+    w = IRBuilder()
     b, flat = ArrayBuilder(w), flatten(program)
     fixed, now, totals = (
         leaf_buffers(w, "%args", args),
@@ -95,9 +95,9 @@ def adjoint_block(
 
 def tangent_block(
     program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, fixed: Layout
-) -> Code:
+) -> CompiledFunction:
     """The function of a block of `Following`: a loop over steps."""
-    w = Writer()
+    w = IRBuilder()
     b, flat = ArrayBuilder(w), flatten(program)
     before, now, directions = (
         leaf_buffers(w, "%args", args),
@@ -114,16 +114,16 @@ def tangent_block(
     return _code(w, pointers, count, None)
 
 
-def _add(w: Writer, to: str, source: str, size: int) -> None:
+def _add(w: IRBuilder, to: str, source: str, size: int) -> None:
     """Adds one row of numbers to another."""
     with w.each(str(size)) as k:
         a, b = w.load(to, k, "double"), w.load(source, k, "double")
         w.store(to, k, "double", w.value(f"fadd double {a}, {b}"))
 
 
-def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
+def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> CompiledFunction:
     """The function of `RowMap`: a loop over rows."""
-    w = Writer()
+    w = IRBuilder()
     b = ArrayBuilder(w)
     fixed, count = leaf_buffers(w, "%shared", shared), w.load("%count", 0, "i64")
     with w.each(count) as n:
@@ -134,7 +134,7 @@ def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
     return _code(w, ("shared", "rows", "out", "count"), count, None)
 
 
-def _code(w: Writer, pointers: tuple[str, ...], returned: str, tell: Tell) -> Code:
+def _code(w: IRBuilder, pointers: tuple[str, ...], returned: str, tell: Tell) -> CompiledFunction:
     if len(w.lines) > size_limits.MACHINE_CODE:
-        raise NotNative(f"{len(w.lines)} lines")
-    return Code(w, pointers, returned, tell, long=True)
+        raise UnsupportedByLLVM(f"{len(w.lines)} lines")
+    return CompiledFunction(w, pointers, returned, tell, long=True)

@@ -13,8 +13,8 @@ from jax.extend import core
 from polhode.compiler.arrays.constant_folding import fold
 from polhode.compiler.arrays.op_kinds import VIEWS
 from polhode.compiler.arrays.rewrites import rewrite
-from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, parameters, solved
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, parameters, solve_program
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 
 
 class Value:
@@ -97,7 +97,7 @@ class _Flattener:
                 inner, consts_inside = called
                 found: Sequence[Atom] = self.evaluate(inner, [_constant(c) for c in consts_inside], inputs)
             elif name == LINEAR_SOLVE:
-                closed, given = solved(eqn.params, inputs)
+                closed, given = solve_program(eqn.params, inputs)
                 found = self.evaluate(closed.jaxpr, [_constant(c) for c in closed.consts], given)
             elif (known := fold(eqn, inputs)) is not None:
                 found = known
@@ -112,7 +112,7 @@ class _Flattener:
         name, params = eqn.primitive.name, parameters(eqn)
         if eqn.effects and not eqn.outvars:
             # It is called for what it does, such as printing.
-            raise NotNative(name)
+            raise UnsupportedByLLVM(name)
         if name == "gather" and self._is_better_placed(inputs[0], eqn.outvars[0].aval.size):
             inputs = [self._placed(inputs[0]), *inputs[1:]]
         types = [(v.aval.shape, _storage_dtype(v.aval.dtype)) for v in eqn.outvars]
@@ -150,7 +150,7 @@ class _Flattener:
     def _wrapped(self, made: Equation) -> Equation:
         """The result without what lies beyond 32 bits."""
         if made.name not in _MODULAR:
-            raise NotNative(f"{made.name} of unsigned numbers")
+            raise UnsupportedByLLVM(f"{made.name} of unsigned numbers")
         (v,) = made.outputs
         low = Equation("and", {}, [v, np.asarray(np.iinfo(_UINT32).max, v.dtype)], [Value(v.shape, v.dtype)])
         self.equations.append(low)
@@ -168,7 +168,7 @@ def _identity(atom: Atom) -> Any:
 
 def _constant(constant: Any) -> Atom:
     if isinstance(constant, Tracer):
-        raise NotNative("what JAX traces")
+        raise UnsupportedByLLVM("what JAX traces")
     values = np.asarray(constant)
     return values.astype(_storage_dtype(values.dtype))
 

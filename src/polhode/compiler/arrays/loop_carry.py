@@ -9,7 +9,7 @@ from polhode.compiler.arrays.array_builder import ArrayBuilder
 from polhode.compiler.arrays.flat_program import FlatProgram
 from polhode.compiler.arrays.fusion import Schedule
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, allocate
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 
 
@@ -48,7 +48,7 @@ class LoopCarry:
                 self.now[n], first[n] = begin, begin.pointer
         counted = [] if count is None else [("i64", "0")]
         kinds = [("ptr" if self.now[n].shape else type_of(self.now[n]), begin) for n, begin in first.items()]
-        self._passes = Passes(w, [*counted, *kinds])
+        self._passes = LoopBuilder(w, [*counted, *kinds])
         if count is not None:
             count.name = self._passes.now[0]
         self._turned, self._count = list(first), count
@@ -59,7 +59,7 @@ class LoopCarry:
             now: Any = self.now[n]
             is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
             self._others[n] = a.moved(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
-        self.b.kept(list(self.now))
+        self.b.keep_alive(list(self.now))
 
     def _begun(self, x: AbstractArray, place: Buffer) -> Buffer:
         """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 
 Index = int | str
 """A place along an axis: known, or a value of the text."""
@@ -23,7 +23,7 @@ class LoopNest:
     - `writer`: to which they are appended.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: IRBuilder) -> None:
         self.w = writer
         self._scopes: list[dict[Any, str]] = [{}]
         self._independent: str | None = None
@@ -165,7 +165,7 @@ class LoopNest:
     def over(self, count: int, independent: bool = False) -> Iterator[str]:
         """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
         w, outer = self.w, self._independent
-        passes, body, behind = Passes(w, [("i64", "0")]), w.label(), w.label()
+        passes, body, behind = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
         (place,) = passes.now
         w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, behind)
         w.open(body)

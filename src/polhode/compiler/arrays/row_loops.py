@@ -13,8 +13,8 @@ from polhode.compiler.arrays.flat_program import Equation
 from polhode.compiler.arrays.loop_nest import LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Constant, Place, allocate, allocate_rows
 from polhode.compiler.arrays.selection import has_dynamic_indices
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import constant, type_of
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.cost import cost
@@ -103,7 +103,7 @@ def _variables(aval: Any) -> Elements:
 
 def _elements(x: AbstractArray, shape: tuple[int, ...], at: Place) -> Elements:
     """Variables, or numbers where the text of an element is one."""
-    aside = LoopNest(Writer())
+    aside = LoopNest(IRBuilder())
     out = np.empty(shape, dtype=object)
     for place in np.ndindex(shape):
         if at and isinstance(x, Constant) and _same_bits(column := x.values[:, *place]):
@@ -144,7 +144,7 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
         start = [a.at(k, place) for a in x[n_consts:behind] for place in np.ndindex(a.shape)]
         variables = [v for of in body.carried for v in of.flat]
         begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
-        passes, inside, end = Passes(w, [("i64", "0"), *begin]), w.label(), w.label()
+        passes, inside, end = LoopBuilder(w, [("i64", "0"), *begin]), w.label(), w.label()
         count, *carried = passes.now
         for variable, value in zip(variables, carried, strict=True):
             w.name(variable, value)

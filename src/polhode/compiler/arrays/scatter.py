@@ -9,7 +9,7 @@ from polhode.compiler.arrays.elementwise import window_start
 from polhode.compiler.arrays.flat_program import Equation
 from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.scalars.primitives import SCATTERS
 from polhode.compiler.scalars.program import Operation
 
@@ -19,7 +19,7 @@ _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_
 def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
     """Put the updates into `to`, one after the other; those whose windows aren't inside are left out."""
     if e.name == "scatter" and e.params.get("update_jaxpr") is not None:
-        raise NotNative(e.name)
+        raise UnsupportedByLLVM(e.name)
     dims, clips = e.params["dimension_numbers"], "CLIP" in str(e.params["mode"]).upper()
     of_window = dims.update_window_dims
     window = [d for d in range(len(to.shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]

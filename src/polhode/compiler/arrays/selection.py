@@ -12,9 +12,9 @@ from jax.extend import core
 from polhode.compiler import size_limits
 from polhode.compiler.arrays.operands import Buffer, dense
 from polhode.compiler.jaxprs import callee, parameters
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
@@ -44,8 +44,8 @@ def has_dynamic_indices(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
 
 
 def compile_either(
-    jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], cost: float = math.inf
-) -> Code:
+    jaxpr: core.Jaxpr, on_arrays: Callable[[], CompiledFunction], on_scalars: Callable[[], CompiledFunction], cost: float = math.inf
+) -> CompiledFunction:
     """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
 
     `cost` is a guess of how many operations it has on scalars, where these are to be preferred as long as compiling
@@ -54,10 +54,10 @@ def compile_either(
     first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost) else (on_scalars, on_arrays)
     try:
         return first()
-    except NotNative as reason:
+    except UnsupportedByLLVM as reason:
         try:
             return second()
-        except NotNative:
+        except UnsupportedByLLVM:
             # Of both reasons that of the way that was meant for it.
             raise reason from None
 
@@ -69,7 +69,7 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     if numbers > size_limits.ON_ARRAYS:
         count = count_operations(jaxpr)
         return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
-    return numbers > size_limits.LOOKED_UP and has_dynamic_indices(jaxpr)
+    return numbers > size_limits.SELECTED_NUMBERS and has_dynamic_indices(jaxpr)
 
 
 def _subprograms(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
@@ -91,7 +91,7 @@ def _subprograms(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[boo
     return []
 
 
-def leaf_buffers(w: Writer, pointer: str, layout: Layout) -> list[Buffer]:
+def leaf_buffers(w: IRBuilder, pointer: str, layout: Layout) -> list[Buffer]:
     """Places for the leaves of a tree in slots, one after the other."""
     out, at = [], 0
     for like, n in zip(layout.leaves, layout.sizes, strict=True):

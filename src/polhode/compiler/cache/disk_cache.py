@@ -27,7 +27,7 @@ import platformdirs
 
 from polhode import owned
 from polhode.compiler.cache import pickles, source_version
-from polhode.jax_context import uncollected
+from polhode.jax_context import relaxed_gc
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f]{16}")
 """Names of programs, and of those that are being written."""
 
 
-class Keeping(NamedTuple, Generic[T]):
+class Serialiser(NamedTuple, Generic[T]):
     """How something is kept.
 
     - `dump(made)`: plain values to pickle; None if it can't be kept. - `load(state, inputs)`: it again. -
@@ -56,10 +56,10 @@ class Keeping(NamedTuple, Generic[T]):
     watch: Callable[[T, Callable[[], None]], None] | None = None
 
 
-def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
+def load_or_build(key: bytes | None, make: Callable[[], T], keeping: Serialiser[T], inputs: Any) -> T:
     """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
     if key is None or not is_on() or not source_version.are_unchanged():
-        with uncollected():
+        with relaxed_gc():
             return make()
     state = _read(_path(key))
     if state is not None:
@@ -68,7 +68,7 @@ def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inpu
         except Exception:
             # Whatever is wrong with it, it can be made again.
             discard(key)
-    with uncollected():
+    with relaxed_gc():
         made = make()
 
     def write() -> None:
@@ -121,14 +121,14 @@ def _is_switched_off() -> bool:
 def files() -> list[Path]:
     """All that is kept, the one used longest ago first."""
     with contextlib.suppress(OSError):
-        return [path for _, _, path in sorted(_listed())]
+        return [path for _, _, path in sorted(_entries())]
     return []
 
 
 def sizes() -> list[int]:
     """Bytes of each file that is kept."""
     with contextlib.suppress(OSError):
-        return [size for _, size, _ in _listed()]
+        return [size for _, size, _ in _entries()]
     return []
 
 
@@ -147,10 +147,10 @@ def discard(key: bytes) -> None:
 
 
 def _path(key: bytes) -> Path:
-    return folder() / hashlib.blake2b(_MADE_WITH + key, digest_size=16).hexdigest()
+    return folder() / hashlib.blake2b(_ENVIRONMENT + key, digest_size=16).hexdigest()
 
 
-def _made_with() -> bytes:
+def _environment_digest() -> bytes:
     """Versions, processor and the sources of this library: a program is only for these."""
     digest = hashlib.blake2b(digest_size=16)
     versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
@@ -183,7 +183,7 @@ def _processor() -> tuple[str, ...]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-_MADE_WITH = _made_with()
+_ENVIRONMENT = _environment_digest()
 """As it was when this process began: what it makes is of no use to a library that has been changed since."""
 
 
@@ -219,7 +219,7 @@ def _checksum(path: Path, body: bytes) -> bytes:
 
 
 def _make_room() -> None:
-    found = sorted(_listed())
+    found = sorted(_entries())
     excess = sum(size for _, size, _ in found) - LARGEST
     for _, size, path in found:
         if excess <= 0:
@@ -236,7 +236,7 @@ def _delete(path: Path) -> None:
             path.unlink()
 
 
-def _listed() -> Iterator[tuple[float, int, Path]]:
+def _entries() -> Iterator[tuple[float, int, Path]]:
     """When each program was used, its size, and where it is."""
     for path in [] if folder().is_symlink() else folder().iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -15,7 +15,7 @@ _ARRAYS = {("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray"
 
 _VALUES = (tuple, enum.Enum, np.ndarray, np.generic, np.dtype, jax.ShapeDtypeStruct)
 
-_ACTING = ("cli", "exporters", "experiments", "importers", "simulation.ensembles", "storage", "viewing")
+_WITH_SIDE_EFFECTS = ("cli", "exporters", "experiments", "importers", "simulation.ensembles", "storage", "viewing")
 """Parts of this library whose objects open files or start processes; none is in a program."""
 
 
@@ -43,4 +43,4 @@ def _is_value(kind: type) -> bool:
 def _is_plain(kind: type) -> bool:
     """Whether a class is of this library, and making one of its objects does nothing else."""
     package, _, rest = kind.__module__.partition(".")
-    return package == "polhode" and not any(rest == part or rest.startswith(f"{part}.") for part in _ACTING)
+    return package == "polhode" and not any(rest == part or rest.startswith(f"{part}.") for part in _WITH_SIDE_EFFECTS)

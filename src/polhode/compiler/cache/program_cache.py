@@ -13,17 +13,17 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache import disk_cache as kept
-from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, parted, shape_of
-from polhode.compiler.fingerprint.closures import node_types, settled
-from polhode.compiler.fingerprint.persistent_keys import lasting
-from polhode.compiler.fingerprint.provenance import is_own
-from polhode.compiler.placement import computing, on_processor
+from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, split_arguments, shape_of
+from polhode.compiler.fingerprint.closures import node_types, frozen
+from polhode.compiler.fingerprint.persistent_keys import persistent_key
+from polhode.compiler.fingerprint.provenance import is_user_class
+from polhode.compiler.placement import default_device_for, on_processor
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def compiled(function: Callable[P, T]) -> Callable[P, T]:
+def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
     """A function of this library as compiled programs, which see what users' functions in its arguments capture.
 
     Arrays are inputs; everything else tells programs from each other. Of all programs, the last `KEPT` stay in memory.
@@ -32,9 +32,9 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
         others = objects_key((args, options))
-        inputs, rest = eqx.partition(settled((args, options)), eqx.is_array)
+        inputs, rest = eqx.partition(frozen((args, options)), eqx.is_array)
         leaves, structure = jax.tree.flatten(rest)
-        with computing(inputs):
+        with default_device_for(inputs):
             key = function, others, exact(leaves), structure, on_processor()
             return _PROGRAMS.find(key, lambda: _program(function, rest))(inputs)
 
@@ -42,7 +42,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def cached(
-    make: Callable[..., T], *args: Any, keeping: kept.Keeping[T] | None = None, beside: tuple[Any, ...] = ()
+    make: Callable[..., T], *args: Any, keeping: kept.Serialiser[T] | None = None, beside: tuple[Any, ...] = ()
 ) -> tuple[T, Any]:
     """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
@@ -50,8 +50,8 @@ def cached(
     how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
     which tells nothing apart: it must not matter for what is made.
     """
-    inputs, rest, shapes, key = parted(args)
-    return _PROGRAMS.find((make, *key), lambda: _made(make, inputs, rest, shapes, keeping, beside)), inputs
+    inputs, rest, shapes, key = split_arguments(args)
+    return _PROGRAMS.find((make, *key), lambda: _load_or_build(make, inputs, rest, shapes, keeping, beside)), inputs
 
 
 class Arguments:
@@ -66,7 +66,7 @@ class Arguments:
         self._args = args
         self.arrays: list[Any] = []
         leaves, structure = jax.tree.flatten(args, is_leaf=_is_module)
-        key: list[Hashable] = [structure, objects_key(args) if any(map(is_own, node_types(structure))) else None]
+        key: list[Hashable] = [structure, objects_key(args) if any(map(is_user_class, node_types(structure))) else None]
         for leaf in leaves:
             if isinstance(leaf, np.ndarray | jax.Array):
                 self.arrays.append(leaf)
@@ -77,22 +77,22 @@ class Arguments:
                 key += (part.key, part.shapes())
         self._key = tuple(key)
 
-    def found(self, make: Callable[..., T], keeping: kept.Keeping[T] | None = None) -> T:
+    def found(self, make: Callable[..., T], keeping: kept.Serialiser[T] | None = None) -> T:
         """The program that `found` would return."""
-        return _PROGRAMS.find((make, self._key), lambda: _made(make, *parted(self._args)[:3], keeping, ()))
+        return _PROGRAMS.find((make, self._key), lambda: _load_or_build(make, *split_arguments(self._args)[:3], keeping, ()))
 
 
-def _made(
+def _load_or_build(
     make: Callable[..., T],
     inputs: Any,
     rest: Any,
     shapes: Any,
-    keeping: kept.Keeping[T] | None,
+    keeping: kept.Serialiser[T] | None,
     beside: tuple[Any, ...],
 ) -> T:
     if keeping is None:
         return make(inputs, rest, *beside)
-    return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
+    return kept.load_or_build(persistent_key(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
@@ -132,10 +132,10 @@ class _Programs:
             self._found.clear()
 
 
-KEPT = 128
+CAPACITY = 128
 """Programs in memory; each takes some megabytes."""
 
-_PROGRAMS = _Programs(KEPT)
+_PROGRAMS = _Programs(CAPACITY)
 
 
 def forget() -> None:

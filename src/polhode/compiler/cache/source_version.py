@@ -12,7 +12,7 @@ _TICK = 20_000_000
 _BEGAN = time.time_ns() - _TICK
 """Before any other module of this library was loaded: `polhode/__init__.py` begins with this one."""
 
-_SEEN: set[str] = set()
+_UNCHANGED_MODULES: set[str] = set()
 
 
 def are_unchanged() -> bool:
@@ -21,15 +21,15 @@ def are_unchanged() -> bool:
     Modules are loaded when they are asked for, so one may be newer than the others, or than what was read of it. Once
     loaded and found unchanged, a module stays as it is, whatever becomes of its file.
     """
-    for name in [name for name in sys.modules if name.startswith("polhode.") and name not in _SEEN]:
+    for name in [name for name in sys.modules if name.startswith("polhode.") and name not in _UNCHANGED_MODULES]:
         path = getattr(sys.modules[name], "__file__", None)
-        if path is not None and _written(path) > _BEGAN:
+        if path is not None and _change_time(path) > _BEGAN:
             return False
-        _SEEN.add(name)
+        _UNCHANGED_MODULES.add(name)
     return True
 
 
-def _written(path: str) -> int:
+def _change_time(path: str) -> int:
     """When a file was written, moved or replaced last, in nanoseconds; now if it is gone."""
     try:
         about = os.stat(path)

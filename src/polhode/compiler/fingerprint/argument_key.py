@@ -8,17 +8,17 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from polhode.compiler.fingerprint.closures import is_function, lasts, settled
-from polhode.compiler.fingerprint.inspection import KNOWN
-from polhode.compiler.fingerprint.object_cache import ByObject
-from polhode.compiler.fingerprint.process_keys import Walk
-from polhode.compiler.fingerprint.provenance import is_own
+from polhode.compiler.fingerprint.closures import is_function, is_immutable, frozen
+from polhode.compiler.fingerprint.inspection import VALUES
+from polhode.compiler.fingerprint.object_cache import CachedByIdentity
+from polhode.compiler.fingerprint.process_keys import ObjectHasher
+from polhode.compiler.fingerprint.provenance import is_user_class
 
 
-def parted(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
+def split_arguments(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
     """The arrays of arguments and the rest of them, as trees, types of the arrays, and the identity of the program."""
     others = objects_key(args)
-    leaves, structure = jax.tree.flatten(settled(args), is_leaf=lambda x: x is None)
+    leaves, structure = jax.tree.flatten(frozen(args), is_leaf=lambda x: x is None)
     is_array = list(map(eqx.is_array, leaves))
     inputs = jax.tree.unflatten(structure, [x if there else None for x, there in zip(leaves, is_array, strict=True)])
     others_than_arrays = [None if there else x for x, there in zip(leaves, is_array, strict=True)]
@@ -43,7 +43,7 @@ class _Part:
 
     def __init__(self, leaves: list[Any], *key: Hashable) -> None:
         self.arrays = [x for x in leaves if eqx.is_array(x)]
-        self.key = _Hashed((exact([_ARRAY if eqx.is_array(x) else x for x in leaves]), *key))
+        self.key = _HashedKey((exact([_ARRAY if eqx.is_array(x) else x for x in leaves]), *key))
         # Only JAX's arrays stay as they are.
         self._shapes = tuple(map(shape_of, self.arrays)) if all(isinstance(x, jax.Array) for x in self.arrays) else None
 
@@ -52,7 +52,7 @@ class _Part:
         return tuple(map(shape_of, self.arrays)) if self._shapes is None else self._shapes
 
 
-class _Hashed:
+class _HashedKey:
     """A key whose hash is worked out once; the same object is equal without a look."""
 
     __slots__ = ("_hash", "_key")
@@ -61,7 +61,7 @@ class _Hashed:
         self._key, self._hash = key, hash(key)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Hashed) and self._hash == other._hash and self._key == other._key)
+        return self is other or (isinstance(other, _HashedKey) and self._hash == other._hash and self._key == other._key)
 
     def __hash__(self) -> int:
         return self._hash
@@ -73,19 +73,19 @@ _ARRAY = "array"
 
 def part_of(value: Any) -> _Part:
     """One of the arguments; modules of this library without functions are gone through once."""
-    known = _SETTLED.of(value) if isinstance(value, eqx.Module) else None
+    known = _IMMUTABLE_PARTS.of(value) if isinstance(value, eqx.Module) else None
     if known is not None:
         return known
-    leaves, structure = jax.tree.flatten(settled(value))
+    leaves, structure = jax.tree.flatten(frozen(value))
     return _Part(leaves, objects_key(value), structure)
 
 
-def _settled_for_good(value: Any) -> _Part | None:
+def _immutable_part(value: Any) -> _Part | None:
     """A module as a part of arguments, if it stays what it is as long as it lives."""
-    return _Part(*jax.tree.flatten(value)) if lasts(value) else None
+    return _Part(*jax.tree.flatten(value)) if is_immutable(value) else None
 
 
-_SETTLED: ByObject[_Part | None] = ByObject(_settled_for_good)
+_IMMUTABLE_PARTS: CachedByIdentity[_Part | None] = CachedByIdentity(_immutable_part)
 
 
 def exact(leaves: list[Any]) -> tuple[Any, ...]:
@@ -96,12 +96,12 @@ def exact(leaves: list[Any]) -> tuple[Any, ...]:
 def objects_key(tree: Any) -> Hashable:
     """Identity of a program besides functions: users' classes, static parts of their modules, plain objects."""
     leaves, structure = jax.tree.flatten(tree)
-    found = [leaf for leaf in leaves if not (isinstance(leaf, KNOWN) or is_function(leaf))]
+    found = [leaf for leaf in leaves if not (isinstance(leaf, VALUES) or is_function(leaf))]
     pending = [structure]
     while pending:
         structure = pending.pop()
         data = structure.node_data()
-        if data is not None and is_own(data[0]):
+        if data is not None and is_user_class(data[0]):
             found.append(data)
         pending += structure.children()
-    return Walk(()).key(found) if found else None
+    return ObjectHasher(()).key(found) if found else None

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from polhode.compiler.fingerprint.inspection import FILTER_JITTED, KNOWN, closure_of, content_of_cell, is_fixed
-from polhode.compiler.fingerprint.process_keys import Walk
-from polhode.compiler.fingerprint.provenance import is_of_libraries
+from polhode.compiler.fingerprint.inspection import FILTER_JIT_FUNCTION, VALUES, closure_of, content_of_cell, is_fixed
+from polhode.compiler.fingerprint.process_keys import ObjectHasher
+from polhode.compiler.fingerprint.provenance import is_library_class
 
 
 class AbstractHolder(eqx.Module):
@@ -29,7 +29,7 @@ class AbstractHolder(eqx.Module):
         return False
 
 
-class Captured(eqx.Module):
+class Closure(eqx.Module):
     """A function with its captured values.
 
     **Arguments:**
@@ -39,19 +39,19 @@ class Captured(eqx.Module):
     """
 
     cells: tuple[Any, ...]
-    identity: Identity = eqx.field(static=True)
+    identity: FunctionIdentity = eqx.field(static=True)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return self.identity.bound(self.cells)(*arguments, **options)
 
 
-class Identity:
+class FunctionIdentity:
     """A function told from others by its code and by values that it captures, besides those at `places`."""
 
     def __init__(self, function: Callable[..., Any], places: tuple[int, ...]) -> None:
         self.function, self.places = function, places
         self._originals = tuple(content_of_cell(closure_of(function)[place]) for place in places)
-        self._key = Walk(places).key(function)
+        self._key = ObjectHasher(places).key(function)
 
     def again(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
         """The function with these contents of its cells, but for those that have been given others since."""
@@ -72,7 +72,7 @@ class Identity:
         return made
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.places == other.places and self._key == other._key
+        return isinstance(other, FunctionIdentity) and self.places == other.places and self._key == other._key
 
     def __hash__(self) -> int:
         return hash((self.places, self._key))
@@ -81,20 +81,20 @@ class Identity:
         return repr(self.function)
 
 
-def settled(tree: Any) -> Any:
+def frozen(tree: Any) -> Any:
     """`tree` with all its functions as they are now: their captured values become part of their identity.
 
     Functions become `Captured`, and modules that hold functions among their static parts are made anew. Captured
     modules and traced values become inputs of compiled programs, all other captured values constants of them.
     """
-    return jax.tree.map(_settle, tree, is_leaf=is_holder)
+    return jax.tree.map(_freeze, tree, is_leaf=is_holder)
 
 
-def lasts(tree: Any) -> bool:
+def is_immutable(tree: Any) -> bool:
     """Whether a tree stays what it is as long as it lives, but for the numbers in its arrays."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_holder)
-    known = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, KNOWN) for leaf in leaves)
-    return all(known) and all(map(_stays, node_types(structure)))
+    known = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, VALUES) for leaf in leaves)
+    return all(known) and all(map(_is_immutable_node, node_types(structure)))
 
 
 def is_function(value: Any) -> bool:
@@ -104,18 +104,18 @@ def is_function(value: Any) -> bool:
 
 def is_holder(node: Any) -> bool:
     """Whether a node of a tree holds functions or is one with its captured values."""
-    return isinstance(node, AbstractHolder | Captured)
+    return isinstance(node, AbstractHolder | Closure)
 
 
-def _settle(leaf: Any) -> Any:
+def _freeze(leaf: Any) -> Any:
     if isinstance(leaf, AbstractHolder):
         return leaf.renewed()
-    if isinstance(leaf, Captured):
-        return _captured(leaf.identity.again(leaf.cells))
-    return _captured(leaf) if is_function(leaf) else leaf
+    if isinstance(leaf, Closure):
+        return _close(leaf.identity.again(leaf.cells))
+    return _close(leaf) if is_function(leaf) else leaf
 
 
-def _captured(function: Any) -> Any:
+def _close(function: Any) -> Any:
     if is_fixed(function):
         return function
     cells: dict[int, Any] = {}
@@ -123,15 +123,15 @@ def _captured(function: Any) -> Any:
         for place, cell in enumerate(closure_of(function)):
             value = content_of_cell(cell)
             if _is_input(value):
-                cells[place] = settled(value)
-    return Captured(tuple(cells.values()), Identity(function, tuple(cells)))
+                cells[place] = frozen(value)
+    return Closure(tuple(cells.values()), FunctionIdentity(function, tuple(cells)))
 
 
 def _is_input(value: Any) -> bool:
     """Whether a captured value becomes an input of compiled programs."""
     if isinstance(value, types.FunctionType):
         return not is_fixed(value)
-    if isinstance(value, FILTER_JITTED):
+    if isinstance(value, FILTER_JIT_FUNCTION):
         # What it compiled is made anew where it is walked through, which inputs are not.
         return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
     return isinstance(value, eqx.Module | Tracer)
@@ -149,6 +149,6 @@ def node_types(structure: Any) -> set[type]:
     return found
 
 
-def _stays(kind: type) -> bool:
+def _is_immutable_node(kind: type) -> bool:
     """Whether what holds others holds the same ones as long as it lives."""
-    return kind in (tuple, type(None)) or (issubclass(kind, eqx.Module | tuple) and is_of_libraries(kind))
+    return kind in (tuple, type(None)) or (issubclass(kind, eqx.Module | tuple) and is_library_class(kind))

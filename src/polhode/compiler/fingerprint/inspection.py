@@ -15,25 +15,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.compiler.fingerprint.provenance import of_library
+from polhode.compiler.fingerprint.provenance import is_library_file
 
 SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 PLAIN = {type(None), bool, int, float, complex, str, bytes}
-KNOWN = (*SCALARS, np.ndarray, jax.Array)
+VALUES = (*SCALARS, np.ndarray, jax.Array)
 COLLECTIONS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)
-NAMED = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
-JITTED: Any = type(jax.jit(len))
-FILTER_JITTED: Any = type(eqx.filter_jit(len))
+TYPES_AND_FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
+JIT_FUNCTION: Any = type(jax.jit(len))
+FILTER_JIT_FUNCTION: Any = type(eqx.filter_jit(len))
 
 
 def is_fixed(value: Any) -> bool:
     """Whether a function can't change: it belongs to a library and captures nothing."""
     if isinstance(value, types.FunctionType):
         code = value.__code__
-        return value.__closure__ is None and code.co_name != "<lambda>" and of_library(code.co_filename)
+        return value.__closure__ is None and code.co_name != "<lambda>" and is_library_file(code.co_filename)
     if isinstance(value, types.BuiltinFunctionType):
         return value.__self__ is None or isinstance(value.__self__, types.ModuleType | type)
-    return is_fixed(value.__wrapped__) if isinstance(value, JITTED) else isinstance(value, np.ufunc)
+    return is_fixed(value.__wrapped__) if isinstance(value, JIT_FUNCTION) else isinstance(value, np.ufunc)
 
 
 def closure_of(function: Any) -> tuple[types.CellType, ...]:
@@ -71,7 +71,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return found
 
 
-def is_worked_out(kind: type, name: str) -> bool:
+def is_cached_property(kind: type, name: str) -> bool:
     """Whether an attribute of objects of a class is a cached property."""
     return isinstance(getattr(kind, name, None), functools.cached_property)
 

@@ -20,12 +20,12 @@ T = TypeVar("T")
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
-class _Changes(Exception):
+class _Mutable(Exception):
     """Something may be changed later."""
 
 
 @final
-class ByObject(Generic[T]):
+class CachedByIdentity(Generic[T]):
     """A property that is worked out once for an object, and kept as long as that lives."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
@@ -51,7 +51,7 @@ class ByObject(Generic[T]):
 
 
 @final
-class Contents:
+class FrozenDigests:
     """Digests of frozen objects, equal in every process for equal ones.
 
     **Arguments:**
@@ -63,7 +63,7 @@ class Contents:
     def __init__(self, is_known: Callable[[type], bool]) -> None:
         self._is_known = is_known
         self._frozen: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-        self._known = ByObject(self._new)
+        self._known = CachedByIdentity(self._new)
 
     def digest(self, value: Any) -> bytes | None:
         """Of a frozen object; None for anything else, and for one that holds what may be changed."""
@@ -89,7 +89,7 @@ class Contents:
             for name in names:
                 self._note(made, name)
                 self._note(made, attributes[name])
-        except (_Changes, KeyError, RecursionError):
+        except (_Mutable, KeyError, RecursionError):
             return None
         return made.digest()
 
@@ -102,21 +102,21 @@ class Contents:
             made.update(f"{type(value).__qualname__} {len(value)}\0".encode())
             for item in value:
                 self._note(made, item)
-        elif _is_lasting_array(value):
+        elif _is_immutable_array(value):
             numbers = np.asarray(value)
             made.update(f"array {numbers.dtype.str} {numbers.shape}\0".encode())
             made.update(np.ascontiguousarray(numbers).tobytes())
         else:
             content = self.digest(value)
             if content is None:
-                raise _Changes
+                raise _Mutable
             made.update(content)
 
 
-def _is_lasting_array(value: Any) -> bool:
+def _is_immutable_array(value: Any) -> bool:
     if isinstance(value, jax.Array):
         return not (isinstance(value, Tracer) or jnp.issubdtype(value.dtype, jax.dtypes.extended))
     if type(value) is not np.ndarray or value.dtype.hasobject:
         return False
     # Whoever has the array of which this is a part may change it.
-    return not value.flags.writeable and (not isinstance(value.base, np.ndarray) or _is_lasting_array(value.base))
+    return not value.flags.writeable and (not isinstance(value.base, np.ndarray) or _is_immutable_array(value.base))

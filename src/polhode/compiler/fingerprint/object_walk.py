@@ -16,7 +16,7 @@ from jax.core import Tracer
 
 from polhode.compiler.fingerprint.inspection import (
     COLLECTIONS,
-    JITTED,
+    JIT_FUNCTION,
     PLAIN,
     SCALARS,
     attributes_of,
@@ -26,17 +26,17 @@ from polhode.compiler.fingerprint.inspection import (
     imported_modules,
     is_fixed,
     is_special,
-    is_worked_out,
+    is_cached_property,
     names_used,
     numbers_of,
 )
-from polhode.compiler.fingerprint.object_cache import Contents
+from polhode.compiler.fingerprint.object_cache import FrozenDigests
 from polhode.compiler.fingerprint.provenance import (
-    is_of_libraries,
-    is_own,
-    is_own_module,
+    is_library_class,
+    is_user_class,
+    is_user_module,
     is_written_by_user,
-    of_library,
+    is_library_file,
 )
 
 _MOST = 200_000
@@ -45,11 +45,11 @@ _MOST = 200_000
 _FLAGS = 0x3FF
 """Flags of code that say what it does, not how it was compiled."""
 
-_CONTENTS = Contents(is_of_libraries)
-content_digest = _CONTENTS.digest
+_FROZEN_DIGESTS = FrozenDigests(is_library_class)
+content_digest = _FROZEN_DIGESTS.digest
 
 
-class AbstractWalk(abc.ABC):
+class AbstractObjectHasher(abc.ABC):
     """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes."""
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
@@ -131,7 +131,7 @@ class AbstractWalk(abc.ABC):
             yield from (getattr(value, "__func__", None), value.__self__)
         elif isinstance(value, types.ModuleType):
             self._note("module", value.__name__)
-            if is_own_module(value):
+            if is_user_module(value):
                 yield {name: item for name, item in vars(value).items() if not is_special(name)}
         elif isinstance(value, functools.partial):
             self._note("partial")
@@ -178,7 +178,7 @@ class AbstractWalk(abc.ABC):
     def _class(self, kind: type) -> Iterator[Any]:
         """The attributes and methods of a user's class."""
         self._same(kind)
-        if not is_own(kind):
+        if not is_user_class(kind):
             return
         yield type(kind)
         yield from kind.__bases__
@@ -194,7 +194,7 @@ class AbstractWalk(abc.ABC):
         yield f.__defaults__
         yield f.__kwdefaults__
         yield vars(f)
-        own = not of_library(f.__code__.co_filename)
+        own = not is_library_file(f.__code__.co_filename)
         modules: list[types.ModuleType] = []
         for place, cell in enumerate(closure_of(f)):
             if place not in left_out:
@@ -220,7 +220,7 @@ class AbstractWalk(abc.ABC):
         known: set[int] = set()
         while modules:
             module = modules.pop()
-            if id(module) in known or not is_own_module(module):
+            if id(module) in known or not is_user_module(module):
                 continue
             known.add(id(module))
             for name in names:
@@ -240,15 +240,15 @@ class AbstractWalk(abc.ABC):
         """Anything else: its class, and its attributes if it has any that can be seen."""
         yield type(value)
         found = attributes_of(value)
-        if not is_own(type(value)):
+        if not is_user_class(type(value)):
             if "_identity" in found:
                 # Made from this alone, by which it is also compared.
                 yield found["_identity"]
                 return
             # What a library's object has worked out follows from the rest, and may not have been asked for yet.
-            found = {name: x for name, x in found.items() if not is_worked_out(type(value), name)}
-        jitted = value if isinstance(value, JITTED) else found.get("_cached")
-        if isinstance(jitted, JITTED):
+            found = {name: x for name, x in found.items() if not is_cached_property(type(value), name)}
+        jitted = value if isinstance(value, JIT_FUNCTION) else found.get("_cached")
+        if isinstance(jitted, JIT_FUNCTION):
             # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
             found = {"": value.__wrapped__} if jitted is value else {**found, "_cached": None}
             self._compiled(jitted, value, found)

@@ -12,28 +12,28 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from polhode.compiler.fingerprint.closures import Identity
-from polhode.compiler.fingerprint.inspection import JITTED, NAMED, PLAIN, SCALARS
-from polhode.compiler.fingerprint.object_walk import AbstractWalk, content_digest
-from polhode.compiler.fingerprint.provenance import is_built_on, of_library
+from polhode.compiler.fingerprint.closures import FunctionIdentity
+from polhode.compiler.fingerprint.inspection import JIT_FUNCTION, TYPES_AND_FUNCTIONS, PLAIN, SCALARS
+from polhode.compiler.fingerprint.object_walk import AbstractObjectHasher, content_digest
+from polhode.compiler.fingerprint.provenance import is_dependency, is_library_file
 
 
-def signature(value: Any) -> str:
+def fingerprint(value: Any) -> str:
     """A name for what a value is made of, the same in every process: arrays to nine digits, functions by their code."""
-    return _SignatureWalk(()).key(value)[0].hex()
+    return _FingerprintHasher(()).key(value)[0].hex()
 
 
-def lasting(*values: Any) -> bytes | None:
+def persistent_key(*values: Any) -> bytes | None:
     """A name for these values, the same in every process with these versions of the libraries that polhode builds on.
 
     None if anything of a user is among them, or of other libraries: what it does may depend on more than can be seen.
     """
-    walk = _LastingWalk(())
+    walk = _PersistentHasher(())
     digest, _ = walk.key(values)
     return None if walk.local else digest
 
 
-class _AbstractLastingWalk(AbstractWalk):
+class _AbstractPersistentHasher(AbstractObjectHasher):
     """A pass whose key is the same in every process, and tells nothing of which parts are one object.
 
     Each part has a digest of its own, so equal parts count as one. What a program that was found has in common with
@@ -83,12 +83,12 @@ class _AbstractLastingWalk(AbstractWalk):
         return False
 
 
-class _SignatureWalk(_AbstractLastingWalk):
+class _FingerprintHasher(_AbstractPersistentHasher):
     """A pass for which last digits count for nothing, and objects without attributes are told by their class."""
 
     def _same(self, value: Any) -> None:
         kind = value if isinstance(value, type) else type(value)
-        self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, NAMED) else "")
+        self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, TYPES_AND_FUNCTIONS) else "")
 
     def _goes_on(self) -> bool:
         return True
@@ -109,13 +109,13 @@ class _SignatureWalk(_AbstractLastingWalk):
         return np.round(value / (largest * 1e-9)) if largest > 0 else value
 
     def _ordered(self, values: Any) -> list[Any]:
-        return sorted(values, key=signature)
+        return sorted(values, key=fingerprint)
 
     def _content(self, value: Any) -> bytes | None:
         return None
 
 
-class _LastingWalk(_AbstractLastingWalk):
+class _PersistentHasher(_AbstractPersistentHasher):
     """A pass whose key tells values from each other to the last bit, unless anything of a user is among them.
 
     `local`: whether anything is known to this process alone.
@@ -129,28 +129,28 @@ class _LastingWalk(_AbstractLastingWalk):
         return not self.local
 
     def _same(self, value: Any) -> None:
-        value = value.__wrapped__ if isinstance(value, JITTED) else value
+        value = value.__wrapped__ if isinstance(value, JIT_FUNCTION) else value
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if isinstance(value, np.ufunc):
             module, name = "numpy", value.__name__
             known = getattr(np, name, None) is value
-        elif isinstance(value, NAMED):
-            known = is_built_on(module or "builtins")
+        elif isinstance(value, TYPES_AND_FUNCTIONS):
+            known = is_dependency(module or "builtins")
         else:
             module, name = type(value).__module__, type(value).__qualname__
-            known = not isinstance(value, Tracer) and _is_all_seen(value)
+            known = not isinstance(value, Tracer) and _is_pure_python(value)
         self.local = self.local or not known
         self._note("named", module, name)
 
     def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
-        if isinstance(value, SCALARS) and not is_built_on(type(value).__module__):
+        if isinstance(value, SCALARS) and not is_dependency(type(value).__module__):
             self.local = True
         elif value is ... or value is NotImplemented:
             self._note(value)
         elif isinstance(value, types.ModuleType):
-            self.local = self.local or not is_built_on(value.__name__)
+            self.local = self.local or not is_dependency(value.__name__)
             self._note("module", value.__name__)
-        elif isinstance(value, Identity):
+        elif isinstance(value, FunctionIdentity):
             self._note("without", value.places)
             return self._parts(value.function, value.places)
         elif isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__:
@@ -165,7 +165,7 @@ class _LastingWalk(_AbstractLastingWalk):
 
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
         # Decorators give functions the module of another.
-        self.local = self.local or not (is_built_on(f.__module__) and of_library(f.__code__.co_filename))
+        self.local = self.local or not (is_dependency(f.__module__) and is_library_file(f.__code__.co_filename))
         self._note(f.__module__, f.__qualname__)
         yield f.__code__
 
@@ -181,6 +181,6 @@ class _LastingWalk(_AbstractLastingWalk):
         return content_digest(value)
 
 
-def _is_all_seen(value: Any) -> bool:
+def _is_pure_python(value: Any) -> bool:
     """Whether an object without attributes is told by its class: of libraries that are all Python."""
     return str(type(value).__module__).partition(".")[0] in ("polhode", "equinox")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.fingerprint.object_walk import AbstractWalk, content_digest
+from polhode.compiler.fingerprint.object_walk import AbstractObjectHasher, content_digest
 
 
 class _Same:
@@ -25,7 +25,7 @@ class _Same:
         return id(self.value)
 
 
-class Walk(AbstractWalk):
+class ObjectHasher(AbstractObjectHasher):
     """A pass whose key holds in this process: functions and objects without attributes are told by their identity.
 
     `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
@@ -62,7 +62,7 @@ class Walk(AbstractWalk):
 
     def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
         if self._renewing:
-            _renew(jitted, owner, parts)
+            _clear_stale_traces(jitted, owner, parts)
 
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
         self._objects.append(f.__code__)
@@ -78,17 +78,17 @@ class Walk(AbstractWalk):
         return content_digest(value)
 
 
-_TRACED: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
+_CAPTURED_KEYS: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
 """Of functions that users have compiled: what they captured when they were looked at last."""
 
 
-def _renew(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+def _clear_stale_traces(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
     """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
 
     `owner` is what holds the compiled function, or that itself; several may share one.
     """
-    key = hash(Walk((), renewing=False).key(parts))
-    known = _TRACED.setdefault(jitted, {})
+    key = hash(ObjectHasher((), renewing=False).key(parts))
+    known = _CAPTURED_KEYS.setdefault(jitted, {})
     if known.get(id(owner)) != key:
         known[id(owner)] = key
         jitted.clear_cache()

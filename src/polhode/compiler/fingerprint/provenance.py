@@ -34,39 +34,39 @@ _FOLDERS = ("site-packages", "dist-packages")
 
 
 @functools.cache
-def of_library(filename: str) -> bool:
+def is_library_file(filename: str) -> bool:
     """Whether a file is part of Python, an installed package, polhode or what it builds on: not the user's own."""
     if filename.startswith("<frozen") or is_installed(filename):
         return True
-    return any(_below(filename, folder) for folder in _built_on())
+    return any(_is_below(filename, folder) for folder in _dependency_folders())
 
 
 @functools.cache
 def is_installed(filename: str) -> bool:
     """Whether a file is part of Python, of an installed package or of polhode, and so stays what it is."""
     if any(f"{os.sep}{name}{os.sep}" in filename for name in _FOLDERS) or any(
-        _below(filename, x) for x in _of_python()
+        _is_below(filename, x) for x in _python_folders()
     ):
         return True
     above = (os.path.abspath(entry) for entry in sys.path)
-    return any(_top(filename, folder) in _put_there(folder) for folder in above if _below(filename, folder))
+    return any(_top(filename, folder) in _distributed_names(folder) for folder in above if _is_below(filename, folder))
 
 
 @functools.cache
-def _of_python() -> tuple[str, ...]:
+def _python_folders() -> tuple[str, ...]:
     """Folders of Python's modules and of packages, and that of polhode, whose sources are part of all that is kept."""
     named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return (*named, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2]))
 
 
-def _built_on() -> Iterator[str]:
+def _dependency_folders() -> Iterator[str]:
     """Folders of the libraries that polhode builds on, as far as they are loaded."""
     for name in disk_cache.LIBRARIES:
         yield from map(str, getattr(sys.modules.get(name), "__path__", ()))
 
 
 @functools.cache
-def _put_there(folder: str) -> frozenset[str]:
+def _distributed_names(folder: str) -> frozenset[str]:
     """Names directly in a folder, or archive, of the search path that distributions say they have put there."""
     names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=[folder]):
@@ -77,7 +77,7 @@ def _put_there(folder: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _below(filename: str, folder: str) -> bool:
+def _is_below(filename: str, folder: str) -> bool:
     return filename.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
@@ -86,10 +86,10 @@ def _top(filename: str, folder: str) -> str:
     return filename[len(folder) :].lstrip(os.sep).partition(os.sep)[0]
 
 
-def is_own_module(module: types.ModuleType) -> bool:
+def is_user_module(module: types.ModuleType) -> bool:
     """Whether a module is a user's own."""
     where = _place(module)
-    return module.__name__ not in sys.builtin_module_names if where is None else not of_library(where)
+    return module.__name__ not in sys.builtin_module_names if where is None else not is_library_file(where)
 
 
 def _place(module: types.ModuleType) -> str | None:
@@ -99,14 +99,14 @@ def _place(module: types.ModuleType) -> str | None:
     return None if where is None else str(where)
 
 
-_OWN: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+_IS_USER_CLASS: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
-def is_own(kind: type) -> bool:
+def is_user_class(kind: type) -> bool:
     """Whether a class, or one that it inherits from, is a user's own."""
-    found = _OWN.get(kind)
+    found = _IS_USER_CLASS.get(kind)
     if found is None:
-        found = _OWN[kind] = any(is_own(base) for base in kind.__bases__) or is_written_by_user(kind)
+        found = _IS_USER_CLASS[kind] = any(is_user_class(base) for base in kind.__bases__) or is_written_by_user(kind)
     return found
 
 
@@ -118,15 +118,15 @@ def is_written_by_user(kind: type) -> bool:
     module = sys.modules.get(name)
     if module is None or ("__file__" not in vars(module) and "." in name):
         module = sys.modules.get(name.partition(".")[0])
-    return module is None or is_own_module(module)
+    return module is None or is_user_module(module)
 
 
-def is_of_libraries(kind: type) -> bool:
+def is_library_class(kind: type) -> bool:
     """Whether a class belongs to polhode or what it builds on, with all that it inherits from."""
-    return is_built_on(kind.__module__) and not is_own(kind)
+    return is_dependency(kind.__module__) and not is_user_class(kind)
 
 
-def is_built_on(module: str | None) -> bool:
+def is_dependency(module: str | None) -> bool:
     """Whether a module belongs to a library whose version is part of what is kept on disk, and says all of it."""
     top = str(module).partition(".")[0]
     if top not in ("polhode", *disk_cache.LIBRARIES) and top not in sys.stdlib_module_names:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
-    from polhode.compiler.llvm.ir_builder import Writer
+    from polhode.compiler.llvm.ir_builder import IRBuilder
     from polhode.compiler.scalars.program import Operation
 
 Block: TypeAlias = "Callable[[Writer, Operation, list[str]], list[str]]"
 """Writes an operation on these values; returns its results."""
 
 
-def loop(w: Writer, operation: Operation, start: list[str]) -> list[str]:
+def loop(w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
     """Passes while a condition holds."""
     test, again = operation.params["cond"], operation.params["body"]
-    passes = Passes(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
+    passes = LoopBuilder(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
     body, behind = w.label(), w.label()
     (goes_on,) = w.program(test, passes.now)
     w.branch(goes_on, body, behind)
@@ -29,7 +29,7 @@ def loop(w: Writer, operation: Operation, start: list[str]) -> list[str]:
     return passes.now
 
 
-def rows(w: Writer, operation: Operation, x: list[str]) -> list[str]:
+def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
     """A loop over rows, in tables of variables; it is the same for single numbers and for lanes."""
     p = operation.params
     n_carry, length, region = p["carried"], p["length"], p["body"]
@@ -40,7 +40,7 @@ def rows(w: Writer, operation: Operation, x: list[str]) -> list[str]:
     for at, element in enumerate(elements):
         w.put(given, at, kinds[at % len(kinds)], element)
     first = [(w.of(type_of(v)), value) for v, value in zip(region.inputs, start, strict=False)]
-    passes, inside, behind = Passes(w, [("i64", "0"), *first]), w.label(), w.label()
+    passes, inside, behind = LoopBuilder(w, [("i64", "0"), *first]), w.label(), w.label()
     n, *carried = passes.now
     w.branch(w.value(f"icmp slt i64 {n}, {length}"), inside, behind)
     w.open(inside)
@@ -55,7 +55,7 @@ def rows(w: Writer, operation: Operation, x: list[str]) -> list[str]:
     return [*carried, *(w.get(made, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
 
 
-def branch(w: Writer, operation: Operation, x: list[str]) -> list[str]:
+def branch(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
     """The results of one of several programs."""
     branches, (which,) = operation.params["branches"], x
     kind = type_of(operation.operands[0])

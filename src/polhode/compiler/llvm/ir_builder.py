@@ -15,8 +15,8 @@ import numpy as np
 
 from polhode.compiler.llvm.control_flow import BLOCKS, Block
 from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
-from polhode.compiler.llvm.loop_builder import Passes
-from polhode.compiler.llvm.types import NotNative, constant, type_of
+from polhode.compiler.llvm.loop_builder import LoopBuilder
+from polhode.compiler.llvm.types import UnsupportedByLLVM, constant, type_of
 from polhode.compiler.scalars.program import Operation, Program, Variable
 
 _COMPARISONS = {
@@ -35,7 +35,7 @@ _DTYPES = {kind: np.dtype(name) for kind, name in (("double", "f8"), ("i64", "i8
 _LARGEST_OF_32 = 2**32 - 1
 
 
-class Writer:
+class IRBuilder:
     """The text of one function under construction.
 
     **Arguments:**
@@ -92,7 +92,7 @@ class Writer:
     @contextlib.contextmanager
     def each(self, count: str) -> Iterator[str]:
         """A loop over so many rows: what is written while this is open is done for each, by its number."""
-        passes, body, end = Passes(self, [("i64", "0")]), self.label(), self.label()
+        passes, body, end = LoopBuilder(self, [("i64", "0")]), self.label(), self.label()
         (n,) = passes.now
         self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
         self.open(body)
@@ -221,7 +221,7 @@ class Writer:
         elif kind != "double" and name in INTEGERS:
             result = INTEGERS[name](self, kind, x)
         else:
-            raise NotNative(name)
+            raise UnsupportedByLLVM(name)
         return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if unsigned else result]
 
     def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:

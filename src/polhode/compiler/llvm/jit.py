@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.compile_report import Compiled
-from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.jax_context import IS_KNOWN, NEWEST, warn
 
 try:
@@ -33,7 +33,7 @@ _SECONDS_EACH = {_SOME: 5e-5, _MOST: 1.2e-4}
 """For an operation, about: after it has run for that long with less effort, it is compiled with this one."""
 
 
-class Code:
+class CompiledFunction:
     """A function in machine code, which lives as long as this object.
 
     Large functions are compiled with least effort first, and with the next one in another thread once they have run for
@@ -55,10 +55,10 @@ class Code:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: IRBuilder,
         pointers: Sequence[str],
         returned: str,
-        tell: Callable[[Compiled], None] | None = None,
+        tell: Callable[[CompileReport], None] | None = None,
         long: bool = False,
         at_once: bool = False,
     ) -> None:
@@ -90,9 +90,9 @@ class Code:
         self.when_improved = _nothing
 
     @property
-    def form(self) -> Compiled:
+    def form(self) -> CompileReport:
         """Its form at this time."""
-        return Compiled(self._operations, "quick" if self._effort == _LEAST else "optimised", kept=False)
+        return CompileReport(self._operations, "quick" if self._effort == _LEAST else "optimised", kept=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
@@ -156,7 +156,7 @@ def _nothing() -> None:
 
 
 @functools.cache
-def missing() -> bool:
+def is_missing() -> bool:
     """Whether there is no compiler here, or none for programs of this JAX, which is said once."""
     if not IS_KNOWN:
         warn(

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from polhode.compiler.llvm.control_flow import Block, rows
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
     from polhode.compiler.scalars.program import Operation
 
 
-class Masked:
+class LaneMask:
     """The lanes that are on their way while a program is written.
 
     - `mask`: which they are; None: all.
@@ -33,11 +33,11 @@ class Masked:
         """Operations that become basic blocks of their own."""
         return {"while": self._loop, "cond": self._branch, "rows": rows}
 
-    def among(self, w: Writer, which: str) -> str:
+    def among(self, w: IRBuilder, which: str) -> str:
         """Those of some lanes that are on their way."""
         return which if self.mask is None else w.do("and", "i1", which, self.mask)
 
-    def program(self, w: Writer, operation: Operation, key: str, n: int | None, mask: str, x: list[str]) -> list[str]:
+    def program(self, w: IRBuilder, operation: Operation, key: str, n: int | None, mask: str, x: list[str]) -> list[str]:
         """The results of a region of an operation, for these lanes."""
         region = operation.params[key] if n is None else operation.params[key][n]
         outer, self.mask = self.mask, mask
@@ -45,13 +45,13 @@ class Masked:
         self.mask = outer
         return results
 
-    def _loop(self, w: Writer, operation: Operation, start: list[str]) -> list[str]:
+    def _loop(self, w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
-        passes = Passes(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
+        passes = LoopBuilder(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
         body, behind = w.label(), w.label()
         (goes_on,) = w.program(operation.params["cond"], passes.now)
         active = self.among(w, goes_on)
-        w.branch(some(w, active), body, behind)
+        w.branch(any_lane(w, active), body, behind)
         w.open(body)
         then = self.program(w, operation, "body", None, active, passes.now)
         changed = zip(kinds, then, passes.now, strict=True)
@@ -59,13 +59,13 @@ class Masked:
         w.open(behind)
         return passes.now
 
-    def _branch(self, w: Writer, operation: Operation, x: list[str]) -> list[str]:
+    def _branch(self, w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
         chosen: list[str] | None = None
         for k, here in enumerate(self._taken(w, operation, x[0])):
             inside, behind, before = w.label(), w.label(), w.block
             active = self.among(w, here)
-            w.branch(some(w, active), inside, behind)
+            w.branch(any_lane(w, active), inside, behind)
             w.open(inside)
             made = self.program(w, operation, "branches", k, active, [])
             if chosen is not None:
@@ -80,7 +80,7 @@ class Masked:
             ]
         return chosen or []
 
-    def _taken(self, w: Writer, operation: Operation, which: str) -> list[str]:
+    def _taken(self, w: IRBuilder, operation: Operation, which: str) -> list[str]:
         """For every part of a branch, the lanes that take it: the last one by those of no other."""
         kind, count = type_of(operation.operands[0]), len(operation.params["branches"])
         if kind == "i1":
@@ -92,6 +92,6 @@ class Masked:
         return [*taken, w.negated(others)]
 
 
-def some(w: Writer, lanes: str) -> str:
+def any_lane(w: IRBuilder, lanes: str) -> str:
     """Whether there is any lane among these."""
     return w.call(f"llvm.vector.reduce.or.v{w.width}i1", "i1", (w.of("i1"), lanes))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from polhode.compiler.llvm.ir_builder import Writer
+    from polhode.compiler.llvm.ir_builder import IRBuilder
 
 
-class Passes:
+class LoopBuilder:
     """A loop under construction: what is written from now on until `end` is done in every pass.
 
     `now` are the values that a pass begins with.
@@ -19,7 +19,7 @@ class Passes:
     - `w`: the function. - `start`: types of these values, and what the first pass begins with.
     """
 
-    def __init__(self, w: Writer, start: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, w: IRBuilder, start: Sequence[tuple[str, str]]) -> None:
         self._w, self._start, self._before, self._head = w, start, w.block, w.label()
         w.jump(self._head)
         w.open(self._head)

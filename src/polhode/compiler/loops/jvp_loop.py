@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from polhode.compiler.arrays.entry_points import tangent_block
-from polhode.compiler.differentiation import Derivable
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
+from polhode.compiler.differentiation import DifferentiableFunction
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 
@@ -19,7 +19,7 @@ POINTERS = ("args", "rows", "carried", "fixed", "out", "count")
 """Of the function of a block."""
 
 
-class Following:
+class TangentLoop:
     """The derivatives of steps along directions, in machine code.
 
     **Arguments:**
@@ -28,14 +28,14 @@ class Following:
     - `args`, `row`, `carried`, `fixed`: trees like those that it takes; only structure, shapes and dtypes matter.
     """
 
-    def __init__(self, code: Code, args: Any, row: Any, carried: Any, fixed: Any) -> None:
+    def __init__(self, code: CompiledFunction, args: Any, row: Any, carried: Any, fixed: Any) -> None:
         self.code = code
         self._args, self._row, self._carried, self._fixed = map(Layout, (args, row, carried, fixed))
 
     @classmethod
     def of(
         cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
-    ) -> Following:
+    ) -> TangentLoop:
         """Through a step, with the trees that it takes as examples.
 
         - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
@@ -43,11 +43,11 @@ class Following:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        step = Derivable(advance, of, args, row)
+        step = DifferentiableFunction(advance, of, args, row)
         carried, fixed = step.wanted
         layouts = Layout(args), Layout(row), Layout(carried), Layout(fixed)
         code = step.along(
-            lambda program: _compiled(program, *layouts), lambda program: tangent_block(program, POINTERS, *layouts)
+            lambda program: _compile(program, *layouts), lambda program: tangent_block(program, POINTERS, *layouts)
         )
         return cls(code, args, row, carried, fixed)
 
@@ -68,9 +68,9 @@ class Following:
         return self._carried.unpack(out)
 
 
-def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, fixed: Layout) -> Code:
+def _compile(program: Any, args: Layout, row: Layout, carried: Layout, fixed: Layout) -> CompiledFunction:
     """The function of a block: a loop over steps."""
-    w = Writer()
+    w = IRBuilder()
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     directions = [w.load("%fixed", k, "double") for k in range(fixed.size)]
     count = w.load("%count", 0, "i64")
@@ -83,4 +83,4 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, fixed: L
         for k, result in enumerate(results):
             w.store("%carried", k, "double", result)
             w.store(target, k, "double", result)
-    return Code(w, POINTERS, count)
+    return CompiledFunction(w, POINTERS, count)

@@ -44,7 +44,7 @@ class Layout:
         """The tree's elements in slots."""
         slots, at = np.empty(self.size, _SLOT), 0
         for x, n, like in zip(jax.tree.leaves(tree), self.sizes, self.leaves, strict=True):
-            slots[at : at + n].view(_stored(like.dtype))[:] = np.asarray(x).reshape(-1)
+            slots[at : at + n].view(_slot_dtype(like.dtype))[:] = np.asarray(x).reshape(-1)
             at += n
         return slots
 
@@ -53,7 +53,7 @@ class Layout:
         leaves = jax.tree.leaves(stacked)
         slots, at = np.empty((len(leaves[0]), self.size), _SLOT), 0
         for x, n, like in zip(leaves, self.sizes, self.leaves, strict=True):
-            slots[:, at : at + n] = np.ascontiguousarray(x, _stored(like.dtype)).reshape(len(slots), n).view(_SLOT)
+            slots[:, at : at + n] = np.ascontiguousarray(x, _slot_dtype(like.dtype)).reshape(len(slots), n).view(_SLOT)
             at += n
         return slots
 
@@ -61,13 +61,13 @@ class Layout:
         """The tree from slots: any number of rows of them, which become leading dimensions."""
         rows, at, out = slots.shape[:-1], 0, []
         for n, like in zip(self.sizes, self.leaves, strict=True):
-            part = np.ascontiguousarray(slots[..., at : at + n]).view(_stored(like.dtype))
+            part = np.ascontiguousarray(slots[..., at : at + n]).view(_slot_dtype(like.dtype))
             out.append(part.astype(like.dtype).reshape((*rows, *like.shape)))
             at += n
         return jax.tree.unflatten(self.structure, out)
 
 
-def _stored(dtype: Any) -> Any:
+def _slot_dtype(dtype: Any) -> Any:
     return np.float64 if dtype == np.float64 else _SLOT
 
 

@@ -11,15 +11,15 @@ import numpy as np
 from polhode.compiler import size_limits
 from polhode.compiler.arrays.entry_points import row_map
 from polhode.compiler.arrays.selection import compile_either
-from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.differentiation import Derivable
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.cache.disk_cache import Serialiser
+from polhode.compiler.differentiation import DifferentiableFunction
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
-from polhode.compiler.tracing import on_scalars, traced
+from polhode.compiler.tracing import on_scalars, trace
 
 
 class RowMap:
@@ -31,7 +31,7 @@ class RowMap:
     - `shared`, `row`: trees like those that it takes; only structure, shapes and dtypes matter.
     """
 
-    def __init__(self, code: Code, out: Layout, shared: Any, row: Any) -> None:
+    def __init__(self, code: CompiledFunction, out: Layout, shared: Any, row: Any) -> None:
         self.code, self.out, self._shared, self._row = code, out, Layout(shared), Layout(row)
 
     @classmethod
@@ -40,12 +40,12 @@ class RowMap:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program = traced(function, shared, row)
+        program = trace(function, shared, row)
         layouts = Layout(shared), Layout(row), Layout(program.out_shape)
         code = compile_either(
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
-            lambda: _compiled(_few(program, shared, row), *layouts),
+            lambda: _compile(_on_scalars(program, shared, row), *layouts),
             program.cost,
         )
         return cls(code, layouts[2], shared, row)
@@ -62,19 +62,19 @@ class RowMap:
 
         `of` picks what it is wanted with respect to, see `Derivable`. Raises `NotNative` as `of` does.
         """
-        derivable = Derivable(function, of, shared, row)
+        derivable = DifferentiableFunction(function, of, shared, row)
         both, out = (row, told), Layout(derivable.wanted)
         layouts = Layout(shared), Layout(both), out
-        code = derivable.back(lambda program: _compiled(program, *layouts), lambda program: row_map(program, *layouts))
+        code = derivable.back(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
         return cls(code, out, shared, both)
 
     @classmethod
     def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
         """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
-        derivable = Derivable(function, of, shared, row)
+        derivable = DifferentiableFunction(function, of, shared, row)
         both, out = (row, derivable.wanted), Layout(derivable.returned)
         layouts = Layout(shared), Layout(both), out
-        code = derivable.along(lambda program: _compiled(program, *layouts), lambda program: row_map(program, *layouts))
+        code = derivable.along(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
         return cls(code, out, shared, both)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:
@@ -93,15 +93,15 @@ class RowMap:
         return self.out.unpack(out)
 
 
-def _few(program: TracedFunction, shared: Any, row: Any) -> Program:
+def _on_scalars(program: TracedFunction, shared: Any, row: Any) -> Program:
     """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
     if size_limits.is_long(row):
-        raise NotNative(f"{Layout(row).size} numbers")
+        raise UnsupportedByLLVM(f"{Layout(row).size} numbers")
     return on_scalars(program, shared, row)
 
 
-def _compiled(program: Program, shared: Layout, row: Layout, out: Layout) -> Code:
-    w = Writer()
+def _compile(program: Program, shared: Layout, row: Layout, out: Layout) -> CompiledFunction:
+    w = IRBuilder()
     given = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
     count = w.load("%count", 0, "i64")
     with w.each(count) as n:
@@ -111,42 +111,42 @@ def _compiled(program: Program, shared: Layout, row: Layout, out: Layout) -> Cod
         target = w.row("%out", n, out.size)
         for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
             w.store(target, k, type_of(scalar), result)
-    return Code(w, ("shared", "rows", "out", "count"), count)
+    return CompiledFunction(w, ("shared", "rows", "out", "count"), count)
 
 
-class Mapped(NamedTuple):
+class RowMapResult(NamedTuple):
     """A function of rows as machine code, or why there is none."""
 
     rows: RowMap | None
     why: str = ""
 
 
-def mapped(
+def try_row_map(
     function: Callable[[Any, Any], Any],
     shared: Any,
     row: Any,
-    untraceable: tuple[type[Exception], ...] = (NotNative,),
-) -> Mapped:
+    untraceable: tuple[type[Exception], ...] = (UnsupportedByLLVM,),
+) -> RowMapResult:
     """As `RowMap.of`, where some exceptions mean that there is none."""
     try:
-        return Mapped(RowMap.of(function, shared, row))
+        return RowMapResult(RowMap.of(function, shared, row))
     except untraceable as error:
-        return Mapped(None, str(error))
+        return RowMapResult(None, str(error))
 
 
-def keeping(arguments: Callable[[Any], tuple[Any, Any]]) -> Keeping[Mapped]:
+def row_map_serialiser(arguments: Callable[[Any], tuple[Any, Any]]) -> Serialiser[RowMapResult]:
     """How such functions are kept; `arguments`: what rows share, and a row, out of the inputs of a builder."""
 
-    def dump(made: Mapped) -> Any:
+    def dump(made: RowMapResult) -> Any:
         return made.rows and (made.rows.code, made.rows.out), made.why
 
-    def load(kept: Any, inputs: Any) -> Mapped:
+    def load(kept: Any, inputs: Any) -> RowMapResult:
         code, why = kept
         shared, row = arguments(inputs)
-        return Mapped(code and RowMap(code[0], code[1], shared, row), why)
+        return RowMapResult(code and RowMap(code[0], code[1], shared, row), why)
 
-    def watch(made: Mapped, write: Callable[[], None]) -> None:
+    def watch(made: RowMapResult, write: Callable[[], None]) -> None:
         if made.rows is not None:
             made.rows.code.when_improved = write
 
-    return Keeping(dump, load, watch)
+    return Serialiser(dump, load, watch)

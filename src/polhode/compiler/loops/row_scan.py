@@ -12,19 +12,19 @@ from jax.extend import core
 from polhode.compiler import size_limits
 from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.numpy.interpreter import Equation, Listing
+from polhode.compiler.numpy.interpreter import Equation, Interpreter
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, traced
+from polhode.compiler.tracing import on_scalars, trace
 
 _ROUNDS = 4
 """How often a loop is assumed to be run whose number of rounds only the data give."""
 
 
-class Sweep:
+class RowScan:
     """A loop over rows that carries something from one to the next, as machine code.
 
     **Arguments:**
@@ -34,11 +34,11 @@ class Sweep:
       all of lists of arrays.
     """
 
-    def __init__(self, code: Code, shared: Layout, carry: Layout, row: Layout, out: Layout) -> None:
+    def __init__(self, code: CompiledFunction, shared: Layout, carry: Layout, row: Layout, out: Layout) -> None:
         self.code, self._shared, self._carry, self._row, self._out = code, shared, carry, row, out
 
     @classmethod
-    def of(cls, scan: Equation) -> Sweep:
+    def of(cls, scan: Equation) -> RowScan:
         """A scan as machine code. Raises `NotNative` for what can't be done on scalars, or takes too many.
 
         What is known of its inputs becomes constants: places to read from can't be unknown.
@@ -49,17 +49,17 @@ class Sweep:
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
         known = [not isinstance(x, int) for x in scan.inputs[:n]]
         shared, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
-        if Layout(examples).size > size_limits.SWEPT_NUMBERS or has_dynamic_indices(body.jaxpr, known):
-            raise NotNative("rows that are large, or look up what only the data say")
+        if Layout(examples).size > size_limits.SCAN_NUMBERS or has_dynamic_indices(body.jaxpr, known):
+            raise UnsupportedByLLVM("rows that are large, or look up what only the data say")
 
         def run(given: Any, carried: Any, row: Any) -> tuple[Any, Any]:
             consts = [x if isinstance(place, int) else place for x, place in zip(given, scan.inputs, strict=False)]
             outs = core.jaxpr_as_fun(body)(*consts, *carried, *row)
             return outs[:m], outs[m:]
 
-        program = traced(run, shared, carry, row)
+        program = trace(run, shared, carry, row)
         layouts = Layout(shared), Layout(carry), Layout(row), Layout(program.out_shape[1])
-        return cls(_compiled(on_scalars(program, shared, carry, row), *layouts), *layouts)
+        return cls(_compile(on_scalars(program, shared, carry, row), *layouts), *layouts)
 
     def __call__(self, shared: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
         """The carry behind the last row, and the results of all, as a scan returns them."""
@@ -70,8 +70,8 @@ class Sweep:
         return [*self._carry.unpack(carried), *self._out.unpack(out[along])]
 
 
-def _compiled(program: Program, shared: Layout, carry: Layout, row: Layout, out: Layout) -> Code:
-    w = Writer()
+def _compile(program: Program, shared: Layout, carry: Layout, row: Layout, out: Layout) -> CompiledFunction:
+    w = IRBuilder()
     fixed = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
     count = w.load("%count", 0, "i64")
     with w.each(count) as n:
@@ -83,23 +83,23 @@ def _compiled(program: Program, shared: Layout, carry: Layout, row: Layout, out:
         for place, layout in (("%carry", carry), (target, out)):
             for k, scalar in enumerate(layout.scalars):
                 w.store(place, k, type_of(scalar), next(left))
-    return Code(w, ("shared", "carry", "rows", "out", "count"), count)
+    return CompiledFunction(w, ("shared", "carry", "rows", "out", "count"), count)
 
 
-def compile_sweeps(program: Listing) -> None:
+def compile_scans(program: Interpreter) -> None:
     """Makes machine code of the loops over rows that take Python long."""
     for equation in program.equations:
-        if equation.name == "scan" and _cost(equation) > size_limits.SWEPT_OPERATIONS:
+        if equation.name == "scan" and _cost(equation) > size_limits.SCAN_OPERATIONS:
             try:
-                equation.name, equation.params["jaxpr"] = "swept", Sweep.of(equation)
+                equation.name, equation.params["jaxpr"] = "swept", RowScan.of(equation)
                 continue
-            except NotNative:
+            except UnsupportedByLLVM:
                 pass
         for inner in equation.programs:
-            compile_sweeps(inner)
+            compile_scans(inner)
 
 
-def codes(program: Listing) -> Iterator[Code]:
+def codes(program: Interpreter) -> Iterator[CompiledFunction]:
     """All machine code in a program."""
     for equation in program.equations:
         if equation.name in ("mapped", "swept"):

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.compiler import size_limits
-from polhode.compiler.compile_report import Compiled
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code, vector_width
-from polhode.compiler.llvm.lane_mask import Masked, some
-from polhode.compiler.llvm.loop_builder import Passes
-from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction, vector_width
+from polhode.compiler.llvm.lane_mask import LaneMask, any_lane
+from polhode.compiler.llvm.loop_builder import LoopBuilder
+from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.step_loop import Control
-from polhode.compiler.loops.step_loop_ir import Told
+from polhode.compiler.loops.step_loop import LoopControl
+from polhode.compiler.loops.step_loop_ir import ControlValues
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, traced
+from polhode.compiler.tracing import on_scalars, trace
 
 _SMALL = 3000
 """Operations of a step up to which a variable is two vectors: while one waits for a result, the other works. RKMK 4 of
@@ -32,7 +32,7 @@ a heavy top takes 0.042 µs a step and run then, 0.060 µs otherwise; generalize
 POINTERS = ("args", "progress", "control", "targets", "rows", "counts", "vectors")
 
 
-class Room(NamedTuple):
+class LaneControl(NamedTuple):
     """Arguments of a block for one lane.
 
     - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `done`: frames that it has saved.
@@ -47,7 +47,7 @@ class Room(NamedTuple):
     capacity: int
 
 
-class Lanes:
+class SimdStepLoop:
     """Steps of several runs at a time in machine code.
 
     **Arguments:**
@@ -56,7 +56,7 @@ class Lanes:
     - `args`, `progress`, `row`: trees like those of one run; only structure, shapes and dtypes matter.
     """
 
-    def __init__(self, code: Code, width: int, args: Any, progress: Any, row: Any) -> None:
+    def __init__(self, code: CompiledFunction, width: int, args: Any, progress: Any, row: Any) -> None:
         self.code, self.width = code, width
         self.args, self.progress, self.row = Layout(args), Layout(progress), Layout(row)
 
@@ -68,21 +68,21 @@ class Lanes:
         args: Any,
         progress: Any,
         row: Any,
-        tell: Callable[[Compiled], None] | None = None,
-    ) -> Lanes:
+        tell: Callable[[CompileReport], None] | None = None,
+    ) -> SimdStepLoop:
         """Functions as machine code, as `Marching.of` takes them.
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
+        control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
-        steps, check = traced(advance, *examples), traced(more, *examples)
+        steps, check = trace(advance, *examples), trace(more, *examples)
         numbers = sum(layout.size for layout in layouts)
         if numbers > size_limits.NUMBERS:
-            raise NotNative(f"{numbers} numbers")
+            raise UnsupportedByLLVM(f"{numbers} numbers")
         programs = on_scalars(check, *examples), on_scalars(steps, *examples)
         width = vector_width() * (2 if programs[1].size < _SMALL else 1)
-        code = _compiled(*programs, layouts, width, tell)
+        code = _compile(*programs, layouts, width, tell)
         return cls(code, width, args, progress, row)
 
     def together(self, slots: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ class Lanes:
         return np.ascontiguousarray(vectors.swapaxes(1, 2)).reshape(-1, vectors.shape[1])[:count]
 
     def move(
-        self, args: np.ndarray, progress: np.ndarray, told: Sequence[Room], targets: np.ndarray, rows: np.ndarray
+        self, args: np.ndarray, progress: np.ndarray, told: Sequence[LaneControl], targets: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
         """A block of every run. Returns how many frames each has saved in it.
 
@@ -112,32 +112,32 @@ class Lanes:
         return counts[: len(told)]
 
 
-_IDLE = Room(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
+_IDLE = LaneControl(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
 """Limits that tell a lane to stand still."""
 
 
-def _compiled(
+def _compile(
     check: Program,
     steps: Program,
     layouts: tuple[Layout, Layout, Layout],
     width: int,
-    tell: Callable[[Compiled], None] | None,
-) -> Code:
+    tell: Callable[[CompileReport], None] | None,
+) -> CompiledFunction:
     """The function of a block: a loop over vectors, and in it one over frames until no lane has any left."""
-    lanes, (args, progress, row) = Masked(), layouts
-    w = Writer(width, lanes.blocks)
+    lanes, (args, progress, row) = LaneMask(), layouts
+    w = IRBuilder(width, lanes.blocks)
     with w.each(w.load("%vectors", 0, "i64")) as n:
         mine = {name: w.row(f"%{name}", n, k * width) for name, k in (("args", args.size), ("progress", progress.size))}
-        told, counts = w.row("%control", n, len(Room._fields) * width), w.row("%counts", n, width)
+        told, counts = w.row("%control", n, len(LaneControl._fields) * width), w.row("%counts", n, width)
         first = w.value(f"mul i64 {n}, {width}")
         given = [w.get(mine["args"], k, type_of(s)) for k, s in enumerate(args.scalars)]
         w.put(counts, 0, "i64", _frames(w, lanes, (check, steps), given, mine["progress"], told, first, progress, row))
-    return Code(w, POINTERS, "0", tell, at_once=True)
+    return CompiledFunction(w, POINTERS, "0", tell, at_once=True)
 
 
 def _frames(
-    w: Writer,
-    lanes: Masked,
+    w: IRBuilder,
+    lanes: LaneMask,
     programs: tuple[Program, Program],
     given: list[str],
     at: str,
@@ -150,17 +150,17 @@ def _frames(
     check, steps = programs
     kinds = [type_of(s) for s in progress.scalars]
     n_limit, every, last, done, n_targets, capacity = (w.get(control, k, "i1" if k == 2 else "i64") for k in range(6))
-    passes = Passes(w, [(w.of("i64"), "zeroinitializer")])
+    passes = LoopBuilder(w, [(w.of("i64"), "zeroinitializer")])
     (count,) = passes.now
     body, end = w.label(), w.label()
     reached = w.do("add", "i64", done, count)
     waiting = w.do("icmp slt", "i64", reached, n_targets)
-    told = Told(n_limit, every, last, _gathered(w, w.intrinsic("smin", "i64", reached, n_targets)), waiting)
+    told = ControlValues(n_limit, every, last, _gather_targets(w, w.intrinsic("smin", "i64", reached, n_targets)), waiting)
     now = [w.get(at, k, kind) for k, kind in enumerate(kinds)]
     lanes.mask = None
     (goes_on,) = w.program(check, [*given, *now, *told])
     active = w.do("and", "i1", goes_on, w.do("icmp slt", "i64", reached, capacity))
-    w.branch(some(w, active), body, end)
+    w.branch(any_lane(w, active), body, end)
     w.open(body)
     lanes.mask = active
     results = w.program(steps, [*given, *now, *told])
@@ -168,13 +168,13 @@ def _frames(
     for k, kind in enumerate(kinds):
         w.put(at, k, kind, w.chosen(active, kind, results[k], now[k]))
     frame = list(zip(map(type_of, row.scalars), results[progress.size :], strict=True))
-    _keep(w, saved, (first, reached, capacity), frame)
+    _store_frames(w, saved, (first, reached, capacity), frame)
     passes.end([w.do("add", "i64", count, w.value(f"zext {w.of('i1')} {saved} to {w.of('i64')}"))])
     w.open(end)
     return count
 
 
-def _gathered(w: Writer, places: str) -> str:
+def _gather_targets(w: IRBuilder, places: str) -> str:
     """The instants at these places, one for each lane."""
     result = "poison"
     for lane in range(w.width):
@@ -184,14 +184,14 @@ def _gathered(w: Writer, places: str) -> str:
     return result
 
 
-def _keep(w: Writer, saved: str, place: tuple[str, str, str], row: list[tuple[str, str]]) -> None:
+def _store_frames(w: IRBuilder, saved: str, place: tuple[str, str, str], row: list[tuple[str, str]]) -> None:
     """Puts the frame of every lane that saves one into its next row.
 
     `place`: the number of the first lane's run, and for all lanes the number of the frame, and how many a run has.
     """
     first, reached, capacity = place
     keeping, behind = w.label(), w.label()
-    w.branch(some(w, saved), keeping, behind)
+    w.branch(any_lane(w, saved), keeping, behind)
     w.open(keeping)
     told, frame = w.new_table(3), w.new_table(len(row))
     for k, (kind, value) in enumerate((("i1", saved), ("i64", reached), ("i64", capacity))):

@@ -9,17 +9,17 @@ import numpy as np
 
 from polhode.compiler.arrays.entry_points import step_block
 from polhode.compiler.arrays.selection import compile_either
-from polhode.compiler.compile_report import Compiled
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
+from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.step_loop_ir import POINTERS, Told, block
+from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, traced
+from polhode.compiler.tracing import on_scalars, trace
 
 
-class Control(NamedTuple):
+class LoopControl(NamedTuple):
     """Instructions for a block of steps, besides its arguments.
 
     - `n_limit`: the number of the step at which it ends. - `every`: which steps are saved. - `last`: whether the end of
@@ -34,7 +34,7 @@ class Control(NamedTuple):
     waiting: Any
 
 
-class Marching:
+class StepLoop:
     """Steps in machine code.
 
     **Arguments:**
@@ -44,7 +44,7 @@ class Marching:
       shapes and dtypes matter.
     """
 
-    def __init__(self, code: Code, args: Any, progress: Any, row: Any) -> None:
+    def __init__(self, code: CompiledFunction, args: Any, progress: Any, row: Any) -> None:
         self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
 
     @classmethod
@@ -55,8 +55,8 @@ class Marching:
         args: Any,
         progress: Any,
         row: Any,
-        tell: Callable[[Compiled], None] | None = None,
-    ) -> Marching:
+        tell: Callable[[CompileReport], None] | None = None,
+    ) -> StepLoop:
         """Functions as machine code.
 
         - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
@@ -65,16 +65,16 @@ class Marching:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
+        control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
-        steps, check = traced(advance, *examples), traced(more, *examples)
+        steps, check = trace(advance, *examples), trace(more, *examples)
         found = Layout(steps.out_shape[2])
         if found != layouts[2]:
             raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
         code = compile_either(
             steps.closed.jaxpr,
             lambda: step_block(check.closed, steps.closed, layouts, tell),
-            lambda: _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
+            lambda: _compile(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
         )
         return cls(code, args, progress, row)
 
@@ -151,24 +151,24 @@ class Marching:
 _NEVER = np.iinfo(np.int64).max
 
 
-def _compiled(
+def _compile(
     check: Program,
     steps: Program,
     layouts: tuple[Layout, Layout, Layout],
-    tell: Callable[[Compiled], None] | None,
-) -> Code:
+    tell: Callable[[CompileReport], None] | None,
+) -> CompiledFunction:
     """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
-    w, (args, progress, row) = Writer(), layouts
+    w, (args, progress, row) = IRBuilder(), layouts
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     kinds = [type_of(s) for s in (*progress.scalars, *row.scalars)]
     now: list[str] = []
     results: list[str] = []
 
-    def goes_on(told: Told) -> str:
+    def goes_on(told: ControlValues) -> str:
         now[:] = [w.load("%progress", k, kind) for k, kind in enumerate(kinds[: progress.size])]
         return w.program(check, [*given, *now, *told])[0]
 
-    def step(told: Told) -> str:
+    def step(told: ControlValues) -> str:
         results[:] = w.program(steps, [*given, *now, *told])
         saved = results.pop(progress.size)
         for k in range(progress.size):
@@ -179,4 +179,4 @@ def _compiled(
         for k in range(row.size):
             w.store(frame, k, kinds[progress.size + k], results[progress.size + k])
 
-    return Code(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)
+    return CompiledFunction(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 
 POINTERS = ("args", "progress", "control", "targets", "rows")
 """Of the function of a block."""
 
 
-class Told(NamedTuple):
+class ControlValues(NamedTuple):
     """The values of a `Control`, and their types."""
 
     n_limit: str
@@ -29,7 +29,7 @@ class Told(NamedTuple):
 
 
 def block(
-    w: Writer, goes_on: Callable[[Told], str], step: Callable[[Told], str], keep: Callable[[str], None], width: int
+    w: IRBuilder, goes_on: Callable[[ControlValues], str], step: Callable[[ControlValues], str], keep: Callable[[str], None], width: int
 ) -> str:
     """Writes a block; returns the number of frames.
 
@@ -39,13 +39,13 @@ def block(
     n_limit, every, last, done, n_targets, capacity = (
         w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)
     )
-    passes = Passes(w, [("i64", "0")])
+    passes = LoopBuilder(w, [("i64", "0")])
     (count,) = passes.now
     body, kept, following, end = (w.label() for _ in range(4))
     reached = w.value(f"add i64 {done}, {count}")
     waiting = w.value(f"icmp slt i64 {reached}, {n_targets}")
     place = w.call("llvm.smin.i64", "i64", ("i64", reached), ("i64", n_targets))
-    told = Told(n_limit, every, last, w.load("%targets", place, "double"), waiting)
+    told = ControlValues(n_limit, every, last, w.load("%targets", place, "double"), waiting)
     again = goes_on(told)
     room = w.value(f"icmp slt i64 {count}, {capacity}")
     w.branch(w.value(f"and i1 {again}, {room}"), body, end)

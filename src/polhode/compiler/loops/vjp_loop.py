@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from polhode.compiler.arrays.entry_points import adjoint_block
-from polhode.compiler.differentiation import Derivable
-from polhode.compiler.llvm.ir_builder import Writer
-from polhode.compiler.llvm.jit import Code
-from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.differentiation import DifferentiableFunction
+from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 
@@ -20,7 +20,7 @@ POINTERS = ("args", "rows", "carried", "added", "summed", "count")
 """Of the function of a block."""
 
 
-class Returning:
+class AdjointLoop:
     """The transposed derivatives of steps, in machine code.
 
     **Arguments:**
@@ -30,14 +30,14 @@ class Returning:
       matter.
     """
 
-    def __init__(self, code: Code, args: Any, row: Any, carried: Any, summed: Any) -> None:
+    def __init__(self, code: CompiledFunction, args: Any, row: Any, carried: Any, summed: Any) -> None:
         self.code = code
         self._args, self._row, self._carried, self._summed = map(Layout, (args, row, carried, summed))
 
     @classmethod
     def of(
         cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
-    ) -> Returning:
+    ) -> AdjointLoop:
         """The way back through a step, with the trees that it takes as examples.
 
         - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
@@ -45,11 +45,11 @@ class Returning:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        step = Derivable(advance, of, args, row)
+        step = DifferentiableFunction(advance, of, args, row)
         carried, summed = step.wanted
         layouts = Layout(args), Layout(row), Layout(carried), Layout(summed)
         code = step.back(
-            lambda program: _compiled(program, *layouts), lambda program: adjoint_block(program, POINTERS, *layouts)
+            lambda program: _compile(program, *layouts), lambda program: adjoint_block(program, POINTERS, *layouts)
         )
         return cls(code, args, row, carried, summed)
 
@@ -72,12 +72,12 @@ class Returning:
         return self._carried.unpack(now), self._summed.unpack(sums)
 
 
-def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: Layout) -> Code:
+def _compile(program: Any, args: Layout, row: Layout, carried: Layout, summed: Layout) -> CompiledFunction:
     """The function of a block: a loop over steps, the last one first."""
-    w = Writer()
+    w = IRBuilder()
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     count = w.load("%count", 0, "i64")
-    passes, body, end = Passes(w, [("i64", count)]), w.label(), w.label()
+    passes, body, end = LoopBuilder(w, [("i64", count)]), w.label(), w.label()
     (n,) = passes.now
     w.branch(w.value(f"icmp sgt i64 {n}, 0"), body, end)
     w.open(body)
@@ -94,9 +94,9 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: 
         w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carried.size + k]}"))
     passes.end([here])
     w.open(end)
-    return Code(w, POINTERS, count)
+    return CompiledFunction(w, POINTERS, count)
 
 
-def _sum(w: Writer, first: str, second: str, slot: int) -> str:
+def _sum(w: IRBuilder, first: str, second: str, slot: int) -> str:
     a, b = (w.load(table, slot, "double") for table in (first, second))
     return w.value(f"fadd double {a}, {b}")

@@ -45,13 +45,13 @@ def _scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [*carry, *stacked]
 
 
-def _mapped(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _row_map(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     """A scan that carries nothing, whose rows are machine code."""
     count = eqn.params["num_consts"]
     return eqn.params["jaxpr"](x[:count], x[count:])
 
 
-def _swept(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _row_scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     """A scan whose rows are machine code."""
     p = eqn.params
     n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
@@ -68,8 +68,8 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "cond": _cond,
     "scan": _scan,
-    "mapped": _mapped,
-    "swept": _swept,
+    "mapped": _row_map,
+    "swept": _row_scan,
     "platform_index": _platform,
 }
 """By the name of the primitive."""

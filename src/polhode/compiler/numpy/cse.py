@@ -17,7 +17,7 @@ Value = int | np.ndarray
 _SMALL = 1000
 """Elements of the largest arrays that are worked out beforehand, and compared."""
 
-_UNCHANGED = frozenset(("copy", "copy_p", "optimization_barrier", "stop_gradient"))
+_IDENTITIES = frozenset(("copy", "copy_p", "optimization_barrier", "stop_gradient"))
 
 
 class Operation(Protocol):
@@ -118,7 +118,7 @@ class Simplification(Generic[E]):
 
 def _is_unchanged(eqn: Any) -> bool:
     """Whether the results are the operands."""
-    if eqn.primitive.name in _UNCHANGED:
+    if eqn.primitive.name in _IDENTITIES:
         return True
     if eqn.primitive.name not in ("convert_element_type", "reshape"):
         return False

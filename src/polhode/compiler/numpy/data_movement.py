@@ -19,11 +19,11 @@ def _broadcast(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [np.broadcast_to(x[0].reshape(aligned), shape)]
 
 
-def _reshaped(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _reshape(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [x[0].reshape(eqn.outs[0].shape)]
 
 
-def _sliced(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _slice(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     p = eqn.params
     strides = p["strides"] or (1,) * x[0].ndim
     return [x[0][tuple(slice(*w) for w in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]]
@@ -44,7 +44,7 @@ def _dynamic_update(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [out]
 
 
-def _converted(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _convert(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     values, kind = x[0], np.dtype(eqn.outs[0].dtype)
     if values.dtype.kind != "f" or kind.kind not in "iu":
         return [values.astype(kind)]
@@ -85,14 +85,14 @@ def _iota(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 def _gather(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     values, indices = x
-    places = gather_scatter.read(eqn.params, values.shape, indices)
+    places = gather_scatter.gather_positions(eqn.params, values.shape, indices)
     picked = values.reshape(-1)[np.maximum(places, 0)] if values.size else np.zeros(places.shape, values.dtype)
     if (places == gather_scatter.OUTSIDE).any():
-        picked = np.where(places == gather_scatter.OUTSIDE, _filling(eqn.params["fill_value"], values.dtype), picked)
+        picked = np.where(places == gather_scatter.OUTSIDE, _fill_value(eqn.params["fill_value"], values.dtype), picked)
     return [picked]
 
 
-def _filling(value: Any, dtype: Any) -> Any:
+def _fill_value(value: Any, dtype: Any) -> Any:
     """The value that JAX puts where an index is outside."""
     if value is not None:
         return value
@@ -115,7 +115,7 @@ _SCATTERS = {
 
 def _scatter(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     values, indices, updates = x
-    places = gather_scatter.written(eqn.params, values.shape, indices, updates.shape)
+    places = gather_scatter.scatter_positions(eqn.params, values.shape, indices, updates.shape)
     inside = places != gather_scatter.OUTSIDE
     out, combine = values.reshape(-1).copy(), _SCATTERS[eqn.name]
     if combine is None:
@@ -125,14 +125,14 @@ def _scatter(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [out.reshape(values.shape)]
 
 
-def _sorted(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _sort(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     """All operands in the order of the first."""
     along = eqn.params["dimension"]
     order = np.argsort(x[0], axis=along, kind="stable")
     return [np.take_along_axis(values, order, along) for values in x]
 
 
-def _compared(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _total_order(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     """In the order of all numbers, in which zeros with signs and what is no number have their places too."""
     a, b = map(_ranks, x)
     return [a < b if eqn.name == "lt_to" else a <= b]
@@ -150,34 +150,34 @@ def _power(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [x[0] ** y if y >= 0 else 1.0 / x[0] ** -y]
 
 
-def _rounded(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _round(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     if int(eqn.params["rounding_method"]) == 1:
         return [np.round(x[0])]
     return [np.copysign(np.floor(np.abs(x[0]) + 0.5), x[0])]
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshaped),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
     "broadcast_in_dim": _broadcast,
     "transpose": lambda eqn, x: [x[0].transpose(eqn.params["permutation"])],
     "concatenate": lambda eqn, x: [np.concatenate(x, eqn.params["dimension"])],
     "stack": lambda eqn, x: [np.stack(x, eqn.params["axis"])],
     "unstack": lambda eqn, x: list(np.moveaxis(x[0], eqn.params["axis"], 0)),
     "rev": lambda eqn, x: [np.flip(x[0], eqn.params["dimensions"])],
-    "convert_element_type": _converted,
+    "convert_element_type": _convert,
     "optimization_barrier": lambda eqn, x: x,
     "select_n": _select,
-    "slice": _sliced,
+    "slice": _slice,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update,
     "split": _split,
     "pad": _pad,
     "gather": _gather,
     **dict.fromkeys(_SCATTERS, _scatter),
-    "sort": _sorted,
-    **dict.fromkeys(("lt_to", "le_to"), _compared),
+    "sort": _sort,
+    **dict.fromkeys(("lt_to", "le_to"), _total_order),
     "integer_pow": _power,
-    "round": _rounded,
+    "round": _round,
     "iota": _iota,
 }
 """By the name of the primitive."""

@@ -17,8 +17,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.numpy.interpreter import Listing, NeedsJax, listed
-from polhode.compiler.placement import computing, on_processor, place
+from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedByNumPy, from_jaxpr
+from polhode.compiler.placement import default_device_for, on_processor, device_array
 from polhode.compiler.primitives.row_loop import ROWS, on_arrays
 from polhode.jax_context import (
     IS_KNOWN,
@@ -27,7 +27,7 @@ from polhode.jax_context import (
     in_reverse_mode,
     inside_transformation,
     known_values_by,
-    outside,
+    outside_trace,
 )
 
 
@@ -39,15 +39,15 @@ class _ByNumpy(EvaluatingTrace):
     def stage_value(self, value: Any) -> Any:
         if isinstance(value, jax.Array):
             return value
-        return place(_unchanging(value), bool(getattr(jax.typeof(value), "weak_type", False)))
+        return device_array(_snapshot(value), bool(getattr(jax.typeof(value), "weak_type", False)))
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
         if primitive is ROWS:
             with core.set_current_trace(self):
                 return on_arrays(params)(*args)
         # While an operation is bound JAX has no trace, or that for evaluating, as the version has it.
-        with outside():
-            found = _evaluated(primitive, args, params)
+        with outside_trace():
+            found = _evaluate(primitive, args, params)
             if found is None:
                 return primitive.impl(*args, **params)
         return found if primitive.multiple_results else found[0]
@@ -65,7 +65,7 @@ class _ByNumpy(EvaluatingTrace):
             return fun.call_wrapped(*args)
 
 
-def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
+def _evaluate(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
     """The results of one operation; None where it is left to JAX."""
     if not all(map(_is_here, args)):
         return None
@@ -77,13 +77,13 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
     if program is None:
         return None
     with np.errstate(all="ignore"):
-        outs = program([_unchanging(x) for x in args])
-    return [place(out, weak) for out, weak in zip(outs, program.weak, strict=True)]
+        outs = program([_snapshot(x) for x in args])
+    return [device_array(out, weak) for out, weak in zip(outs, program.weak, strict=True)]
 
 
 def array_of(x: np.ndarray) -> jax.Array:
     """`jnp.asarray(x)` of values that won't change, without asking JAX where `uncompiled` is open."""
-    return place(x) if evaluates_by(_TRACE) else jnp.asarray(x)
+    return device_array(x) if evaluates_by(_TRACE) else jnp.asarray(x)
 
 
 def _is_here(x: Any) -> bool:
@@ -95,17 +95,17 @@ def _is_here(x: Any) -> bool:
     return isinstance(x, np.ndarray | np.generic | int | float)
 
 
-def _unchanging(x: Any) -> np.ndarray:
+def _snapshot(x: Any) -> np.ndarray:
     """The values of `x`, which its owner may change later if they are not JAX's."""
     return np.asarray(x) if isinstance(x, jax.Array) else np.array(x)
 
 
 @functools.lru_cache(maxsize=2048)
-def _program(primitive: Any, params: Any, types: Any) -> Listing | None:
+def _program(primitive: Any, params: Any, types: Any) -> Interpreter | None:
     """The operation as a program, which knows the types of what it gives; None if NumPy can't evaluate it."""
     try:
-        return listed(jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types))
-    except NeedsJax:
+        return from_jaxpr(jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types))
+    except UnsupportedByNumPy:
         return None
 
 
@@ -113,13 +113,13 @@ _TRACE = _ByNumpy()
 
 
 @contextlib.contextmanager
-def uncompiled() -> Iterator[None]:
+def eager_numpy() -> Iterator[None]:
     """Operations on arrays are evaluated with NumPy, where JAX computes on the host and nothing is being traced.
 
     Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. So are known values under
     `jax.grad`, where JAX takes care of the derivatives.
     """
-    with computing():
+    with default_device_for():
         if not IS_KNOWN or not on_processor() or (inside_transformation() and not in_reverse_mode()):
             yield
             return

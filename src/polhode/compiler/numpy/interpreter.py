@@ -9,19 +9,19 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from polhode.compiler.jaxprs import opened, parameters
+from polhode.compiler.jaxprs import open_jaxpr, parameters
 from polhode.compiler.numpy.cse import Simplification, Value
 from polhode.compiler.numpy.elementwise import NUMPY
-from polhode.compiler.numpy.rules import RULES, left_to_jax
-from polhode.compiler.primitives.lowering import ARRAYS, settled
+from polhode.compiler.numpy.rules import RULES, needs_jax
+from polhode.compiler.primitives.lowering import ARRAYS, lower
 from polhode.jax_context import IS_KNOWN
 
 
-class NeedsJax(Exception):
+class UnsupportedByNumPy(Exception):
     """A program has what can't be done here: programs for several devices, or what only JAX knows."""
 
 
-class Shaped(NamedTuple):
+class ArrayType(NamedTuple):
     """An array's shape and type. JAX has such a class, which takes more time to make than an operation to carry out."""
 
     shape: tuple[int, ...]
@@ -40,18 +40,18 @@ class Equation:
 
     def __init__(self, origin: Any, inputs: list[Value], outputs: list[int]) -> None:
         self.name = origin.primitive.name
-        self.params = {key: _listed(value) for key, value in parameters(origin).items()}
+        self.params = {key: _parameter(value) for key, value in parameters(origin).items()}
         if self.name not in RULES and any(map(_programs, self.params.values())):
-            raise NeedsJax(self.name)
+            raise UnsupportedByNumPy(self.name)
         self.inputs, self.outputs, self.origin = inputs, outputs, origin
-        self.outs = [Shaped(v.aval.shape, v.aval.dtype) for v in origin.outvars]
+        self.outs = [ArrayType(v.aval.shape, v.aval.dtype) for v in origin.outvars]
 
     @property
     def lasts(self) -> bool:
         """Whether it is carried out without JAX in any case."""
         if self.name in NUMPY:
             return True
-        if self.name not in RULES or left_to_jax(self):
+        if self.name not in RULES or needs_jax(self):
             return False
         return all(listing.lasts for listing in self.programs)
 
@@ -61,34 +61,34 @@ class Equation:
         return self.lasts and not self.programs
 
     @property
-    def programs(self) -> list[Listing]:
+    def programs(self) -> list[Interpreter]:
         """Those among its parameters."""
         return [listing for value in self.params.values() for listing in _programs(value)]
 
     def __getstate__(self) -> tuple[Any, ...]:
-        params = {key: value for key, value in self.params.items() if key in _LASTING}
+        params = {key: value for key, value in self.params.items() if key in _PLAIN_PARAMETERS}
         return self.name, params, self.inputs, self.outputs, [(out.shape, out.dtype.str) for out in self.outs]
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.name, self.params, self.inputs, self.outputs, outs = state
-        self.outs, self.origin = [Shaped(shape, np.dtype(dtype)) for shape, dtype in outs], None
+        self.outs, self.origin = [ArrayType(shape, np.dtype(dtype)) for shape, dtype in outs], None
 
     def __call__(self, x: list[np.ndarray]) -> Sequence[Any]:
         """The results."""
         if self.name in NUMPY:
             return [NUMPY[self.name](*x)]
         rule = RULES.get(self.name)
-        return self._by_jax(x) if rule is None or left_to_jax(self) else rule(self, x)
+        return self._by_jax(x) if rule is None or needs_jax(self) else rule(self, x)
 
     def _by_jax(self, x: list[np.ndarray]) -> Sequence[Any]:
         if self.origin is None:
-            raise NeedsJax(self.name)
+            raise UnsupportedByNumPy(self.name)
         primitive = self.origin.primitive
         outs = primitive.bind(*(jax.device_put(v) for v in x), **self.origin.params)
         return outs if primitive.multiple_results else [outs]
 
 
-_LASTING = frozenset(
+_PLAIN_PARAMETERS = frozenset(
     (
         *("axes", "axis", "dimension", "dimensions", "dimension_numbers", "permutation", "permutation_size"),
         *("broadcast_dimensions", "length", "limit_indices", "padding_config", "shape", "sizes", "slice_sizes"),
@@ -101,7 +101,7 @@ _LASTING = frozenset(
 """Parameters that rules read, all of them plain values or listings: what is kept on disk."""
 
 
-class Listing:
+class Interpreter:
     """A program, from JAX's; called with the list of its arguments it returns that of its results.
 
     Raises `NeedsJax` where it is made if it has programs inside that can't be carried out here.
@@ -110,7 +110,7 @@ class Listing:
     def __init__(self, jaxpr: core.Jaxpr, consts: Sequence[Any]) -> None:
         everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
         if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
-            raise NeedsJax("keys of random numbers")
+            raise UnsupportedByNumPy("keys of random numbers")
         made = Simplification(len(jaxpr.invars), Equation)
         known = [made.known(np.asarray(c)) for c in consts]
         self.results = made.results(jaxpr, known, range(len(jaxpr.invars)))
@@ -135,25 +135,25 @@ class Listing:
         return [read(place) for place in self.results]
 
 
-def listed(closed: core.ClosedJaxpr) -> Listing:
+def from_jaxpr(closed: core.ClosedJaxpr) -> Interpreter:
     """The program of a trace."""
     if not IS_KNOWN:
-        raise NeedsJax("a version of JAX that is not known")
-    closed = settled(closed, ARRAYS)
-    return Listing(closed.jaxpr, closed.consts)
+        raise UnsupportedByNumPy("a version of JAX that is not known")
+    closed = lower(closed, ARRAYS)
+    return Interpreter(closed.jaxpr, closed.consts)
 
 
-def _listed(value: Any) -> Any:
+def _parameter(value: Any) -> Any:
     """A parameter, with listings for programs."""
     if isinstance(value, core.Jaxpr | core.ClosedJaxpr):
-        return Listing(*opened(value))
+        return Interpreter(*open_jaxpr(value))
     if isinstance(value, tuple):
-        items = list(map(_listed, value))
+        items = list(map(_parameter, value))
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
 
 
-def _programs(value: Any) -> list[Listing]:
+def _programs(value: Any) -> list[Interpreter]:
     if isinstance(value, tuple):
         return [listing for item in value for listing in _programs(item)]
-    return [value] if isinstance(value, Listing) else []
+    return [value] if isinstance(value, Interpreter) else []

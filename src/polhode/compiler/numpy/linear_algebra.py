@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.jaxprs import solved
+from polhode.compiler.jaxprs import solve_program
 from polhode.compiler.numpy.equation import Equation, Rule
 
 _FEW = 200
@@ -21,7 +21,7 @@ def _linalg() -> Any:
 
 
 def _linear_solve(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    program, given = solved(eqn.params, x)
+    program, given = solve_program(eqn.params, x)
     return program(given)
 
 
@@ -29,10 +29,10 @@ def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     p, (a, b) = eqn.params, x
     options = {"lower": p["lower"], "trans": int(p["transpose_a"]), "unit_diagonal": p["unit_diagonal"]}
     many = zip(a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:]), strict=True)
-    return [np.array([_substituted(one, rhs, options) for one, rhs in many]).reshape(b.shape)]
+    return [np.array([_substitute(one, rhs, options) for one, rhs in many]).reshape(b.shape)]
 
 
-def _substituted(a: np.ndarray, b: np.ndarray, options: Any) -> np.ndarray:
+def _substitute(a: np.ndarray, b: np.ndarray, options: Any) -> np.ndarray:
     """Not a number, or infinite, where LAPACK would say so; SciPy raises."""
     if not (a.size and (options["unit_diagonal"] or np.diagonal(a).all())):
         return np.full(b.shape, np.nan)

@@ -11,7 +11,7 @@ import numpy as np
 from polhode.compiler.numpy.equation import Equation, Rule
 
 
-def _reduced(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _reduce(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     ufunc, values = _REDUCTIONS[eqn.name], x[0]
     if values.size == 0 and eqn.name in ("reduce_max", "reduce_min"):
         return [np.full(eqn.outs[0].shape, -np.inf if eqn.name == "reduce_max" else np.inf)]
@@ -35,7 +35,7 @@ _ACCUMULATIONS = {
 }
 
 
-def _accumulated(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+def _accumulate(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     axis, values = eqn.params["axis"], x[0]
     values = np.flip(values, axis) if eqn.params["reverse"] else values
     sums = _ACCUMULATIONS[eqn.name].accumulate(values, axis=axis)
@@ -75,8 +75,8 @@ def _subscripts(numbers: Any, dims_a: int, dims_b: int) -> tuple[list[int], list
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_REDUCTIONS, _reduced),
-    **dict.fromkeys(_ACCUMULATIONS, _accumulated),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_ACCUMULATIONS, _accumulate),
     **dict.fromkeys(("argmax", "argmin"), _position),
     "dot_general": _dot,
 }

@@ -9,7 +9,7 @@ RULES: dict[str, Rule] = {**reductions.RULES, **data_movement.RULES, **control_f
 """By the name of the primitive."""
 
 
-def left_to_jax(eqn: Equation) -> bool:
+def needs_jax(eqn: Equation) -> bool:
     """Whether an operation is one of the few cases that the rule of its primitive doesn't know."""
     p = eqn.params
     if eqn.name == "scatter":

@@ -19,7 +19,7 @@ from jax.interpreters import batching, mlir
 T = TypeVar("T")
 
 
-def _question(name: str) -> core.Primitive:
+def _query(name: str) -> core.Primitive:
     primitive = core.Primitive(name)
     primitive.def_impl(lambda: jnp.zeros((), bool))
     primitive.def_abstract_eval(lambda: ShapedArray((), jnp.dtype(bool)))
@@ -27,37 +27,37 @@ def _question(name: str) -> core.Primitive:
     return primitive
 
 
-WITHOUT_LIBRARIES = _question("without_libraries")
+NO_LAPACK = _query("without_libraries")
 """Whether no library for linear algebra can be called, as in machine code."""
 
-DERIVED = _question("derived")
+DIFFERENTIATED = _query("derived")
 """Whether the record itself is going to be differentiated: no loop whose number of rounds only the data give."""
 
 
-def without_libraries() -> jax.Array:
+def no_lapack() -> jax.Array:
     """The answer to `WITHOUT_LIBRARIES`, for `jax.lax.cond`."""
-    return _asked(WITHOUT_LIBRARIES)
+    return _bind(NO_LAPACK)
 
 
-def derived() -> jax.Array:
+def is_differentiated() -> jax.Array:
     """The answer to `DERIVED`, for `jax.lax.cond`."""
-    return _asked(DERIVED)
+    return _bind(DIFFERENTIATED)
 
 
-def _asked(question: Any) -> jax.Array:
+def _bind(question: Any) -> jax.Array:
     return question.bind()
 
 
-WAYS = core.Primitive("ways")
+ALTERNATIVES = core.Primitive("ways")
 """One of two programs by the answer to `WITHOUT_LIBRARIES`, neither of which is traced before that is known.
 
 Parameters: `ways`, functions `(without, by_libraries)` of flat operands, and `types` of the results.
 """
 
-WAYS.multiple_results = True
+ALTERNATIVES.multiple_results = True
 
 
-def by_libraries(function: Callable[..., T], without: Callable[..., T], like: T, *operands: Any) -> T:
+def lapack_or(function: Callable[..., T], without: Callable[..., T], like: T, *operands: Any) -> T:
     """`function(*operands)`; `without(*operands)` where no library for linear algebra can be called.
 
     Both give results like `like`, and close over nothing that is traced. Where JAX differentiates or batches, it traces
@@ -73,26 +73,26 @@ def by_libraries(function: Callable[..., T], without: Callable[..., T], like: T,
         "ways": (flat(without), flat(function)),
         "types": tuple(ShapedArray(jnp.shape(x), jnp.result_type(x)) for x in leaves),
     }
-    run = jax.custom_jvp(lambda *args: WAYS.bind(*args, **params))
-    run.defjvp(lambda primals, tangents: jax.jvp(lambda *args: _traced(*args, **params), primals, tangents))
+    run = jax.custom_jvp(lambda *args: ALTERNATIVES.bind(*args, **params))
+    run.defjvp(lambda primals, tangents: jax.jvp(lambda *args: _as_branches(*args, **params), primals, tangents))
     return jax.tree.unflatten(found, run(*given))
 
 
-def _traced(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
+def _as_branches(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
     """Both ways, as branches."""
-    return jax.lax.cond(without_libraries(), *ways, *args)
+    return jax.lax.cond(no_lapack(), *ways, *args)
 
 
-def _by_libraries(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
+def _by_lapack(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
     return ways[1](*args)
 
 
-def _batched(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
-    outs = jax.vmap(lambda *row: _traced(*row, **params), in_axes=tuple(dims))(*args)
+def _batching_rule(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
+    outs = jax.vmap(lambda *row: _as_branches(*row, **params), in_axes=tuple(dims))(*args)
     return outs, [0] * len(outs)
 
 
-WAYS.def_impl(_by_libraries)
-WAYS.def_abstract_eval(lambda *_, types, **__: list(types))
-batching.primitive_batchers[WAYS] = _batched
-mlir.register_lowering(WAYS, mlir.lower_fun(_by_libraries, multiple_results=True))
+ALTERNATIVES.def_impl(_by_lapack)
+ALTERNATIVES.def_abstract_eval(lambda *_, types, **__: list(types))
+batching.primitive_batchers[ALTERNATIVES] = _batching_rule
+mlir.register_lowering(ALTERNATIVES, mlir.lower_fun(_by_lapack, multiple_results=True))

@@ -18,27 +18,27 @@ _SMALL = 1000
 """Positions that are remembered: most programs read and write at the same places each time."""
 
 
-def read(params: Any, shape: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
+def gather_positions(params: Any, shape: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
     """The position of each element of the result, or `OUTSIDE` where the window does not lie within the operand."""
-    return _found(_read, params, shape, indices, tuple(params["slice_sizes"]))
+    return _cached_positions(_gather, params, shape, indices, tuple(params["slice_sizes"]))
 
 
-def written(params: Any, shape: tuple[int, ...], indices: np.ndarray, updates: tuple[int, ...]) -> np.ndarray:
+def scatter_positions(params: Any, shape: tuple[int, ...], indices: np.ndarray, updates: tuple[int, ...]) -> np.ndarray:
     """The position that each element of the updates goes to, or `OUTSIDE` where its window is left out."""
-    return _found(_written, params, shape, indices, updates)
+    return _cached_positions(_scatter, params, shape, indices, updates)
 
 
-def _found(
+def _cached_positions(
     find: Callable[..., np.ndarray], params: Any, shape: tuple[int, ...], indices: np.ndarray, sizes: tuple[int, ...]
 ) -> np.ndarray:
     what = find, params["dimension_numbers"], _clips(params["mode"]), shape, sizes
     if indices.size * math.prod(sizes) > _SMALL:
         return _positions_of(*what, indices)
-    return _remembered(*what, indices.tobytes(), indices.dtype.str, indices.shape)
+    return _positions_by_content(*what, indices.tobytes(), indices.dtype.str, indices.shape)
 
 
 @functools.lru_cache(maxsize=4096)
-def _remembered(
+def _positions_by_content(
     find: Any, dims: Any, clips: bool, shape: Any, sizes: Any, content: bytes, dtype: str, form: tuple[int, ...]
 ) -> np.ndarray:
     return _positions_of(find, dims, clips, shape, sizes, np.frombuffer(content, dtype).reshape(form))
@@ -50,7 +50,7 @@ def _positions_of(find: Any, dims: Any, clips: bool, shape: Any, sizes: Any, ind
     return found
 
 
-def _read(dims: Any, clips: bool, shape: tuple[int, ...], slices: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
+def _gather(dims: Any, clips: bool, shape: tuple[int, ...], slices: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
     sizes = np.array(slices, np.int64)
     starts = _starts(
         indices, len(shape), dims.start_index_map, dims.operand_batching_dims, dims.start_indices_batching_dims
@@ -60,7 +60,7 @@ def _read(dims: Any, clips: bool, shape: tuple[int, ...], slices: tuple[int, ...
     return places.transpose(_order(places.ndim, dims.offset_dims, starts.ndim - 1))
 
 
-def _written(
+def _scatter(
     dims: Any, clips: bool, shape: tuple[int, ...], updates: tuple[int, ...], indices: np.ndarray
 ) -> np.ndarray:
     window = [d for d in range(len(shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]

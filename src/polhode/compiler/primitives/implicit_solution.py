@@ -31,12 +31,12 @@ def _same(*args: Any, counts: tuple[int, int], **_: Any) -> list[Any]:
     return list(args[sum(counts) :])
 
 
-def _batched(args: Any, dims: Any, counts: tuple[int, int], **_: Any) -> tuple[list[Any], list[Any]]:
+def _batching_rule(args: Any, dims: Any, counts: tuple[int, int], **_: Any) -> tuple[list[Any], list[Any]]:
     # Of batches nothing is recorded.
     return list(args[sum(counts) :]), list(dims[sum(counts) :])
 
 
-def _derivative(
+def _jvp_rule(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     *,
@@ -46,7 +46,7 @@ def _derivative(
     unknowns: int,
 ) -> tuple[list[Any], list[Any]]:
     """Of a record that JAX differentiates: that of the equation, whatever the unknowns' own is."""
-    first, second, x, place = taken_apart({"counts": counts, "unknowns": unknowns}, primals)
+    first, second, x, place = split_operands({"counts": counts, "unknowns": unknowns}, primals)
     dots = dict(enumerate(tangents[: counts[0]]))
     moving = [k for k, dot in dots.items() if not isinstance(dot, ad.Zero)]
     if not moving:
@@ -61,16 +61,16 @@ def _derivative(
     frozen, frozen_x = jax.lax.stop_gradient((list(second), list(x)))
     correct = core.jaxpr_as_fun(core.ClosedJaxpr(precondition, frozen))
     at = [first[k] for k in moving]
-    x_dot, place_dot = along(equate, lambda b: correct(*frozen_x, *b), at, [dots[k] for k in moving], list(x))
+    x_dot, place_dot = solution_jvp(equate, lambda b: correct(*frozen_x, *b), at, [dots[k] for k in moving], list(x))
     return [*x, *place], [*x_dot, *place_dot]
 
 
-ad.primitive_jvps[_SOLUTION] = _derivative
-batching.primitive_batchers[_SOLUTION] = _batched
+ad.primitive_jvps[_SOLUTION] = _jvp_rule
+batching.primitive_batchers[_SOLUTION] = _batching_rule
 mlir.register_lowering(_SOLUTION, mlir.lower_fun(_same, multiple_results=True))
 
 
-def marked(
+def mark_solution(
     equation: core.ClosedJaxpr,
     precondition: core.ClosedJaxpr,
     closed_over: tuple[Sequence[Any], Sequence[Any]],
@@ -96,7 +96,7 @@ def marked(
     return jax.tree.unflatten(structure, outs)
 
 
-def taken_apart(
+def split_operands(
     params: Any, inputs: Sequence[Any]
 ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
     """Of such an equation: what `equation` and `precondition` close over, the unknowns, and their place."""
@@ -106,7 +106,7 @@ def taken_apart(
     return inputs[:first], inputs[first:x], inputs[x:place], inputs[place:]
 
 
-def along(
+def solution_jvp(
     equation: Callable[[Tree, Tree], tuple[Tree, Tree]],
     precondition: Callable[[Tree], Tree],
     at: Tree,

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from polhode.compiler.jaxprs import is_to_lower, lowered, scan
-from polhode.compiler.primitives.backend_query import DERIVED, WAYS, WITHOUT_LIBRARIES
-from polhode.compiler.primitives.implicit_solution import SOLUTION, taken_apart
-from polhode.compiler.primitives.row_loop import ROWS, made_again, on_arrays
+from polhode.compiler.jaxprs import is_high_level, lower_equation, scan
+from polhode.compiler.primitives.backend_query import DIFFERENTIATED, ALTERNATIVES, NO_LAPACK
+from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
+from polhode.compiler.primitives.row_loop import ROWS, with_remat, on_arrays
 
 
-class Target(NamedTuple):
+class Backend(NamedTuple):
     """A back end, by how it treats operations that a trace leaves open.
 
     - `rows`: the operation that a loop over rows becomes; None for a scan.
@@ -28,24 +28,24 @@ class Target(NamedTuple):
     derived: bool = False
 
 
-MACHINE_CODE = Target(without_libraries=True)
-RECORD_TO_DERIVE = Target(without_libraries=True, derived=True)
-RECORD_TO_GO_BACK = Target(made_again, without_libraries=True, derived=True)
+MACHINE_CODE = Backend(without_libraries=True)
+DIFFERENTIABLE = Backend(without_libraries=True, derived=True)
+DIFFERENTIABLE_WITH_REMAT = Backend(with_remat, without_libraries=True, derived=True)
 """For JAX, which keeps all that happens in a loop over rows unless it is told to do it again."""
 
-ARRAYS = Target(on_arrays)
+ARRAYS = Backend(on_arrays)
 """NumPy, and XLA where nothing better is known."""
 
 
-def settled(closed: core.ClosedJaxpr, target: Target) -> core.ClosedJaxpr:
+def lower(closed: core.ClosedJaxpr, target: Backend) -> core.ClosedJaxpr:
     """The trace for this target; the same object if it leaves nothing open."""
-    return _Settling(target).closed(closed)
+    return _Lowering(target).closed(closed)
 
 
-class _Settling:
+class _Lowering:
     """One pass through a trace and all programs inside it; one that is used several times is looked at once."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Backend) -> None:
         self.target = target
         self._done: dict[int, tuple[core.Jaxpr, core.Jaxpr]] = {}
 
@@ -79,28 +79,28 @@ class _Settling:
 
     def _decided(self, eqn: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
         """The results of an equation, if it needn't be carried out at all."""
-        if eqn.primitive in (WITHOUT_LIBRARIES, DERIVED):
-            answer = self.target.derived if eqn.primitive is DERIVED else self.target.without_libraries
+        if eqn.primitive in (NO_LAPACK, DIFFERENTIATED):
+            answer = self.target.derived if eqn.primitive is DIFFERENTIATED else self.target.without_libraries
             return [core.Literal(np.bool_(answer), eqn.outvars[0].aval)]
         if eqn.primitive.name == SOLUTION and not self.target.derived:
-            *_, x, place = taken_apart(eqn.params, inputs)
+            *_, x, place = split_operands(eqn.params, inputs)
             return [*x, *place]
-        if eqn.primitive.name == "convert_element_type" and _is_answer(inputs[0], np.bool_):
+        if eqn.primitive.name == "convert_element_type" and _is_constant(inputs[0], np.bool_):
             return [core.Literal(np.asarray(inputs[0].val, eqn.params["new_dtype"])[()], eqn.outvars[0].aval)]
         return None
 
     def _equation(self, eqn: Any) -> Any:
         name, params = eqn.primitive.name, eqn.params
-        if is_to_lower(eqn):
-            return self._call(eqn, lowered(eqn), eqn.invars)
+        if is_high_level(eqn):
+            return self._call(eqn, lower_equation(eqn), eqn.invars)
         if eqn.primitive is ROWS:
             return self._rows(eqn)
-        if eqn.primitive is WAYS:
+        if eqn.primitive is ALTERNATIVES:
             without, by_libraries = params["ways"]
             return self._traced(eqn, without if self.target.without_libraries else by_libraries)
-        if name == "cond" and _is_answer(eqn.invars[0], np.integer):
+        if name == "cond" and _is_constant(eqn.invars[0], np.integer):
             return self._call(eqn, params["branches"][int(eqn.invars[0].val)], eqn.invars[1:])
-        if name == "custom_jvp_call" and _speaks_for_itself(params["call_jaxpr"].jaxpr):
+        if name == "custom_jvp_call" and _has_open_operations(params["call_jaxpr"].jaxpr):
             return self._call(eqn, params["call_jaxpr"], eqn.invars)
         new = {key: self._parameter(value) for key, value in params.items()}
         return eqn if all(new[key] is params[key] for key in params) else eqn.replace(params=new)
@@ -133,11 +133,11 @@ class _Settling:
         return value
 
 
-def _is_answer(atom: Any, kind: type) -> bool:
+def _is_constant(atom: Any, kind: type) -> bool:
     return isinstance(atom, core.Literal) and isinstance(atom.val, kind)
 
 
-def _speaks_for_itself(jaxpr: core.Jaxpr) -> bool:
+def _has_open_operations(jaxpr: core.Jaxpr) -> bool:
     """Whether a program with a rule for derivatives has what back ends derive by rules of their own."""
-    own = (ROWS, WAYS, WITHOUT_LIBRARIES, DERIVED)
+    own = (ROWS, ALTERNATIVES, NO_LAPACK, DIFFERENTIATED)
     return any(eqn.primitive in own or eqn.primitive.name == SOLUTION for eqn in jaxpr.eqns)

@@ -23,17 +23,17 @@ ROWS = core.Primitive("rows")
 ROWS.multiple_results = True
 
 
-def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool = True) -> Tree:
+def map_rows(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool = True) -> Tree:
     """`function(shared, *row)` of all rows, like `jax.vmap`; with `loop` as one loop where that is worth it.
 
     Small systems are better off without: their steps are run on scalars altogether.
     """
     if not loop:
         return jax.vmap(lambda *row: function(shared, *row))(*stacked)
-    return sweep(lambda s, carry, row: ((), function(s, *row)), shared, (), stacked)[1]
+    return scan_rows(lambda s, carry, row: ((), function(s, *row)), shared, (), stacked)[1]
 
 
-def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = False) -> tuple[Tree, Tree]:
+def scan_rows(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = False) -> tuple[Tree, Tree]:
     """Like `jax.lax.scan` for `body(shared, carry, row) -> (carry, row)`."""
     row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
     closed, (left, made) = jax.make_jaxpr(body, return_shape=True)(shared, carry, row)
@@ -74,7 +74,7 @@ def on_arrays(params: Any) -> Callable[..., list[Any]]:
     return scanned if m else at_once
 
 
-def made_again(params: Any) -> Callable[..., list[Any]]:
+def with_remat(params: Any) -> Callable[..., list[Any]]:
     """The operation as a scan whose derivative in reverse mode makes each row again from what it began with."""
     run, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
     again = jax.checkpoint(lambda *args: run(*args))  # type: ignore[reportPrivateImportUsage]
@@ -90,7 +90,7 @@ def made_again(params: Any) -> Callable[..., list[Any]]:
     return scanned
 
 
-def _run(*args: Any, **params: Any) -> list[Any]:
+def _evaluate(*args: Any, **params: Any) -> list[Any]:
     return on_arrays(params)(*args)
 
 
@@ -100,12 +100,12 @@ def _types(*avals: Any, jaxpr: core.ClosedJaxpr, num_carry: int, length: int, **
     return [*outs[:num_carry], *rows]
 
 
-def _batched(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
+def _batching_rule(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
     outs = jax.vmap(on_arrays(params), in_axes=tuple(dims))(*args)
     return outs, [0] * len(outs)
 
 
-def _transposed(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+def _transpose_rule(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     """Through a loop that is linear in some operands."""
     linear = [k for k, x in enumerate(args) if ad.is_undefined_primal(x)]
     avals = [args[k].aval for k in linear]
@@ -119,8 +119,8 @@ def _transposed(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[An
     return [back.get(k) for k in range(len(args))]
 
 
-ROWS.def_impl(_run)
+ROWS.def_impl(_evaluate)
 ROWS.def_abstract_eval(_types)
-ad.primitive_transposes[ROWS] = _transposed
-batching.primitive_batchers[ROWS] = _batched
-mlir.register_lowering(ROWS, mlir.lower_fun(_run, multiple_results=True))
+ad.primitive_transposes[ROWS] = _transpose_rule
+batching.primitive_batchers[ROWS] = _batching_rule
+mlir.register_lowering(ROWS, mlir.lower_fun(_evaluate, multiple_results=True))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, opened, solved
+from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, open_jaxpr, solve_program
 from polhode.compiler.primitives.implicit_solution import SOLUTION
 from polhode.compiler.primitives.row_loop import ROWS
 from polhode.compiler.scalars.data_movement import MOVES
@@ -43,7 +43,7 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
         elif name == SOLUTION:
             total += sum(cost(eqn.params[part], scans=scans) for part in ("equation", "precondition"))
         elif name == LINEAR_SOLVE and scans:
-            total += cost(solved(eqn.params, [])[0].jaxpr, scans=scans)
+            total += cost(solve_program(eqn.params, [])[0].jaxpr, scans=scans)
         elif name == "while":
             parts = eqn.params["body_jaxpr"], eqn.params["cond_jaxpr"]
             total += sum(cost(part.jaxpr, scans=scans) for part in parts)
@@ -77,7 +77,7 @@ def count_operations(jaxpr: Any) -> int:
     for eqn in jaxpr.eqns:
         inner = [v for v in eqn.params.values() if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
         inner += [j for v in eqn.params.values() if isinstance(v, tuple) for j in v if isinstance(j, core.ClosedJaxpr)]
-        total += sum(count_operations(opened(j)[0]) for j in inner) if inner else 1
+        total += sum(count_operations(open_jaxpr(j)[0]) for j in inner) if inner else 1
     return total
 
 

@@ -63,7 +63,7 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     x, indices = inputs
     if not all(is_known(i) for i in indices.flat):
         return None
-    places = gather_scatter.read(eqn.params, x.shape, indices.astype(np.int64))
+    places = gather_scatter.gather_positions(eqn.params, x.shape, indices.astype(np.int64))
     return None if (places == gather_scatter.OUTSIDE).any() else [x.reshape(-1)[places]]
 
 
@@ -80,7 +80,7 @@ def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
 
 def scatter_targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
     """Where each update goes, see `indexing.written`."""
-    return gather_scatter.written(eqn.params, shape, indices.astype(np.int64), eqn.invars[2].aval.shape)
+    return gather_scatter.scatter_positions(eqn.params, shape, indices.astype(np.int64), eqn.invars[2].aval.shape)
 
 
 def _dynamic_update_slice(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-from polhode.compiler.jaxprs import linear_map, solved
+from polhode.compiler.jaxprs import linear_map, solve_program
 
 
 def decompose(eqn: Any) -> core.ClosedJaxpr:
@@ -29,7 +29,7 @@ def differentiable_solve(eqn: Any) -> core.ClosedJaxpr:
 
     def run(*given: jax.Array) -> Any:
         matrix, of_matrix = linear_map(eqn.params, given)
-        solver, arguments = solved(eqn.params, given)
+        solver, arguments = solve_program(eqn.params, given)
         n, solve = len(matrix.out_avals), core.jaxpr_as_fun(solver)
         of_solve, b = arguments[:-n], arguments[-n:]
         found = [jax.lax.stop_gradient(x) for x in solve(*of_solve, *b)]

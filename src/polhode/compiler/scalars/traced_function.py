@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.primitives.lowering import ARRAYS, Target, settled
+from polhode.compiler.primitives.lowering import ARRAYS, Backend, lower
 from polhode.compiler.scalars.backend import AbstractScalarBackend
 from polhode.compiler.scalars.cost import cost
 from polhode.compiler.scalars.graph import leaf_values
 from polhode.compiler.scalars.packing import split
 from polhode.compiler.scalars.unroll import Unroller
-from polhode.compiler.xla.scalar_backend import OnJax
+from polhode.compiler.xla.scalar_backend import XlaBackend
 
 _MAX_SPLIT = 1000
 """Elements of an array that a program closes over, above which it stays an array."""
@@ -33,9 +33,9 @@ class TracedFunction:
     - `target`: what runs it.
     """
 
-    def __init__(self, fun: Callable, *examples: Any, target: Target = ARRAYS) -> None:
+    def __init__(self, fun: Callable, *examples: Any, target: Backend = ARRAYS) -> None:
         closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
-        self.closed = settled(closed, target)
+        self.closed = lower(closed, target)
         self.cost = cost(self.closed.jaxpr, scans=target.rows is None)
 
     def on_arrays(self, *args: Any) -> Any:
@@ -53,7 +53,7 @@ class TracedFunction:
         Raises NeedsArrays for what can't be a few operations on scalars.
         """
         slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
-        replay = Unroller(OnJax(None), scalars_only=True)
+        replay = Unroller(XlaBackend(None), scalars_only=True)
         inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
         consts = [replay.unpack(c) for c in self.closed.consts]
         outs = replay.evaluate(self.closed.jaxpr, consts, inputs)
@@ -66,7 +66,7 @@ class TracedFunction:
         `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `OnJax`.
         `constants` stand in for `constants()`.
         """
-        return self.carried_out(OnJax(one), flat, constants)
+        return self.carried_out(XlaBackend(one), flat, constants)
 
     def carried_out(
         self, emission: AbstractScalarBackend, flat: Sequence[Any], constants: Sequence[Any] | None = None

@@ -11,10 +11,10 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, solved
+from polhode.compiler.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, solve_program
 from polhode.compiler.primitives import gather_scatter
-from polhode.compiler.primitives.implicit_solution import SOLUTION, taken_apart
-from polhode.compiler.primitives.lowering import MACHINE_CODE, settled
+from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
+from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.decompositions import (
@@ -97,7 +97,7 @@ class Unroller:
             if self._emission.keeps_rules:
                 closed, given = differentiable_solve(eqn), inputs
             else:
-                closed, given = solved(params, inputs)
+                closed, given = solve_program(params, inputs)
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], given)
         if name in MOVES:
             moved = MOVES[name](eqn, inputs)
@@ -282,7 +282,7 @@ class Unroller:
 
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]
-        *captured, x, place = taken_apart(p, inputs)
+        *captured, x, place = split_operands(p, inputs)
         of_equation, of_precondition = map(self._captured, captured)
         of_x, of_place = avals[: len(x)], avals[len(x) :]
 
@@ -366,7 +366,7 @@ def _jvp_rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Seq
 
         return jax.jvp(outs, ([given[k] for k in moving],), (dots,))[1]
 
-    return settled(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving]), MACHINE_CODE)
+    return lower(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving]), MACHINE_CODE)
 
 
 class _DtypeOnly(NamedTuple):

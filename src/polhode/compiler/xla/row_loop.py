@@ -31,7 +31,7 @@ _UNREAD = np.zeros(())
 """In the place of an element that the body doesn't read."""
 
 
-def looped(params: Any) -> Callable[..., list[Any]]:
+def lower_rows(params: Any) -> Callable[..., list[Any]]:
     """A loop over rows (`rows.ROWS`) as a function of arrays; on arrays where the body can't be run on scalars."""
     avals = params["jaxpr"].in_avals
     if not on_processor():
@@ -72,11 +72,11 @@ def _loop(params: Any, body: TracedFunction, used: list[bool], *args: Any) -> li
             carried, out = state
             i = rows - 1 - number if params["reverse"] else number
             row = [
-                _read(tables[place[id(columns[k][0])]], i, columns[k][1]) if k in read else _UNREAD
+                _element(tables[place[id(columns[k][0])]], i, columns[k][1]) if k in read else _UNREAD
                 for k in range(len(columns))
             ]
             values = body([*(known.get(k, _UNREAD) for k in range(count)), *carried, *row], one)
-            return values[: len(carried)], _written(out, i, values[len(carried) :])
+            return values[: len(carried)], _write_row(out, i, values[len(carried) :])
 
         return jax.lax.fori_loop(0, rows, step, (start, results))
 
@@ -91,11 +91,11 @@ def _loop(params: Any, body: TracedFunction, used: list[bool], *args: Any) -> li
     return [*join(carried, of_carry), *(x.reshape(rows, *a.shape) for x, a in zip(out, of_out, strict=True))]
 
 
-def _read(table: Array, i: Array, k: int) -> Array:
+def _element(table: Array, i: Array, k: int) -> Array:
     return jax.lax.dynamic_slice(table, (i, jnp.asarray(k, i.dtype)), (1, 1)).reshape(())
 
 
-def _written(tables: Sequence[Array], i: Array, values: Sequence[Array]) -> list[Array]:
+def _write_row(tables: Sequence[Array], i: Array, values: Sequence[Array]) -> list[Array]:
     """The tables with their row i set to the values, one after the other."""
     left = iter(values)
     written = []

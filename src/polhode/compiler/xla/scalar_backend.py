@@ -19,7 +19,7 @@ _CUT_ABOVE = 32
 
 
 @final
-class OnJax(AbstractScalarBackend):
+class XlaBackend(AbstractScalarBackend):
     """Operations of the program that JAX is tracing.
 
     XLA copies every operation into the kernel of every value that needs it, so a graph with many outputs grows by that

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.cache.program_cache import xla_jit
 from polhode.integrators.base import AbstractIntegrator
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -89,7 +89,7 @@ class _Progress(NamedTuple):
     rows: Array
 
 
-@compiled
+@xla_jit
 def _run(
     system: AbstractMechanical, method: AbstractIntegrator, state: Any, rule: Rule, t1: Array, m: Array
 ) -> tuple[Array, Array, Array, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.primitives.backend_query import derived
+from polhode.compiler.primitives.backend_query import is_differentiated
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, ReducedUnknowns
@@ -209,7 +209,7 @@ def _with_rates(
     attempt = jax.jit(lambda arrays, so_far: _try_next(*eqx.combine(arrays, rest))(so_far))
     one_more = lambda so_far: attempt(arrays, so_far)  # noqa: E731
     as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
-    return _outcome(jax.lax.cond(derived(), lambda start: _all_of(one_more, start), as_needed, _no_attempts(first)))
+    return _outcome(jax.lax.cond(is_differentiated(), lambda start: _all_of(one_more, start), as_needed, _no_attempts(first)))
 
 
 @_with_rates.def_jvp

@@ -71,7 +71,7 @@ class BodiesStep(eqx.Module):
         def body(q0: Array, v0: Array, p0: Array, x: Array, inertia: Array) -> tuple[Array, Array, Array]:
             turn, move = x[:3], x[3:]
             quaternion = rotate_quaternion(turn, q0[3:])
-            v_turn, p_turn = self.rotation_update.reached(h, q0[3:], v0[3:], p0[3:], turn, inertia)
+            v_turn, p_turn = self.rotation_update.end_rates(h, q0[3:], v0[3:], p0[3:], turn, inertia)
             v1 = jnp.concatenate((2 * move / h - v0[:3], v_turn))
             return jnp.concatenate((q0[:3] + move, quaternion)), v1, p_turn
 
@@ -203,7 +203,7 @@ class BodiesStep(eqx.Module):
     def _body_balance(self, h: Array, q0: Array, v0: Array, p0: Array, x: Array, mass: Array, inertia: Array) -> Array:
         """Changes of the angular and linear momentum of one rigid body over the step."""
         turn, move = x[:3], x[3:]
-        rotation = self.rotation_update.gained(h, q0[3:], v0[3:], p0[3:], turn, inertia)
+        rotation = self.rotation_update.momentum_gain(h, q0[3:], v0[3:], p0[3:], turn, inertia)
         return jnp.concatenate((rotation, 2 * mass / h * move - 2 * p0[:3]))
 
     def _inertia(self, h: Array, state: LivensState, x: Increments) -> tuple[Increments, Float[Array, ""]]:

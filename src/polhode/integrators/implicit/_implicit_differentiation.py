@@ -13,7 +13,7 @@ from jax.dtypes import float0
 from jax.extend import core
 from jaxtyping import Array
 
-from polhode.compiler.primitives.implicit_solution import along, marked
+from polhode.compiler.primitives.implicit_solution import solution_jvp, mark_solution
 
 Tree = Any
 
@@ -46,7 +46,7 @@ def implicit(
         # The solution has the derivative of its equation, in every record too: the search has none.
         solved = programs[0](*jax.lax.stop_gradient((traced[0], guess, memory)))
         closed_over = programs[1].consts(traced[1]), programs[2].consts(traced[2])
-        x, place = marked(programs[1].closed, programs[2].closed, closed_over, solved.x, solved.place)
+        x, place = mark_solution(programs[1].closed, programs[2].closed, closed_over, solved.x, solved.place)
         return jax.lax.stop_gradient(solved)._replace(x=x, place=place)
 
     @run.defjvp
@@ -80,7 +80,7 @@ def _derivative(solved: Any, equation: _Program, precondition: _Program, traced:
     """The solution and its derivative along those of what the functions close over."""
     (_, of_equation, of_precondition), (_, dot, _) = traced, dots
     frozen_x, frozen = jax.lax.stop_gradient((solved.x, of_precondition))
-    x_dot, place_dot = along(equation, lambda b: precondition(frozen, frozen_x, b), of_equation, dot, solved.x)
+    x_dot, place_dot = solution_jvp(equation, lambda b: precondition(frozen, frozen_x, b), of_equation, dot, solved.x)
     return solved, jax.tree.map(_zero, solved)._replace(x=x_dot, place=place_dot)
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks, Matrix
 from polhode.spaces.base import AbstractSpace, Vector
 from polhode.spaces.linear import Rn
@@ -38,7 +38,7 @@ def times_tangent(matrix: Matrix, space: AbstractSpace, theta: Vector) -> Matrix
         cols = group.cols.numbers
         coupled = factor[cols][:, :, None] == factor[cols][:, None, :]
         where = np.where(coupled, local[cols][:, None, :] * dim + cols[:, :, None], largest * dim)
-        product = each(lambda _, block, T: block @ T, None, group.values, columns[where], loop=dim >= _LOOPED)
+        product = map_rows(lambda _, block, T: block @ T, None, group.values, columns[where], loop=dim >= _LOOPED)
         return Blocks(product, group.rows, group.cols)
 
     return tuple(map(times, matrix))

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.primitives.backend_query import without_libraries
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.primitives.backend_query import no_lapack
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._newton import Newton, solve
@@ -120,7 +120,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         q, v, p = state
         if inside_transformation():
             # Machine code belongs to a run that has begun, with numbers that were looked at.
-            q = jax.lax.cond(without_libraries(), lambda q: q, lambda q: self._refused(system, q), q)
+            q = jax.lax.cond(no_lapack(), lambda q: q, lambda q: self._refused(system, q), q)
         mass = _factor(_mass(system, q))
         surface = _surface(jax.jacfwd(system.constraint)(q), mass) if system.m else None
         memory = _Memory(mass, jax.grad(system.potential_energy)(q), surface)
@@ -313,7 +313,7 @@ def _mass(system: AbstractLagrangian, q: Coordinates) -> Float[Array, "n n"]:
     return jax.jacfwd(lambda v: system.momenta(q, v))(zero)
 
 
-@interpreted
+@numpy_jit
 def _mass_faults(system: AbstractLagrangian, q: Coordinates) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
     """Whether M is singular, and whether it changes with q."""
     beside = q + jnp.asarray(np.random.default_rng(0).standard_normal(system.n)) * jnp.maximum(1.0, jnp.max(jnp.abs(q)))

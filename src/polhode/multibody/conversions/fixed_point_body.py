@@ -23,7 +23,7 @@ _NOW: Any = np.zeros(())
 """For the mass matrix and the potential energy, which don't depend on time."""
 
 
-class ToTurningBody(AbstractConversion):
+class ToFixedPointBody(AbstractConversion):
     r"""One spherical joint in joint coordinates as a `QuaternionBody`: $T = \tfrac12\Omega\cdot J\Omega$, J constant.
 
     Its quaternion turns the axes of the joint that move with the body into the inertial frame, so that momenta are
@@ -106,13 +106,13 @@ def _group(system: MultibodySystem) -> AbstractRotationGroup | None:
 def _frame(system: MultibodySystem) -> Quaternion:
     """The attitude of the joint's axes that stay: R_b(1) ∂ω_b/∂Ω, where body b turns with the joint."""
     origin = system.configuration.origin()
-    rates = jax.vmap(lambda omega: _turning(system, origin, omega), out_axes=-1)(jnp.eye(3))
+    rates = jax.vmap(lambda omega: _angular_velocities(system, origin, omega), out_axes=-1)(jnp.eye(3))
     # Others may be fixed to the ground.
     b = jnp.argmax(jnp.sum(rates * rates, axis=(1, 2)))
     return quaternions.from_matrix(system.motion(origin).poses.R[b] @ rates[b])
 
 
-def _turning(system: MultibodySystem, q: Any, v: Array) -> Float[Array, "bodies 3"]:
+def _angular_velocities(system: MultibodySystem, q: Any, v: Array) -> Float[Array, "bodies 3"]:
     twists = system.motion(q, v).twists
     assert twists is not None
     return twists.omega

@@ -26,7 +26,7 @@ from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.mechanism.groups import BodyGroup, Slot
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractRewritten
+from polhode.systems.conversion import AbstractReformulation
 from polhode.systems.lagrangian import COARSE_TOLERANCE, Gaps, LivensState, check_gaps, check_momenta
 from polhode.systems.quaternion_body import E, G, G_transposed
 
@@ -35,7 +35,7 @@ Joints = Literal["invariant", "vector"]
 JOINTS = get_args(Joints)
 
 
-class LivensMultibody(AbstractLivensModel, AbstractRewritten):
+class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
@@ -282,7 +282,7 @@ class LivensMultibody(AbstractLivensModel, AbstractRewritten):
             A += self._placed_blocks(group.slots, -derivative)
         for group, (derivative, rows, ends) in zip(self.base.mechanism.joints, joints, strict=True):
             A += self._placed_blocks(group.slots, derivative)
-            for k, slot in _moving(group.slots):
+            for k, slot in _body_slots(group.slots):
                 columns = self.slot_columns(slot)
                 place = slice(6 * k, 6 * k + 6)
                 P.append(Blocks(h * rows[:, :, place][:, :, columns], group.rows, slot.columns))
@@ -298,7 +298,7 @@ class LivensMultibody(AbstractLivensModel, AbstractRewritten):
     def gathered(self, slots: tuple[Slot, ...], values: Float[Array, "elements 6slots"]) -> Float[Array, " d"]:
         """Sums of what acts on each increment."""
         total = jnp.zeros(self.d)
-        for k, slot in _moving(slots):
+        for k, slot in _body_slots(slots):
             total = total.at[slot.columns.numbers].add(values[:, 6 * k : 6 * k + 6][:, self.slot_columns(slot)])
         return total
 
@@ -309,8 +309,8 @@ class LivensMultibody(AbstractLivensModel, AbstractRewritten):
                 a.columns,
                 b.columns,
             )
-            for i, a in _moving(slots)
-            for j, b in _moving(slots)
+            for i, a in _body_slots(slots)
+            for j, b in _body_slots(slots)
         ]
 
 
@@ -331,7 +331,7 @@ def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str)
     return system, system.start(*state)
 
 
-def _moving(slots: tuple[Slot, ...]) -> list[tuple[int, Slot]]:
+def _body_slots(slots: tuple[Slot, ...]) -> list[tuple[int, Slot]]:
     return [(k, slot) for k, slot in enumerate(slots) if slot.group is not None]
 
 

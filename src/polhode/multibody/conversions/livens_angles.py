@@ -15,11 +15,11 @@ from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import State
-from polhode.systems.conversion import AbstractWritten
+from polhode.systems.conversion import AbstractConvertedSystem
 from polhode.systems.lagrangian import CountedLivensState, LivensState
 
 
-class AbstractLivensModel(AbstractWritten):
+class AbstractLivensModel(AbstractConvertedSystem):
     """A model on Livens' principle; its states have the angles that its base counts, if there are some.
 
     - `base`: the model with states (q, v); within a step it reads angles in the turns of the start of the step.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks, Indices, Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import kkt_solver
@@ -22,7 +22,7 @@ from polhode.multibody.mechanism import tangents
 from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, Motion, Slot, members
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
-from polhode.multibody.mechanism.reactions import at_stress, reaction_of, stress_of, stressed
+from polhode.multibody.mechanism.reactions import at_stress, reaction_of, stress_of, stressed_groups
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.constants import Constants
 from polhode.spaces.powers import power
@@ -292,10 +292,10 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def stresses(self, mechanism: Mechanism, t: Array, q: Point) -> tuple[Array, ...]:
         motion = self.motion(q, jnp.zeros(self.n))
-        return tuple(stress_of(group, t, motion) for group in stressed(mechanism.forces))
+        return tuple(stress_of(group, t, motion) for group in stressed_groups(mechanism.forces))
 
     def stress_stiffness(self, mechanism: Mechanism, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
-        groups = [at_stress(group, stress) for group, stress in zip(stressed(mechanism.forces), stresses, strict=True)]
+        groups = [at_stress(group, stress) for group, stress in zip(stressed_groups(mechanism.forces), stresses, strict=True)]
         return tuple(self._fixed_loads(mechanism, groups, t, q))
 
     def _fixed_loads(self, mechanism: Mechanism, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:
@@ -328,7 +328,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         if frame.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
             return rows
         pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return each(pulled, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
+        return map_rows(pulled, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
 
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""

@@ -47,7 +47,7 @@ class AbstractFrame(eqx.Module):
 
     def body_jacobian(self, q: Point) -> Float[Array, "6 n"] | None:
         """J with the velocity in the body frame: (Ω, Rᵀu) = diag(1, Rᵀ) J v; None for the identity."""
-        J, turn = self.jacobian(q), _turned(self.pose(q).R.T)
+        J, turn = self.jacobian(q), _rotate_velocity(self.pose(q).R.T)
         return turn if J is None else turn @ J
 
     def pull_back(self, q: Point, wrench: Float[Array, "6"]) -> Vector:
@@ -198,7 +198,7 @@ class AbstractFormulation(AbstractFrame):
         return None
 
 
-def _turned(R: Float[Array, "3 3"]) -> Float[Array, "6 6"]:
+def _rotate_velocity(R: Float[Array, "3 3"]) -> Float[Array, "6 6"]:
     zero = jnp.zeros((3, 3))
     return jnp.block([[jnp.eye(3), zero], [zero, R]])
 

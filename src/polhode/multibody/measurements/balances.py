@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.mechanism.poses import Wrench, rates
 from polhode.multibody.mechanism.reactions import reaction_of
@@ -20,7 +20,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 
-_CLOSED = 1e-9
+_CANCEL_TOLERANCE = 1e-9
 """Sum of the reactions of a joint, relative to the largest of them, up to which they cancel."""
 
 
@@ -158,10 +158,10 @@ class Balance(eqx.Module):
         return total
 
 
-@uncompiled()
+@eager_numpy()
 def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance:
     """The balance of a system. Whether joints hold bodies from outside is tried in some states, with their times."""
-    free, groups = _free(system, states), system.mechanism.forces
+    free, groups = _free_rows(system, states), system.mechanism.forces
     weighs = np.asarray(system.coordinates.masses) > 0
     inside = np.isin(np.arange(len(weighs)), free)
     outer = tuple(k for k, group in enumerate(groups) if free and _is_outer(group, inside, weighs))
@@ -169,7 +169,7 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
     return Balance(system, free, outer, working)
 
 
-def _free(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
+def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
     """Rows of the bodies that no joint ties to the ground, in any number of steps."""
     masses = np.asarray(system.coordinates.masses)
     pairs = list(system.coordinates.joined)
@@ -178,11 +178,11 @@ def _free(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int
     for group in closed:
         pairs += _pairs(group, closed=True)
     # What the ground holds in any case needs no trial, which takes a moment.
-    held = _reached(pairs + [pair for group in open_ for pair in _pairs(group, not _touches_ground(group))], -1)
+    held = _connected_rows(pairs + [pair for group in open_ for pair in _pairs(group, not _touches_ground(group))], -1)
     for group in open_:
         tried = _touches_ground(group) or _rows(group) <= held or not _closes(system, group, states)
         pairs += _pairs(group, closed=not tried)
-    held = _reached(pairs, -1)
+    held = _connected_rows(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in held]
     if system.coordinates.deforming and len(free) < np.count_nonzero(masses > 0):
         # Angular momenta of bodies that deform are known of all of them together.
@@ -190,7 +190,7 @@ def _free(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int
     return tuple(free)
 
 
-def _reached(pairs: list[tuple[int, int]], start: int) -> set[int]:
+def _connected_rows(pairs: list[tuple[int, int]], start: int) -> set[int]:
     """All that hangs together with a row."""
     beside: dict[int, list[int]] = {}
     for a, b in pairs:
@@ -233,13 +233,13 @@ def _closes(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, 
     """Whether the reactions of a group on its bodies cancel, so that they change no momentum of the whole."""
     weighs = np.asarray(system.coordinates.masses) > 0
     for t, (q, v) in states:
-        sums, most = _summed(group, weighs, jnp.asarray(t), system.motion(q, v))
-        if not np.max(np.abs(sums), initial=0.0) <= _CLOSED * float(most):
+        sums, most = _sum_reactions(group, weighs, jnp.asarray(t), system.motion(q, v))
+        if not np.max(np.abs(sums), initial=0.0) <= _CANCEL_TOLERANCE * float(most):
             return False
     return True
 
 
-def _summed(group: JointGroup, weighs: np.ndarray, t: Any, motion: Motion) -> tuple[Array, Array]:
+def _sum_reactions(group: JointGroup, weighs: np.ndarray, t: Any, motion: Motion) -> tuple[Array, Array]:
     """Forces and moments about the origin of unit multipliers, over all bodies of each element, and the largest."""
     total, most = jnp.zeros(()), jnp.zeros(())
     for slot, gradient in zip(group.slots, group.gradients(t, motion), strict=True):

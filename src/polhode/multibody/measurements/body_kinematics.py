@@ -60,7 +60,7 @@ class NodesByName:
 
 
 @jax.jit
-def share(loads: tuple[Wrench, ...], unit: tuple[Wrench, ...]) -> Float[Array, ""]:
+def load_strength(loads: tuple[Wrench, ...], unit: tuple[Wrench, ...]) -> Float[Array, ""]:
     """The strength of loads that are a multiple of those of unit strength."""
     pairs = list(zip(map(_flat, loads), map(_flat, unit), strict=True))
     size = sum((u @ u for _, u in pairs), start=jnp.zeros(()))
@@ -71,6 +71,6 @@ def _flat(wrench: Wrench) -> Float[Array, "6"]:
     return jnp.concatenate((wrench.torque, wrench.force))
 
 
-def stacked(values: list[Any], *size: int) -> Array:
+def stack_or_empty(values: list[Any], *size: int) -> Array:
     """Values side by side, of the given size where there are none."""
     return jnp.stack(values) if values else jnp.zeros((0, *size))

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.measurements.body_kinematics import NodesByName, share, stacked
+from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.angles import near
-from polhode.multibody.mechanism.batching import Together, in_order, of_each
+from polhode.multibody.mechanism.batching import BatchResult, in_order, vmap_alike
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
@@ -65,7 +65,7 @@ class ForceValues(NamedTuple):
     force_measures: Float[Array, " m"]
 
 
-class ForceReadings(eqx.Module):
+class ForceMeasurements(eqx.Module):
     """Forces that are read. - `rows`: how many loads they have."""
 
     forces: tuple[NamedForce, ...]
@@ -88,57 +88,57 @@ class ForceReadings(eqx.Module):
             assert isinstance(tree, JointTree)
             found += self._along(inside, where, tree, t, q, v)
         rows = np.array([row for force in self.forces for row in force.rows], dtype=int)
-        loads = _whole(found, "loads")
+        loads = _join(found, "loads")
         total = jnp.zeros((self.rows, 2, 3)).at[rows[rows >= 0]].add(take(loads, np.flatnonzero(rows >= 0)))
         return ForceValues(
-            total[:, 0], total[:, 1], *(_whole(found, name) for name in ("strengths", "powers", "measures"))
+            total[:, 0], total[:, 1], *(_join(found, name) for name in ("strengths", "powers", "measures"))
         )
 
-    def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array, q: Point) -> list[Together]:
+    def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array, q: Point) -> list[BatchResult]:
         """Loads and powers of forces that act on their bodies."""
         forces = [self.forces[k] for k in numbers]
 
         def exerted(
             part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists, real: Array
-        ) -> _Exerted:
+        ) -> _ForceEffect:
             element, coordinates = part
             wrenches = element.wrenches(t, poses, twists)
-            strengths = [share(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)]
-            return _exerted(wrenches, poses, twists, real, stacked(strengths), element.measured(t, poses))
+            strengths = [load_strength(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)]
+            return _effect_of(wrenches, poses, twists, real, stack_or_empty(strengths), element.measured(t, poses))
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in forces]
         parts = [(element, _coordinates(force)) for element, force in zip(elements, forces, strict=True)]
-        found = of_each(exerted, parts, lambda members: _moving(where, [forces[k] for k in members]))
-        return [Together([numbers[k] for k in members], values) for members, values in found]
+        found = vmap_alike(exerted, parts, lambda members: _node_motion(where, [forces[k] for k in members]))
+        return [BatchResult([numbers[k] for k in members], values) for members, values in found]
 
     def _along(
         self, numbers: list[int], where: NodesByName, tree: JointTree, t: Array, q: Point, v: Vector
-    ) -> list[Together]:
+    ) -> list[BatchResult]:
         """The same of forces along coordinates of a tree, which counts turns that poses don't tell."""
         forces = [self.forces[k] for k in numbers]
         strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
 
         def exerted(
             coordinates: Coordinates, poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
-        ) -> _Exerted:
+        ) -> _ForceEffect:
             own = [c.wrenches(poses[e], s) for (c, e), s in zip(_with_ends(coordinates), strengths, strict=True)]
-            return _exerted(tuple(itertools.chain(*own)), poses, twists, real, strengths, measures)
+            return _effect_of(tuple(itertools.chain(*own)), poses, twists, real, strengths, measures)
 
         def rows(members: list[int]) -> tuple[Any, ...]:
             places = [forces[k].place for k in members]
-            return *_moving(where, [forces[k] for k in members]), strengths.rows(places), measures.rows(places)
+            return *_node_motion(where, [forces[k] for k in members]), strengths.rows(places), measures.rows(places)
 
         # Some kinds differ in what they measure.
         parts = [(_coordinates(force), int(measures.sizes[force.place])) for force in forces]
-        found = of_each(lambda part, *row: exerted(part[0], *row), parts, rows)
-        return [Together([numbers[k] for k in members], values) for members, values in found]
+        found = vmap_alike(lambda part, *row: exerted(part[0], *row), parts, rows)
+        return [BatchResult([numbers[k] for k in members], values) for members, values in found]
 
 
 Coordinates: TypeAlias = "tuple[tuple[AbstractRelativeCoordinate, int], ...]"
 """Coordinates that a force acts along, each with the number of its bodies."""
 
 
-class _Exerted(NamedTuple):
+class _ForceEffect(NamedTuple):
     """Effects of a force.
 
     - `loads` (b, 2, 3): on its b bodies, force and moment in the inertial frame. - `strengths`: along its coordinates.
@@ -151,16 +151,16 @@ class _Exerted(NamedTuple):
     measures: Float[Array, " m"]
 
 
-def _exerted(
+def _effect_of(
     wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
-) -> _Exerted:
+) -> _ForceEffect:
     """`real`: 1 for each body, 0 for the ground and for what is no body, such as the integral of a controller."""
     loads = [jnp.stack((w.force, pose.R @ w.torque)) for w, pose in zip(wrenches, poses, strict=True)]
     powers = [w.force @ twist.u + w.torque @ twist.omega for w, twist in zip(wrenches, twists, strict=True)]
-    return _Exerted(jnp.stack(loads), strengths, (real @ jnp.stack(powers))[None], measures)
+    return _ForceEffect(jnp.stack(loads), strengths, (real @ jnp.stack(powers))[None], measures)
 
 
-def _moving(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
+def _node_motion(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
     """Poses and twists of the nodes of forces, and which of these are bodies."""
     real = jnp.asarray([[float(row >= 0) for row in force.rows] for force in forces])
     return *where.moving([force.bodies for force in forces]), real
@@ -178,6 +178,6 @@ def _with_ends(coordinates: Coordinates) -> Iterator[tuple[AbstractRelativeCoord
         first += count
 
 
-def _whole(found: list[Together], name: str) -> Array:
+def _join(found: list[BatchResult], name: str) -> Array:
     """A field of all forces in their order."""
     return in_order([(members, getattr(values, name)) for members, values in found])

@@ -71,7 +71,7 @@ def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " element
     return turning + jnp.sum(wrench.force * motion.twists.u[rows], axis=1)
 
 
-def carried_loads(
+def transmitted_loads(
     system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
 ) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
     r"""Forces and moments about the origin that a tree hands to each of its links, by Newton's and Euler's equations of
@@ -106,7 +106,7 @@ def carried_loads(
     force = mass * (acceleration - weights * system.mechanism.gravity) - applied.force
     torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied.torque
     moment = _times(R, torque) + jnp.cross(x, force)
-    hanging = jnp.asarray(_hanging(tree.links))
+    hanging = jnp.asarray(_subtrees(tree.links))
     return hanging @ force, hanging @ moment
 
 
@@ -114,7 +114,7 @@ def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Flo
     return jnp.einsum("nij,nj->ni", matrices, vectors)
 
 
-def _hanging(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
+def _subtrees(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
     """1 where the link of a column hangs on that of a row, or is it; else 0."""
     found = np.eye(len(links))
     for i in reversed(range(len(links))):

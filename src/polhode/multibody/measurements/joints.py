@@ -12,11 +12,11 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.measurements.body_kinematics import NodesByName, share, stacked
-from polhode.multibody.measurements.joint_loads import Load, carried_loads, constraint_loads
+from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
+from polhode.multibody.measurements.joint_loads import Load, transmitted_loads, constraint_loads
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.angles import near
-from polhode.multibody.mechanism.batching import in_order, of_each
+from polhode.multibody.mechanism.batching import in_order, vmap_alike
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 LOADS, EFFORTS = "joint_loads", "joint_efforts"
 """The output of loads of joints, and what of it is known without the forces of contacts."""
 
-_SAVED = 100
+_MAX_SAVED = 100
 """Coordinates up to which they are saved with every frame: to look at them takes long to compile for many."""
 
 
-class ReadCoordinate(eqx.Module):
+class MeasuredCoordinate(eqx.Module):
     """A relative coordinate that is read.
 
     - `measured`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
@@ -58,7 +58,7 @@ class ReadCoordinate(eqx.Module):
         return known.get(self.own) if found is None else found + self.offset
 
 
-class ReadJoint(eqx.Module):
+class MeasuredJoint(eqx.Module):
     """A joint whose loads are read.
 
     - `part`: its name in the model. - `first`, `second`: names of its bodies.
@@ -71,7 +71,7 @@ class ReadJoint(eqx.Module):
     second: str = eqx.field(static=True)
 
 
-class ReadForce(eqx.Module):
+class MeasuredForce(eqx.Module):
     """A force along coordinates of joints.
 
     - `element`: the force on `bodies`, two of them for each of the coordinates with the numbers `along`.
@@ -93,21 +93,21 @@ class JointValues(NamedTuple):
     joint_powers: Float[Array, " j"]
 
 
-class Readings(eqx.Module):
+class JointMeasurements(eqx.Module):
     """Coordinates and loads that are read of the joints of a model.
 
     - `coordinates`, `joints`, `forces`: what there is. - `bodies`: names of all bodies that results show.
     """
 
-    coordinates: tuple[ReadCoordinate, ...]
-    joints: tuple[ReadJoint, ...]
-    forces: tuple[ReadForce, ...]
+    coordinates: tuple[MeasuredCoordinate, ...]
+    joints: tuple[MeasuredJoint, ...]
+    forces: tuple[MeasuredForce, ...]
     bodies: tuple[str, ...] = eqx.field(static=True)
 
     def observables(self, system: MultibodySystem, *, loads: bool) -> dict[str, Observable]:
         """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
         found: dict[str, Observable] = {}
-        if 0 < len(self.coordinates) <= _SAVED:
+        if 0 < len(self.coordinates) <= _MAX_SAVED:
             found["joint_positions"] = lambda t, state: self.positions_in(system, state)
             found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
         if loads and self.joints:
@@ -156,7 +156,7 @@ class Readings(eqx.Module):
         loads = constraint_loads(whole, t, motion, spread, numbers)
         efforts = self._efforts(where, t, q, v)
         if tree is not None and vdot is not None:
-            handed = carried_loads(whole, t, q, v, motion, vdot, spread)
+            handed = transmitted_loads(whole, t, q, v, motion, vdot, spread)
             loads = self._with_carried(loads, where, handed, t, q, v, vdot)
         points = self._points(where)
         moments = loads.moment - jnp.cross(points, loads.force)
@@ -167,14 +167,14 @@ class Readings(eqx.Module):
         if not self.coordinates:
             return jnp.zeros(0)
         moving = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
-        found = of_each(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], moving)
+        found = vmap_alike(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], moving)
         return in_order([(members, values) for members, values in found])
 
     def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
         """Sums of the forces along all coordinates, without those of constraints."""
         tree = where.system.coordinates
         along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
-        efforts = stacked([along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates])
+        efforts = stack_or_empty([along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates])
         if not self.forces:
             return efforts
 
@@ -182,12 +182,12 @@ class Readings(eqx.Module):
             element, along = part
             wrenches = element.wrenches(t, poses, twists)
             ends = [slice(2 * k, 2 * k + 2) for k in range(len(along))]
-            return stacked([share(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)])
+            return stack_or_empty([load_strength(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)])
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
         coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
         parts = list(zip(elements, coordinates, strict=True))
-        found = of_each(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
+        found = vmap_alike(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
         return efforts.at[numbers].add(in_order([(members, values) for members, values in found]))
 
@@ -248,7 +248,7 @@ class Readings(eqx.Module):
                 force = loads.force[c.reading]
                 torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
-                efforts = efforts.at[k].add(share((Wrench(own.R.T @ torque, force),), (unit,)))
+                efforts = efforts.at[k].add(load_strength((Wrench(own.R.T @ torque, force),), (unit,)))
         free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.reading >= 0], dtype=int)
         if len(free):
             rates = self._each(where, lambda c, poses, twists: c.rate(poses, twists))

@@ -11,23 +11,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.segment_sum import take
 
-FEW = 8
+LOOP_ABOVE = 8
 """So many of a kind are evaluated side by side; more in a loop."""
 
 
-class Together(NamedTuple):
+class BatchResult(NamedTuple):
     """Results of some parts. - `members`: their numbers. - `values`: a tree, with a leading axis along them."""
 
     members: list[int]
     values: Any
 
 
-def of_each(
+def vmap_alike(
     function: Callable[..., Any], parts: Sequence[Any], rows: Callable[[list[int]], tuple[Any, ...]]
-) -> list[Together]:
+) -> list[BatchResult]:
     """`function(part, *rows)` of each of `parts`, those of a kind at once.
 
     **Arguments:**
@@ -36,14 +36,14 @@ def of_each(
     - `rows`: a function of the numbers of parts, whose results have a leading axis along these.
     """
     found = []
-    for members in kinds(parts):
+    for members in structural_groups(parts):
         arrays, others = zip(*(eqx.partition(parts[k], eqx.is_array) for k in members), strict=True)
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
 
         def of_one(_: None, part: Any, *row: Any, rest: Any = others[0]) -> Any:
             return function(eqx.combine(part, rest), *row)
 
-        found.append(Together(members, each(of_one, None, stacked, *rows(members), loop=len(members) > FEW)))
+        found.append(BatchResult(members, map_rows(of_one, None, stacked, *rows(members), loop=len(members) > LOOP_ABOVE)))
     return found
 
 
@@ -54,7 +54,7 @@ def in_order(found: Sequence[tuple[list[int], Array]]) -> Array:
     return take(flat, np.argsort(owners, kind="stable"))
 
 
-class Ragged(NamedTuple):
+class RaggedRows(NamedTuple):
     """Rows of different lengths.
 
     - `flat`: all, one after the other. - `firsts`, `sizes`: where each begins, and its length.
@@ -65,7 +65,7 @@ class Ragged(NamedTuple):
     sizes: np.ndarray
 
     @classmethod
-    def of(cls, found: Sequence[tuple[list[int], Array]]) -> Ragged:
+    def of(cls, found: Sequence[tuple[list[int], Array]]) -> RaggedRows:
         """From (members, k) of each kind."""
         sizes = np.zeros(sum(len(members) for members, _ in found), int)
         for members, values in found:
@@ -78,7 +78,7 @@ class Ragged(NamedTuple):
         return take(self.flat, self.firsts[chosen][:, None] + np.arange(int(self.sizes[chosen[0]])))
 
 
-def kinds(parts: Sequence[Any]) -> list[list[int]]:
+def structural_groups(parts: Sequence[Any]) -> list[list[int]]:
     """Numbers of parts that have the same structure, shapes, and leaves other than arrays."""
     found: dict[Any, list[int]] = {}
     for k, part in enumerate(parts):

@@ -104,7 +104,7 @@ class AbstractRollingElement(AbstractConstraintElement):
         return tuple(jax.jacfwd(lambda w, k=k: rate(k, w))(jnp.zeros(6)) for k in range(len(poses)))
 
 
-class AbstractSeenOtherwise(AbstractConstraintElement):
+class ConstraintAdapter(AbstractConstraintElement):
     """The constraint `inner`, with its components seen otherwise."""
 
     inner: eqx.AbstractVar[AbstractConstraintElement]
@@ -122,7 +122,7 @@ class AbstractSeenOtherwise(AbstractConstraintElement):
         return self.inner.angles()
 
 
-class OnBranch(AbstractSeenOtherwise):
+class AssemblyBranch(ConstraintAdapter):
     """A constraint with the residual that is zero on one branch of its solutions only.
 
     **Arguments:**
@@ -136,7 +136,7 @@ class OnBranch(AbstractSeenOtherwise):
         return self.inner.branch_residual(t, poses)
 
 
-class InFirstFrame(AbstractSeenOtherwise):
+class InFirstFrame(ConstraintAdapter):
     """A constraint between two nodes as the first one sees them: components of its residual turn with that node.
 
     **Arguments:**

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks, Indices
 from polhode.linalg.segment_sum import take
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
@@ -113,7 +113,7 @@ class BodyGroup(eqx.Module):
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function` of the arguments, mass and inertia of every body."""
-        return each(lambda _, *row: function(*row), None, *arguments, self.mass, self.inertia, loop=self.looped)
+        return map_rows(lambda _, *row: function(*row), None, *arguments, self.mass, self.inertia, loop=self.looped)
 
     def blocks(self, values: Float[Array, "count n n"] | None) -> tuple[Blocks, ...]:
         """Diagonal blocks of a matrix, none for None."""
@@ -208,7 +208,7 @@ class JointGroup(eqx.Module):
 
     def _each(self, function: Callable[..., Any], t: Array, *stacked: Any) -> Any:
         """`function` of t, every element and what belongs to it."""
-        return each(function, t, self.elements, *stacked, loop=self.looped)
+        return map_rows(function, t, self.elements, *stacked, loop=self.looped)
 
     def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements kept 6"], ...]:
         """Derivatives of the residuals along (rotation, translation) of each node, for the slots with bodies."""
@@ -250,11 +250,11 @@ class ForceGroup(eqx.Module):
     def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Loads on the nodes of all elements, stacked for each slot."""
         stacked = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
-        return each(lambda t, e, p, w: e.wrenches(t, p, w), t, *stacked, loop=self.looped)
+        return map_rows(lambda t, e, p, w: e.wrenches(t, p, w), t, *stacked, loop=self.looped)
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         stacked = self.elements, motion.at(self.slots)
-        return jnp.sum(each(lambda t, e, p: e.potential(t, p), t, *stacked, loop=self.looped))
+        return jnp.sum(map_rows(lambda t, e, p: e.potential(t, p), t, *stacked, loop=self.looped))
 
 
 def _rows(turns: Float[Array, " k"], numbers: tuple[Indices, ...]) -> list[Array]:

@@ -32,7 +32,7 @@ _ONE: Any = np.eye(3)
 ORIGIN = Pose(_ZERO, _ONE)
 """The pose of the ground."""
 
-RESTING = Twist(_ZERO, _ZERO)
+AT_REST = Twist(_ZERO, _ZERO)
 """The twist of the ground."""
 
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.multibody.mechanism.elements import (
     AbstractConstraintElement,
     AbstractForceElement,
@@ -42,7 +42,7 @@ class Reaction(AbstractForceElement):
         return tuple(Wrench(load[:3], load[3:]) for load in loads)
 
 
-class Stressed(AbstractForceElement):
+class FixedStressLoad(AbstractForceElement):
     """The loads of an element at fixed stress.
 
     **Arguments:**
@@ -72,7 +72,7 @@ def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGrou
     return ForceGroup(Reaction(group.elements, group.kept, multipliers[group.rows.numbers]), group.slots, group.looped)
 
 
-def stressed(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
+def stressed_groups(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
     """Those of the groups whose loads are linear in a stress."""
     return tuple(group for group in groups if isinstance(group.elements, AbstractStressedElement))
 
@@ -80,10 +80,10 @@ def stressed(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
 def stress_of(group: ForceGroup, t: Array, motion: Motion) -> Float[Array, "elements k"]:
     """The stresses of all elements of a group."""
     stacked = group.elements, motion.at(group.slots), motion.twists_at(group.slots)
-    return each(lambda t, e, p, w: e.stress(t, p, w), t, *stacked, loop=group.looped)
+    return map_rows(lambda t, e, p, w: e.stress(t, p, w), t, *stacked, loop=group.looped)
 
 
 def at_stress(group: ForceGroup, stress: Float[Array, "elements k"]) -> ForceGroup:
     """The loads of all elements of a group at fixed stress."""
     assert isinstance(group.elements, AbstractStressedElement)
-    return ForceGroup(Stressed(group.elements, stress), group.slots, group.looped)
+    return ForceGroup(FixedStressLoad(group.elements, stress), group.slots, group.looped)

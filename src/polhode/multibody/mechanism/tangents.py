@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import each
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks
 from polhode.linalg.segment_sum import take
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, members
-from polhode.multibody.mechanism.poses import ORIGIN, RESTING, Pose, Poses, Twist, Twists
+from polhode.multibody.mechanism.poses import ORIGIN, AT_REST, Pose, Poses, Twist, Twists
 from polhode.spaces.base import Point, Vector
 
 Bodies = Sequence[BodyGroup]
@@ -26,7 +26,7 @@ def load_blocks(
     bodies: Bodies, group: ForceGroup, t: Array, q: Points, v: Vector, along_velocities: bool
 ) -> list[Blocks]:
     """Minus the derivatives of the generalised forces of one group of elements, along θ or along v."""
-    moving, forms = _moving(bodies, group)
+    moving, forms = _body_slots(bodies, group)
     points = tuple(members(q, group.slots[k]) for k in moving)
     velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
 
@@ -35,7 +35,7 @@ def load_blocks(
         known = ends.given(t, element, velocities, along_velocities)
         return ends.differentiated(t, element, velocities, along_velocities) if known is None else known
 
-    values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
+    values = map_rows(tangent, t, group.elements, points, velocities, loop=group.looped)
     columns = [group.slots[k].columns for k in moving]
     return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
 
@@ -51,7 +51,7 @@ class _Ends(NamedTuple):
     def motion(self, points: Points, velocities: Velocities) -> tuple[Poses, Twists]:
         """Poses and twists of all slots."""
         poses: list[Pose] = [ORIGIN] * self.slots
-        twists: list[Twist] = [RESTING] * self.slots
+        twists: list[Twist] = [AT_REST] * self.slots
         for k, form, p, u in zip(self.moving, self.forms, points, velocities, strict=True):
             poses[k], twists[k] = form.pose(p), form.twist(p, u)
         return tuple(poses), tuple(twists)
@@ -72,7 +72,7 @@ class _Ends(NamedTuple):
             form, p, u = self.forms[j], self.points[j], velocities[j]
             if D is None or J[j] is None:
                 return value
-            return value + _between(J[i], D[rows, cols], _turned(form, p, u))
+            return value + _between(J[i], D[rows, cols], _twist_slope(form, p, u))
 
         return tuple(tuple(block(i, j) for j in range(len(self.moving))) for i in range(len(self.moving)))
 
@@ -101,7 +101,7 @@ class _Ends(NamedTuple):
 
 def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:
     """Time derivatives of the rates of one group of joints when velocities are frozen."""
-    moving, forms = _moving(bodies, group)
+    moving, forms = _body_slots(bodies, group)
     points = tuple(members(q, group.slots[k]) for k in moving)
     velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
 
@@ -113,7 +113,7 @@ def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector
             return tuple(found)
 
         def rate(s: Array) -> Array:
-            twists: list[Twist] = [RESTING] * len(group.slots)
+            twists: list[Twist] = [AT_REST] * len(group.slots)
             for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
                 twists[k] = form.twist(form.space.move(p, s * u), u)
             return group.rate(element, t + s, poses(s), tuple(twists))
@@ -122,7 +122,7 @@ def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector
             return _first(rate)
         return _second(lambda s: group.residual(element, t + s, poses(s)))
 
-    return each(second, t, group.elements, points, velocities, loop=group.looped)
+    return map_rows(second, t, group.elements, points, velocities, loop=group.looped)
 
 
 def internal_gradients(group: BodyGroup, points: Point) -> Float[Array, "count internal n"]:
@@ -148,7 +148,7 @@ def internal_stiffness(group: BodyGroup, points: Point, multipliers: Array) -> F
     return jax.vmap(stiffness)(points, multipliers)
 
 
-def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFrame]]:
+def _body_slots(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFrame]]:
     """The slots with bodies, and what moves there."""
     moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
     return moving, [group.slots[k].frame(bodies) for k in moving]
@@ -160,7 +160,7 @@ def _matrix(form: AbstractFrame, point: Point) -> Array:
 
 
 @jax.jit
-def _turned(form: AbstractFrame, point: Point, velocity: Vector) -> Float[Array, "6 n"]:
+def _twist_slope(form: AbstractFrame, point: Point, velocity: Vector) -> Float[Array, "6 n"]:
     """The derivative of the twist of constant velocities along the coordinates."""
     return jax.jacfwd(lambda theta: _matrix(form, form.space.move(point, theta)) @ velocity)(jnp.zeros(form.n))
 

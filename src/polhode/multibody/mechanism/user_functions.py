@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.checks import short_repr
-from polhode.compiler.fingerprint import AbstractHolder, Captured, lasts, settled
+from polhode.compiler.fingerprint import AbstractHolder, Closure, is_immutable, frozen
 from polhode.time_functions import breakpoints_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Function(AbstractHolder):
     structure: Any = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        leaves, self.structure = jax.tree.flatten(settled(function))
+        leaves, self.structure = jax.tree.flatten(frozen(function))
         numeric = [eqx.is_array_like(leaf) for leaf in leaves]
         self.numbers = tuple(jnp.asarray(leaf) for leaf, yes in zip(leaves, numeric, strict=True) if yes)
         self.rest = tuple(_NUMBER if yes else leaf for leaf, yes in zip(leaves, numeric, strict=True))
@@ -54,7 +54,7 @@ class Function(AbstractHolder):
     def breakpoints(self) -> tuple[float, ...]:
         """Instants at which the function jumps or has kinks, if it says so by an attribute of that name."""
         whole = self._whole
-        return breakpoints_of(whole.identity.function if isinstance(whole, Captured) else whole)
+        return breakpoints_of(whole.identity.function if isinstance(whole, Closure) else whole)
 
     @property
     def constant(self) -> Array | None:
@@ -67,7 +67,7 @@ class Function(AbstractHolder):
 
     @property
     def lasts(self) -> bool:
-        return lasts(self._whole)
+        return is_immutable(self._whole)
 
     @property
     def _whole(self) -> Callable[..., Any]:
@@ -99,11 +99,11 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
     if not callable(value):
         raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.")
     function = Function(value)
-    check_shape(part, name, returned(part, name, function, jnp.zeros(())), shape, meaning)
+    check_shape(part, name, result_shapes(part, name, function, jnp.zeros(())), shape, meaning)
     return function
 
 
-def returned(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:
+def result_shapes(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:
     """Shapes of the values of a user's function. Raises ValueError if JAX can't trace it."""
     try:
         return jax.eval_shape(function, *arguments)

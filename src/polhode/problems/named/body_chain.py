@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
@@ -105,7 +105,7 @@ def _start(n: int, length: Array, bend: Float[Array, "2"]) -> tuple[Float[Array,
     return checks.readable((ends, Pose(0.5 * (ends[1:] + ends[:-1]), rotations)))
 
 
-@interpreted
+@numpy_jit
 def _rotations(n: int, bend: Float[Array, "2"]) -> Float[Array, "n 3 3"]:
     """Of the rods at the start."""
 

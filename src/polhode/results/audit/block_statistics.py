@@ -45,7 +45,7 @@ def series_statistics(time: Any, column: Any, residual: bool, solved: Callable[[
     base = np.zeros(width) if residual else first
     ends = np.cumsum([0, *(len(part) for part in np.array_split(np.empty((n, 0)), BLOCKS))])
     middle = sum(float(np.sum(t)) for (t,) in chunks(time)) / n
-    variance, moment, sums = 0.0, np.zeros(width), np.zeros((BLOCKS, width))
+    squares, moment, sums = 0.0, np.zeros(width), np.zeros((BLOCKS, width))
     low, high = np.full((BLOCKS, width), np.inf), np.full((BLOCKS, width), -np.inf)
     off = np.zeros((2, width))
     largest, at_steps, last, finite, row = 0.0, 0.0, 0.0, True, 0
@@ -56,7 +56,7 @@ def series_statistics(time: Any, column: Any, residual: bool, solved: Callable[[
         largest, last = float(np.maximum(largest, np.max(size))), float(size[-1])
         at_steps = float(np.maximum(at_steps, np.max(size[solved(t)], initial=0.0)))
         offset = t - middle
-        variance += float(offset @ offset)
+        squares += float(offset @ offset)
         moment += offset @ drift
         for k in range(BLOCKS):
             part = drift[max(ends[k] - row, 0) : max(ends[k + 1] - row, 0)]
@@ -72,7 +72,7 @@ def series_statistics(time: Any, column: Any, residual: bool, solved: Callable[[
     with np.errstate(invalid="ignore"):
         ranges = np.where(sizes > 0, high - low, 0.0)
         extent = np.max(high, axis=0) - np.min(low, axis=0)
-    slopes = moment / variance if variance > 0 else np.zeros(width)
+    slopes = moment / squares if squares > 0 else np.zeros(width)
     means = sums / np.maximum(sizes, 1)
     return SeriesStatistics(first, largest, last, at_steps, finite, slopes, means, ranges, off[0], off[1], n, extent)
 

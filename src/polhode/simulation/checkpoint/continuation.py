@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import integrators
-from polhode.compiler.fingerprint.persistent_keys import signature
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.fingerprint.persistent_keys import fingerprint
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import convert_for
@@ -58,7 +58,7 @@ class PreviousRun:
     kept: InMemoryCheckpoint | dict[str, Any] | None
 
     @classmethod
-    @uncompiled()
+    @eager_numpy()
     def of(cls, solution: Any, given: tuple[Any, Any]) -> PreviousRun:
         """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
         if not isinstance(solution, Solution):
@@ -93,7 +93,7 @@ class PreviousRun:
         method = integrators.get(self.method) if isinstance(self.method, str) else self.method
         return convert_for(system, method, t, known.state0, check_state=False).converted
 
-    @uncompiled()
+    @eager_numpy()
     def progress(self, task: Task) -> Progress | None:
         """The progress that the method starts from; None if another method or another system goes on."""
         found = self._found(task)
@@ -119,7 +119,7 @@ class PreviousRun:
             arrays |= {} if p.watch is None else {"sides": p.watch.sides}
             if float(p.t) != self.t or not arrays:
                 return None
-            return Aftermath.of(event_signatures(task.events), signature(task.source), arrays, task.t1 - task.t0)
+            return Aftermath.of(event_signatures(task.events), fingerprint(task.source), arrays, task.t1 - task.t0)
         if kept is None or "events" not in kept["facts"] or float(kept["reached"]) != self.t:
             return None
         known = kept["facts"]["events"]
@@ -185,10 +185,10 @@ def fingerprints(task: Task) -> dict[str, str]:
     """Names for what a run is made of, the same in every process."""
     method = serialise(task.integrator)
     return {
-        "problem": signature(task.system),
-        "method": signature(task.integrator if method is None else method),
-        "set of outputs": signature([sorted(task.outputs.items()), sorted(task.invariants.items())]),
-        **({"set of events": signature(task.events)} if task.events else {}),
+        "problem": fingerprint(task.system),
+        "method": fingerprint(task.integrator if method is None else method),
+        "set of outputs": fingerprint([sorted(task.outputs.items()), sorted(task.invariants.items())]),
+        **({"set of events": fingerprint(task.events)} if task.events else {}),
     }
 
 
@@ -242,7 +242,7 @@ def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[S
     return [Segment(steps(numbers), bool(fresh)) for fresh, *numbers in rows]
 
 
-@uncompiled()
+@eager_numpy()
 def progress_from_arrays(
     found: dict[str, Any], task: Task, leg: Segment, at_times: bool, watching: bool = True
 ) -> Progress:

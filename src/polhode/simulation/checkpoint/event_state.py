@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from polhode.compiler.fingerprint.persistent_keys import signature
+from polhode.compiler.fingerprint.persistent_keys import fingerprint
 from polhode.events.event import Event
 from polhode.systems.base import AbstractSystem, State
 
@@ -40,18 +40,18 @@ class Aftermath(NamedTuple):
         known = dict(zip(self.names, self.sides, strict=False)) if np.sign(way) == self.way else {}
         names = event_signatures(events)
         sides = np.array([known.get(name, np.nan) for name in names])
-        now = signature(source) if self.changes else ""
+        now = fingerprint(source) if self.changes else ""
         return Aftermath(names, now, sides, int(np.sign(way)), self.changes if now == self.source else {})
 
 
 def event_signatures(events: Sequence[Event]) -> tuple[str, ...]:
     """Signatures of events."""
-    return tuple(signature(event) for event in events)
+    return tuple(fingerprint(event) for event in events)
 
 
 def describe(events: Sequence[Event], source: AbstractSystem) -> dict[str, Any]:
     """Plain values that a checkpoint keeps of events and the system that they may have changed."""
-    return {"names": list(event_signatures(events)), "source": signature(source)}
+    return {"names": list(event_signatures(events)), "source": fingerprint(source)}
 
 
 def state_after(stats: Mapping[str, Any], t: float, state: State) -> State:

@@ -12,9 +12,9 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import by_default
-from polhode.events.event import Event, listed
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import with_default_device
+from polhode.events.event import Event, flatten_events
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import serialise, deserialise
@@ -53,7 +53,7 @@ _RESUMABLE = (
 """Results of runs that can go on as they are."""
 
 
-@by_default
+@with_default_device
 def resume(
     path: str | Path,
     t1: float | None = None,
@@ -113,7 +113,7 @@ def resume(
     method = integrator if integrator is not None else _method(facts)
     memory = continuation.PreviousRun(found.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
-    task = task.watching(listed(events), max_events)
+    task = task.watching(flatten_events(events), max_events)
     return resume_task(path, task, wanted, when_full, progress, throw, began)
 
 
@@ -216,7 +216,7 @@ def _method(facts: dict[str, Any]) -> AbstractIntegrator:
     return deserialise(facts["method"])
 
 
-@uncompiled()
+@eager_numpy()
 def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
     """A state of the form of the run's; its numbers don't matter."""
     if isinstance(problem, Problem):

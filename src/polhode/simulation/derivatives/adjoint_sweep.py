@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.jax_context import uncollected
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.jax_context import relaxed_gc
 from polhode.simulation.derivatives import differentiable_maps, vjp_kernels
 from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
 from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree
@@ -27,8 +27,8 @@ class AdjointSweep:
         self._to_observer = [np.zeros(x.shape) for x in differentiable_maps.pick(run.observer, self._of_observer)]
         self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
 
-    @uncollected()
-    @uncompiled()
+    @relaxed_gc()
+    @eager_numpy()
     def __call__(self, states: list[Any], seen: list[Any], multipliers: Any) -> list[Any]:
         """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from polhode.compiler.loops.step_loop import Marching
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
-from polhode.jax_context import uncollected
+from polhode.jax_context import relaxed_gc
 from polhode.results.observer import Observer, BatchedObserver
 from polhode.simulation.loops import host, native
 from polhode.simulation.save_schedule import SaveSchedule
@@ -49,7 +49,7 @@ class CheckpointedRun:
         self.state0, self.observer, self.saving = state0, observer, saving
         self.marks: list[StepCheckpoint] = []
         self.before: dict[int, Progress] = {}
-        self._machines: list[tuple[Marching, Any]] = []
+        self._machines: list[tuple[StepLoop, Any]] = []
         self._end = None if saving.at is None else np.array([float(legs[-1].stepper.t1)])
         self._targets = None if saving.at is None or self._end is None else np.append(saving.at, self._end)
         self.p = host.begin(legs[0].stepper, system, integrator, state0, saving.at is not None)
@@ -59,7 +59,7 @@ class CheckpointedRun:
         self.frames: Frames = cast(Any, None)
 
     @classmethod
-    @uncollected()
+    @relaxed_gc()
     def of(cls, *parts: Any) -> CheckpointedRun | None:
         """The run, if it can be machine code and goes well; otherwise None."""
         run = cls(*parts)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached
-from polhode.compiler.loops.jvp_loop import Following
+from polhode.compiler.loops.jvp_loop import TangentLoop
 from polhode.compiler.loops.row_map import RowMap
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results.observer import Observer
@@ -61,8 +61,8 @@ def steps_jvp(
     return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
 
 
-def _steps_jvp(inputs: Any, rest: Any) -> Following:
-    return Following.of(*differentiable_maps.step(inputs, rest))
+def _steps_jvp(inputs: Any, rest: Any) -> TangentLoop:
+    return TangentLoop.of(*differentiable_maps.step(inputs, rest))
 
 
 def interpolation_jvp(
@@ -93,12 +93,12 @@ def _observation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
     return (RowMap.along(*differentiable_maps.observation(inputs, rest)),)
 
 
-def _on_improved(made: Following, write: Callable[[], None]) -> None:
+def _on_improved(made: TangentLoop, write: Callable[[], None]) -> None:
     made.code.when_improved = write
 
 
-_TANGENT_LOOPS: Keeping[Following] = Keeping(
+_TANGENT_LOOPS: Serialiser[TangentLoop] = Serialiser(
     dump=lambda made: (made.code, made.fixed),
-    load=lambda kept, inputs: Following(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
+    load=lambda kept, inputs: TangentLoop(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
     watch=_on_improved,
 )

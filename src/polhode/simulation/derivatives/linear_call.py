@@ -9,8 +9,8 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import batching
 
-from polhode.compiler.placement import place
-from polhode.jax_context import outside
+from polhode.compiler.placement import device_array
+from polhode.jax_context import outside_trace
 
 Function = Callable[[list[Any]], list[Any]]
 
@@ -25,13 +25,13 @@ def call_linear(function: Function, values: Sequence[Any]) -> list[Any]:
 
 @_LINEAR_CALL.def_impl
 def _implementation(*values: Any, function: Function) -> list[Any]:
-    with outside():
-        return [place(np.asarray(x)) for x in function(list(map(np.asarray, values)))]
+    with outside_trace():
+        return [device_array(np.asarray(x)) for x in function(list(map(np.asarray, values)))]
 
 
 def _batching_rule(values: Sequence[Any], dims: Sequence[Any], *, function: Function) -> tuple[list[Any], list[int]]:
     """One row after the other: a run in machine code takes less time than compiling one for all."""
-    with outside():
+    with outside_trace():
         size = next(np.shape(x)[d] for x, d in zip(values, dims, strict=True) if d is not None)
         columns = [
             [np.asarray(x)] * size if d is None else list(np.moveaxis(np.asarray(x), d, 0))
@@ -39,7 +39,7 @@ def _batching_rule(values: Sequence[Any], dims: Sequence[Any], *, function: Func
         ]
         rows = list(map(list, zip(*columns, strict=True)))
         outs = [np.stack(parts) for parts in zip(*map(function, rows), strict=True)]
-        return list(map(place, outs)), [0] * len(outs)
+        return list(map(device_array, outs)), [0] * len(outs)
 
 
 batching.primitive_batchers[_LINEAR_CALL] = _batching_rule

@@ -17,13 +17,13 @@ import numpy as np
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
-from polhode.compiler.fingerprint.closures import settled
-from polhode.compiler.llvm.types import NotNative
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.placement import place
+from polhode.compiler.fingerprint.closures import frozen
+from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.placement import device_array
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
-from polhode.jax_context import are_known, in_forward_mode, in_reverse_mode, outside, without_derivative
+from polhode.jax_context import are_known, in_forward_mode, in_reverse_mode, outside_trace, primal_of
 from polhode.results.observer import Observer, Observation
 from polhode.simulation.derivatives.adjoint_sweep import AdjointSweep
 from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
@@ -56,10 +56,10 @@ def run(
     reverse = in_reverse_mode()
     if not reverse and not in_forward_mode():
         return None
-    model = _Model(settled((system, state0, observer)))
+    model = _Model(frozen((system, state0, observer)))
     if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
         return None
-    with outside(), uncompiled():
+    with outside_trace(), eager_numpy():
         system, state0, observer = model.known
         made = CheckpointedRun.of(legs, integrator, saving, system, state0, observer)
     if made is None:
@@ -82,14 +82,14 @@ class _Model:
         arrays, self._rest = eqx.partition(given, eqx.is_array)
         leaves, self._structure = jax.tree.flatten(arrays)
         # Derivatives can also be with respect to plain numbers, which would be no arrays any more.
-        self._leaves = [x if eqx.is_array(x) else np.asarray(x) for x in map(without_derivative, leaves)]
+        self._leaves = [x if eqx.is_array(x) else np.asarray(x) for x in map(primal_of, leaves)]
         self.places: LeafNumbers = tuple(k for k, x in enumerate(leaves) if isinstance(x, Tracer))
         self.moving, self.values = ([x[k] for k in self.places] for x in (leaves, self._leaves))
         self.known = self.whole(self.values)
         only_floats = len(jax.tree.leaves(floats(self.known[1]))) == len(jax.tree.leaves(self.known[1]))
         right = all(not isinstance(x, Tracer) for x in self._leaves) and all(x.dtype == float for x in self.values)
         # What functions capture is a constant of programs once its value is known.
-        captured = len(jax.tree.leaves(eqx.filter(settled(self.known), eqx.is_array))) != len(leaves)
+        captured = len(jax.tree.leaves(eqx.filter(frozen(self.known), eqx.is_array))) != len(leaves)
         self.is_known = right and only_floats and not captured
 
     def whole(self, values: Sequence[Any]) -> tuple[AbstractSystem, Any, Observer]:
@@ -122,7 +122,7 @@ def _in_reverse(made: CheckpointedRun, model: _Model, expression: Expression) ->
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
         if are_known(there.values()):
-            with contextlib.suppress(NotNative):
+            with contextlib.suppress(UnsupportedByLLVM):
                 return (call_linear(lambda values: _cotangents(made, model.places, there, values), [*there.values()]),)
         outs, pull = jax.vjp(expressed, model.values)
         outs, structure = jax.tree.flatten(outs)
@@ -146,7 +146,7 @@ def _in_forward(made: CheckpointedRun, model: _Model, expression: Expression) ->
         leaves, structure = jax.tree.flatten(known)
         floating = [x.dtype == float for x in leaves]
         if are_known(directions):
-            with contextlib.suppress(NotNative):
+            with contextlib.suppress(UnsupportedByLLVM):
                 found = iter(call_linear(lambda values: _tangents(made, model.places, values), directions))
                 dots = [next(found) if moves else _zero(x) for x, moves in zip(leaves, floating, strict=True)]
                 return known, jax.tree.unflatten(structure, dots)
@@ -175,7 +175,7 @@ def _cotangents(made: CheckpointedRun, places: LeafNumbers, leaves: Iterable[int
 
 def _to_jax(tree: Any) -> Any:
     """Arrays of JAX."""
-    return jax.tree.map(lambda x: place(np.asarray(x)), tree)
+    return jax.tree.map(lambda x: device_array(np.asarray(x)), tree)
 
 
 def _zero(x: Any) -> Any:

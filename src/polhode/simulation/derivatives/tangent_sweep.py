@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.jax_context import uncollected
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.jax_context import relaxed_gc
 from polhode.simulation.derivatives import differentiable_maps, jvp_kernels
 from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
 from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree
@@ -25,8 +25,8 @@ class TangentSweep:
             places, run.system, run.state0, run.observer
         )
 
-    @uncollected()
-    @uncompiled()
+    @relaxed_gc()
+    @eager_numpy()
     def __call__(self, directions: Sequence[Any]) -> tuple[Tree, list[Any], Any]:
         """From directions, in the order of the places, to derivatives of states, of what is seen, and of multipliers.
 

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.loops.vjp_loop import Returning
+from polhode.compiler.loops.vjp_loop import AdjointLoop
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results.observer import Observer
 from polhode.simulation.derivatives import differentiable_maps
@@ -60,8 +60,8 @@ def steps_vjp(
     return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
 
 
-def _steps_vjp(inputs: Any, rest: Any) -> Returning:
-    return Returning.of(*differentiable_maps.step(inputs, rest))
+def _steps_vjp(inputs: Any, rest: Any) -> AdjointLoop:
+    return AdjointLoop.of(*differentiable_maps.step(inputs, rest))
 
 
 def interpolation_vjp(
@@ -101,7 +101,7 @@ def map_single(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places:
     return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
 
-def _on_improved_loop(made: Returning, write: Callable[[], None]) -> None:
+def _on_improved_loop(made: AdjointLoop, write: Callable[[], None]) -> None:
     made.code.when_improved = write
 
 
@@ -109,13 +109,13 @@ def _on_improved_map(made: tuple[RowMap], write: Callable[[], None]) -> None:
     made[0].code.when_improved = write
 
 
-_ADJOINT_LOOPS: Keeping[Returning] = Keeping(
+_ADJOINT_LOOPS: Serialiser[AdjointLoop] = Serialiser(
     dump=lambda made: (made.code, made.summed),
-    load=lambda kept, inputs: Returning(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
+    load=lambda kept, inputs: AdjointLoop(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
     watch=_on_improved_loop,
 )
 
-ROW_MAPS: Keeping[tuple[RowMap]] = Keeping(
+ROW_MAPS: Serialiser[tuple[RowMap]] = Serialiser(
     dump=lambda made: (made[0].code, made[0].out),
     load=lambda kept, inputs: (RowMap(kept[0], kept[1], inputs[0], inputs[1]),),
     watch=_on_improved_map,

@@ -11,13 +11,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached
-from polhode.compiler.fingerprint.argument_key import parted
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.llvm.types import NotNative
-from polhode.compiler.loops.row_map import Mapped, RowMap, keeping, mapped
-from polhode.compiler.loops.simd_step_loop import Lanes
+from polhode.compiler.fingerprint.argument_key import split_arguments
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.loops.row_map import RowMapResult, RowMap, row_map_serialiser, try_row_map
+from polhode.compiler.loops.simd_step_loop import SimdStepLoop
 from polhode.problem import Problem
 from polhode.results.observer import Observer, Observation
 from polhode.simulation import plan as planning
@@ -73,7 +73,7 @@ def prepare_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any
     task = wanted.prepared(parameters, state)
     plan = planning.plan(task, wanted.steps)
     if len(plan.legs) > 1 or plan.legs[0].fresh:
-        raise NotNative("breakpoints")
+        raise UnsupportedByLLVM("breakpoints")
     return PreparedMember(task, plan.legs[0].stepper, frame_count(plan.legs, wanted.saving) or 0)
 
 
@@ -81,12 +81,12 @@ def _parts(member: PreparedMember, progress: Progress) -> tuple[Any, ...]:
     """Arrays, the rest, shapes and identity of the programs of a member."""
     task, t, state = member.task, progress.t, progress.carry.state
     args = member.stepper, task.system, task.integrator
-    return parted((args, progress, task.observer, (t, state)))
+    return split_arguments((args, progress, task.observer, (t, state)))
 
 
 def _identity(member: PreparedMember, progress: Progress) -> Any:
     """The identity of the program of a member's steps."""
-    return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
+    return split_arguments(((member.stepper, member.task.system, member.task.integrator), progress))[3]
 
 
 class Recipe:
@@ -113,7 +113,7 @@ class Recipe:
         return recipe
 
 
-def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
+def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
     """Steps in lanes, or why there are none; the arguments are those of `native.steps`."""
     (args, progress), others = inputs, rest[0]
 
@@ -121,22 +121,22 @@ def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        made = Lanes.of(with_all(native.more), with_all(native.advance), args, progress, native.frame(progress))
-    except NotNative as error:
+        made = SimdStepLoop.of(with_all(native.more), with_all(native.advance), args, progress, native.frame(progress))
+    except UnsupportedByLLVM as error:
         return None, str(error)
     return made, ""
 
 
-def _outputs(inputs: Any, rest: Any) -> Mapped:
+def _outputs(inputs: Any, rest: Any) -> RowMapResult:
     """Outputs of states, each with the arrays of its own observer; the arguments are an observer and an instant."""
 
     def see(shared: Any, row: Any) -> Observation:
         return eqx.combine(row[0], rest[0])(*row[1])
 
-    return mapped(see, (), inputs)
+    return try_row_map(see, (), inputs)
 
 
-def _starts(inputs: Any, rest: Any) -> Mapped:
+def _starts(inputs: Any, rest: Any) -> RowMapResult:
     """Starts of members, if they can be; the arguments are a `Recipe`, and parameters and state of a member."""
     recipe: Recipe = rest[0]
 
@@ -146,25 +146,25 @@ def _starts(inputs: Any, rest: Any) -> Mapped:
         progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
         return MemberArrays(*_parts(member, progress)[0][:3])
 
-    return mapped(start, (), inputs[1], UNTRACEABLE)
+    return try_row_map(start, (), inputs[1], UNTRACEABLE)
 
 
-_LANES: Keeping[tuple[Lanes | None, str]] = Keeping(
+_LANES: Serialiser[tuple[SimdStepLoop | None, str]] = Serialiser(
     dump=lambda made: (made[0] and (made[0].code, made[0].width), made[1]),
     load=lambda kept, like: (
-        kept[0] and Lanes(kept[0][0], kept[0][1], like[0], like[1], native.frame(like[1])),
+        kept[0] and SimdStepLoop(kept[0][0], kept[0][1], like[0], like[1], native.frame(like[1])),
         kept[1],
     ),
 )
 
 
-_OUTPUTS, _STARTS = keeping(lambda inputs: ((), inputs)), keeping(lambda inputs: ((), inputs[1]))
+_OUTPUTS, _STARTS = row_map_serialiser(lambda inputs: ((), inputs)), row_map_serialiser(lambda inputs: ((), inputs[1]))
 
-UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+UNTRACEABLE = (UnsupportedByLLVM, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
 """Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
 
 
-@interpreted
+@numpy_jit
 def _observe(observer: Observer, t: Any, state: Any) -> Observation:
     return observer(t, state)
 
@@ -189,7 +189,7 @@ class Program:
         (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
         (seen, unseen), _ = cached(_outputs, task.observer, look, keeping=_OUTPUTS)
         if lanes is None or seen is None:
-            raise NotNative(why or unseen)
+            raise UnsupportedByLLVM(why or unseen)
         self.lanes, self._look = lanes, seen
         self._starts = self._all_starts()
         self._check_extremes()
@@ -222,7 +222,7 @@ class Program:
         progress = self._begun(member)
         inputs, _, shapes, _ = _parts(member, progress)
         if shapes != self._shapes or _identity(member, progress) != self._key:
-            raise NotNative("members of different structure")
+            raise UnsupportedByLLVM("members of different structure")
         made = MemberArrays(*jax.tree.map(np.asarray, inputs[:3]))
         if k in self._checked:
             self._check_outputs(member, made)
@@ -234,7 +234,7 @@ class Program:
         stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
         seen = self.seen(stacked[0], *stacked[1])
         if not _alike(jax.tree.map(lambda x: x[0], seen), _observe(member.task.observer, *look)):
-            raise NotNative("outputs that differ in more than numbers")
+            raise UnsupportedByLLVM("outputs that differ in more than numbers")
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.cache.program_cache import compiled
-from polhode.compiler.placement import place
+from polhode.compiler.cache.program_cache import xla_jit
+from polhode.compiler.placement import device_array
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import CHECK_LIMIT, UNTRACEABLE, Recipe, MemberRequest
@@ -39,7 +39,7 @@ class DeviceExecutor(AbstractExecutor):
 
     def __init__(self, wanted: MemberRequest, members: Members) -> None:
         self._wanted, self._members = wanted, members
-        self._device: Any = place(np.zeros(())).device
+        self._device: Any = device_array(np.zeros(())).device
         for k in members.extremes()[:CHECK_LIMIT]:
             try:
                 wanted.prepared(*members.of_members(k))
@@ -65,7 +65,7 @@ class DeviceExecutor(AbstractExecutor):
             return Batch.interrupted(count)
         whole = 1 << (count - 1).bit_length()
         rows = np.minimum(np.arange(which.start, which.start + whole), which.stop - 1)
-        return _batch(*jax.tree.map(lambda x: np.asarray(x)[:count], self._asked(compiled(_run_members), rows)))
+        return _batch(*jax.tree.map(lambda x: np.asarray(x)[:count], self._asked(xla_jit(_run_members), rows)))
 
     def _asked(self, function: Callable[..., Any], rows: np.ndarray) -> Any:
         """`function`, which is or compiles `_of_all`, of some members."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from polhode import checks
 from polhode import summary as short
-from polhode.compiler.placement import by_jax, computing
+from polhode.compiler.placement import on_jax_device, default_device_for
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.json_values import to_plain
@@ -174,7 +174,7 @@ def ensemble(
     # Signals are handed on when the store is closed.
     with (
         interrupts() as interrupted,
-        computing() if by == "lanes" else by_jax(),
+        default_device_for() if by == "lanes" else on_jax_device(),
         claim(out, resume, overwrite) as path,
     ):
         members = Members.of(problem, parameters, samples, states, seeds)

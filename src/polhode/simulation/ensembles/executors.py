@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.loops.simd_step_loop import Room
-from polhode.compiler.placement import by_default
+from polhode.compiler.loops.simd_step_loop import LaneControl
+from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
@@ -85,7 +85,7 @@ class SimdExecutor(AbstractExecutor):
         while moving.any() and not interrupted():
             began, limits = time.perf_counter(), n + steps
             told = [
-                Room(limit, every, True, saved, len(self._targets) - 1, capacity)
+                LaneControl(limit, every, True, saved, len(self._targets) - 1, capacity)
                 for limit, saved in zip(limits.tolist(), done.tolist(), strict=True)
             ]
             done += lanes.move(args, now, told, self._targets, rows)
@@ -171,7 +171,7 @@ _MemberEnd = tuple[dict[str, np.ndarray] | None, int, int, float]
 _NOT_RUN: _MemberEnd = (None, int(Result.interrupted), 0, np.nan)
 
 
-@by_default
+@with_default_device
 def _run_stoppable(wanted: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
     """The run of one member in any thread, ended where `stop` says so."""
     return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.saving, stop)

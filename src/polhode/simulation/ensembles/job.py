@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.types import UnsupportedByLLVM
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import Program, MemberRequest
 from polhode.simulation.ensembles.device_executor import DeviceExecutor
@@ -58,7 +58,7 @@ def _executor(wanted: MemberRequest, members: Members, frames: int, by: str) -> 
         return DeviceExecutor(wanted, members)
     try:
         return SimdExecutor(Program(wanted, members), wanted)
-    except NotNative as error:
+    except UnsupportedByLLVM as error:
         return SerialExecutor(wanted, members, f"lanes can't take it: {error}", frames)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.checks import is_concrete, short_repr
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.contact.response import Response, respond
 from polhode.contact.system import UnilateralSystem
 from polhode.contact.unilateral import gaps
@@ -253,12 +253,12 @@ class Contacts:
             self._slack = np.asarray(found["events-slack"], float)
 
 
-@interpreted
+@numpy_jit
 def _apart(contacts: tuple[Impact, ...], t: Any, state: State, source: AbstractSystem) -> Array:
     return gaps(contacts, t, state, source)
 
 
-@interpreted
+@numpy_jit
 def _respond(
     contacts: tuple[Impact, ...],
     t: Any,

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.system import UnilateralSystem
 from polhode.events.event import Event, Function, function_of
 from polhode.events.impacts import Impact
@@ -112,7 +112,7 @@ class EventHandler:
             return multipliers
         return multipliers[..., : system.base.m] if system.base.m else None
 
-    @uncompiled()
+    @eager_numpy()
     def begin(self, t: float, state: State) -> State:
         """The state in which the run begins, at rest on the contacts that are closed there."""
         if self.contacts is None:
@@ -121,7 +121,7 @@ class EventHandler:
         self._write(t, state)
         return state
 
-    @uncompiled()
+    @eager_numpy()
     def act(self, t: float, state: State, watch: EventWatch) -> tuple[State, bool]:
         """The state behind the events that have fired, and whether the run ends there."""
         ends = False
@@ -256,14 +256,14 @@ class EventHandler:
         held = {} if self.contacts is None else self.contacts.arrays()
         return {**named, **held, "events-crowd": np.array([self._crowd, self._last])}
 
-    @uncompiled()
+    @eager_numpy()
     def restore_contacts(self, found: Mapping[str, np.ndarray]) -> None:
         """The set of closed contacts as `arrays` has it; the state doesn't matter, which has one shape for all."""
         if self.contacts is not None:
             self.contacts.restore(found)
             self._write(float(self._task.t0), self._task.state0)
 
-    @uncompiled()
+    @eager_numpy()
     def restore(self, found: Mapping[str, np.ndarray], t: float, state: State) -> None:
         """As `arrays` has it, or a part of that, to go on from there; `state` is that at t."""
         self._structure = jax.tree.structure(state)
@@ -289,7 +289,7 @@ class EventHandler:
         self._crowd = int(crowd)
 
 
-@interpreted
+@numpy_jit
 def _call_traced(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
     return action(t, state, system)
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.compile_report import Compiled
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
@@ -38,7 +38,7 @@ _FIRST_BLOCK = 1
 _OBSERVED_ROWS = 512
 
 
-@interpreted
+@numpy_jit
 def begin(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
 ) -> Progress:
@@ -46,19 +46,19 @@ def begin(
     return stepper.start(system, integrator, state, keep)
 
 
-@interpreted
+@numpy_jit
 def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """Behind a breakpoint, where loads may have jumped."""
     return stepper.again(system, integrator, p)
 
 
-@interpreted
+@numpy_jit
 def with_event_state(stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """A progress of a run without events, as one with them goes on from it."""
     return stepper.watching(system, integrator, p)
 
 
-@interpreted
+@numpy_jit
 def after_event(
     stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
 ) -> Progress:
@@ -66,14 +66,14 @@ def after_event(
     return stepper.changed(system, integrator, p, state)
 
 
-@interpreted
+@numpy_jit
 def reinitialise(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """The progress with what the method remembers of a system with other constraints."""
     carry = counted_angles.init(integrator, system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
     return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
 
 
-@interpreted
+@numpy_jit
 def interpolate_last_step(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
 ) -> State:
@@ -81,7 +81,7 @@ def interpolate_last_step(
     return dense_output(stepper, system, integrator, p, target)
 
 
-_BY_XLA = Compiled(None, "xla", kept=False)
+_BY_XLA = CompileReport(None, "xla", kept=False)
 
 
 def run(
@@ -109,7 +109,7 @@ def run(
 class _Run:
     """A run on its way."""
 
-    @uncompiled()
+    @eager_numpy()
     def __init__(
         self,
         legs: Sequence[Segment],
@@ -194,12 +194,12 @@ class _Run:
         return Checkpoint(self.p._replace(result=np.int32(code)), self.leg, self.done, happened)
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompileReport:
         """How steps are executed."""
         marching = None if self.native is None else self.native[0]
         return _BY_XLA if marching is None else marching.code.form._replace(kept=not self.made_anew)
 
-    def _tell(self, form: Compiled) -> None:
+    def _tell(self, form: CompileReport) -> None:
         self.made_anew = True
         self.show.stage(form.making)
 
@@ -314,7 +314,7 @@ class _Run:
             return True
         return self.leg == len(self.legs) - 1 and self.leg_is_over()
 
-    @uncompiled()
+    @eager_numpy()
     def leg_is_over(self) -> bool:
         """Whether the leg's end is reached and all save times up to there are behind."""
         if not bool(self.stepper.finished(self.p)):

@@ -9,18 +9,18 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached
-from polhode.compiler.compile_report import Compiled
-from polhode.compiler.llvm.types import NotNative
-from polhode.compiler.loops.step_loop import Control, Marching
+from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.loops.step_loop import LoopControl, StepLoop
 from polhode.compiler.placement import on_host
 from polhode.integrators.base import AbstractIntegrator
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output, march
 from polhode.systems.base import AbstractSystem
 
 
-def more(args: Any, p: Progress, c: Control) -> Array:
+def more(args: Any, p: Progress, c: LoopControl) -> Array:
     """Whether a block goes on; `args` are the steps, the system and the method."""
     stepper, *_ = args
     left = ~stepper.finished(p)
@@ -29,7 +29,7 @@ def more(args: Any, p: Progress, c: Control) -> Array:
     return left & (p.n < c.n_limit) & (p.result == 0)
 
 
-def advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
+def advance(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, Array, Any]:
     """The progress at the next frame or at the end of the block, whether that is a frame, and its contents."""
     stepper, system, integrator = args
     if p.before is None:
@@ -46,15 +46,15 @@ def steps(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     p: Progress,
-    tell: Callable[[Compiled], None] = lambda _: None,
-) -> tuple[Marching | None, Any]:
+    tell: Callable[[CompileReport], None] = lambda _: None,
+) -> tuple[StepLoop | None, Any]:
     """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
     make = _native if on_host((system, p)) else _on_devices
     (marching,), (args, _) = cached(make, (stepper, system, integrator), p, keeping=_STEP_LOOPS, beside=(tell,))
     return marching, None if marching is None else marching.arguments(args)
 
 
-def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[Marching | None]:
+def _native(inputs: Any, rest: Any, tell: Callable[[CompileReport], None]) -> tuple[StepLoop | None]:
     """Steps in machine code, if they can be; `tell` is told what is compiled."""
     (args, progress), others = inputs, rest[0]
 
@@ -62,8 +62,8 @@ def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[M
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (Marching.of(with_all(more), with_all(advance), args, progress, frame(progress), tell),)
-    except NotNative:
+        return (StepLoop.of(with_all(more), with_all(advance), args, progress, frame(progress), tell),)
+    except UnsupportedByLLVM:
         return (None,)
 
 
@@ -72,18 +72,18 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
-def _on_improved(found: tuple[Marching | None], write: Callable[[], None]) -> None:
+def _on_improved(found: tuple[StepLoop | None], write: Callable[[], None]) -> None:
     if found[0] is not None:
         found[0].code.when_improved = write
 
 
-_STEP_LOOPS: Keeping[tuple[Marching | None]] = Keeping(
+_STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
     dump=lambda found: None if found[0] is None else found[0].code,
-    load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], frame(inputs[1])),),
+    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], frame(inputs[1])),),
     watch=_on_improved,
 )
 
 
-def _on_devices(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[None]:
+def _on_devices(inputs: Any, rest: Any, tell: Callable[[CompileReport], None]) -> tuple[None]:
     """No machine code for what JAX does elsewhere."""
     return (None,)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.cache.program_cache import xla_jit
 from polhode.compiler.xla.entry_points import carried_on_scalars
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
@@ -78,7 +78,7 @@ def _expression(
     return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, saving)
 
 
-@compiled
+@xla_jit
 def _run(
     steppers: tuple[AbstractSegmentStepper, ...],
     fresh: tuple[bool, ...],

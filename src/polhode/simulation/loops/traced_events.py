@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.cache.program_cache import xla_jit
 from polhode.events.event import Event, Function
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
@@ -126,7 +126,7 @@ def _frame_times(legs: Sequence[Segment], saving: SaveSchedule) -> np.ndarray:
     return np.array(found)
 
 
-@compiled
+@xla_jit
 def _run(
     steppers: tuple[EventDetectingStepper, ...],
     fresh: tuple[bool, ...],

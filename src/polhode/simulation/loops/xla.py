@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.cache.program_cache import xla_jit
 from polhode.compiler.xla.entry_points import scalarise
 from polhode.integrators.base import AbstractIntegrator
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output, march
@@ -24,7 +24,7 @@ class Buffer(NamedTuple):
     multipliers: Array | None
 
 
-@compiled
+@xla_jit
 def run_block(
     stepper: AbstractStepper,
     system: AbstractSystem,

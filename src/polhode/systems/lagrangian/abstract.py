@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.jax_context import inside_transformation
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -215,6 +215,6 @@ class AbstractParametrisedLagrangian(AbstractLagrangian):
         """Components of a generalised force that the constraints' mean gradients have no part in."""
 
 
-@interpreted
+@numpy_jit
 def _start_gaps(system: AbstractLagrangian, q: Coordinates, v: Coordinates) -> tuple[Array, Array]:
     return jax.jvp(system.constraint, (q,), (v,))

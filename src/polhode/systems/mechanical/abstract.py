@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy_jit import interpreted
-from polhode.compiler.numpy.eager import uncompiled
-from polhode.compiler.primitives.backend_query import by_libraries
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.primitives.backend_query import lapack_or
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.kkt import AbstractKKT
@@ -167,7 +167,7 @@ class AbstractMechanical(AbstractSystem):
         del t, q, stresses
         return ()
 
-    @uncompiled()
+    @eager_numpy()
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         """v̇ and λ that keep the constraint on the level of accelerations.
 
@@ -179,7 +179,7 @@ class AbstractMechanical(AbstractSystem):
         if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
         library = self.kkt.over(library_solver(self.n, self.m))
-        return by_libraries(library.solution, self.kkt.solution, (f, Z), M, B, B, f, -Z)
+        return lapack_or(library.solution, self.kkt.solution, (f, Z), M, B, B, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""
@@ -238,7 +238,7 @@ class AbstractMechanical(AbstractSystem):
         return (ToVectorField(self, _DRIFT if self.m else ""),)
 
 
-@interpreted
+@numpy_jit
 def _violations(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Multipliers, Multipliers]:
     return system.constraint(t, q), system.constraint_rate(t, q, v)
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.compiler.batched_function import Stacked
+from polhode.compiler.batched_function import BatchedFunction
 from polhode.systems.base import State
 from polhode.viewing.scene.scene import Arrows, Body, Cloud, Line, Scene, Trail
 
@@ -97,7 +97,7 @@ def sample(scene: Scene, solution: Run, most: int | None = None) -> Motion:
         tuple(_Every(cloud.centres, stride) for cloud, stride in zip(clouds, strides, strict=True)),
         tuple((each.feet, each.vectors) for each in arrows),
     )
-    poses, points, tints, centres, vectors = Stacked(parts, _BLOCK)(t, state)
+    poses, points, tints, centres, vectors = BatchedFunction(parts, _BLOCK)(t, state)
     frames = {key: (np.asarray(x), _quaternions(np.asarray(R))) for key, (x, R) in zip(shared, poses, strict=True)}
     coloured = iter(tints)
     return Motion(

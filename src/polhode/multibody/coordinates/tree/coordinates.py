@@ -15,26 +15,26 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
-from polhode.multibody.coordinates.tree.joint_forces import AbstractAlong, JointRotor, of_all, with_forces, with_slopes
+from polhode.multibody.coordinates.tree.joint_forces import AbstractJointCoordinateForce, JointRotor, map_forces, with_forces, with_slopes
 from polhode.multibody.coordinates.tree.links import Link, Vec, central
-from polhode.multibody.coordinates.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
+from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
-    Accelerated,
-    accelerated,
+    LinkAcceleration,
+    link_acceleration,
     brackets,
-    handed_down,
+    pass_to_parent,
     load_on_link,
-    moved,
-    on,
+    link_twist,
+    compose,
     twist_of_body,
-    unbalanced,
+    inertial_load,
 )
-from polhode.multibody.mechanism.batching import Ragged
+from polhode.multibody.mechanism.batching import RaggedRows
 from polhode.multibody.mechanism.groups import Motion, stack
 from polhode.multibody.mechanism.mechanism import Mechanism
-from polhode.multibody.mechanism.poses import ORIGIN, RESTING, Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import ORIGIN, AT_REST, Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
@@ -56,7 +56,7 @@ class JointTree(AbstractCoordinates):
     """
 
     links: tuple[Link, ...]
-    efforts: tuple[AbstractAlong, ...] = ()
+    efforts: tuple[AbstractJointCoordinateForce, ...] = ()
     rotors: tuple[JointRotor, ...] = ()
     turns: int = eqx.field(static=True, default=0)
 
@@ -129,7 +129,7 @@ class JointTree(AbstractCoordinates):
         """Poses and, with v, twists of all bodies and of the ground."""
         relative = self._relative(q)
         frames = self._frames(relative)
-        poses = [on(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
+        poses = [compose(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
         stacked = Pose(*_columns([*poses, ORIGIN]))
         if v is None:
             return Motion(stacked)
@@ -137,7 +137,7 @@ class JointTree(AbstractCoordinates):
         moving = self._link_twists(v, self._points(q), relative)
         for twist, frame, link in zip(moving, frames, self.links, strict=True):
             twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
-        return Motion(stacked, Twist(*_columns([*twists, RESTING])))
+        return Motion(stacked, Twist(*_columns([*twists, AT_REST])))
 
     def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         for link in self.links:
@@ -160,14 +160,14 @@ class JointTree(AbstractCoordinates):
         forces = self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)
         return {(k.joint, name): forces[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
 
-    def strengths(self, t: Array, q: Point, v: Vector) -> Ragged:
+    def strengths(self, t: Array, q: Point, v: Vector) -> RaggedRows:
         """Forces of each of `efforts` along its own coordinates."""
-        return of_all(self.efforts, lambda one, s, rates: one.efforts(t, s, rates), self._points(q), v)
+        return map_forces(self.efforts, lambda one, s, rates: one.efforts(t, s, rates), self._points(q), v)
 
-    def measures(self, t: Array, q: Point) -> Ragged:
+    def measures(self, t: Array, q: Point) -> RaggedRows:
         """Values that results show of each of `efforts` besides its strengths, with the turns that joints count."""
         none = jnp.zeros(self.n)
-        return of_all(self.efforts, lambda one, s, rates: one.deflection(t, s), self._points(q), none)
+        return map_forces(self.efforts, lambda one, s, rates: one.deflection(t, s), self._points(q), none)
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         for link in self.links:
@@ -216,7 +216,7 @@ class JointTree(AbstractCoordinates):
 
     def mass(self, q: Point) -> Matrix:
         blocks = mass_blocks(self.links, self._points(q), self._relative(q))
-        M = assembled(self.links, blocks)
+        M = assemble(self.links, blocks)
         if self.rotors:
             places = np.array([rotor.place for rotor in self.rotors])
             M = M.at[places, places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
@@ -225,14 +225,14 @@ class JointTree(AbstractCoordinates):
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         relative, points = self._relative(q), self._points(q)
         loads = self._loads(mechanism, t, q, v, relative)
-        states: list[Accelerated] = []
+        states: list[LinkAcceleration] = []
         inertial: list[Wrench] = []
         for link, frame, point, load in zip(self.links, relative, points, loads, strict=True):
             # Gravity as an acceleration of the ground.
-            ground = Accelerated(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
+            ground = LinkAcceleration(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
             below = states[link.parent] if link.parent >= 0 else ground
-            states.append(accelerated(link.motion, point, v[link.first : link.last], frame, below))
-            inertial.append(unbalanced(link.inertia, states[-1], load))
+            states.append(link_acceleration(link.motion, point, v[link.first : link.last], frame, below))
+            inertial.append(inertial_load(link.inertia, states[-1], load))
         torques, forces = map(list, zip(*inertial, strict=True))
         found = -self._projected(points, relative, torques, forces)
         return self._with_efforts(found, t, points, v)
@@ -244,7 +244,7 @@ class JointTree(AbstractCoordinates):
         derivative of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
-        K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
+        K = assemble(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
         K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
@@ -254,7 +254,7 @@ class JointTree(AbstractCoordinates):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
-        C = 2 * assembled(self.links, velocity_blocks(self.links, points, relative, twists, v))
+        C = 2 * assemble(self.links, velocity_blocks(self.links, points, relative, twists, v))
         curved = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
         M = to_dense(self.mass(q), (self.n, self.n)) if curved else jnp.zeros((self.n, 0))
         for link in curved:
@@ -285,15 +285,15 @@ class JointTree(AbstractCoordinates):
         """Frames of the links in the inertial frame."""
         frames: list[Pose] = []
         for link, frame in zip(self.links, relative, strict=True):
-            frames.append(frame if link.parent < 0 else on(frames[link.parent], frame))
+            frames.append(frame if link.parent < 0 else compose(frames[link.parent], frame))
         return frames
 
     def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
         """Angular velocity of each link and velocity of its origin, in its own frame."""
         found: list[Twist] = []
         for link, point, frame in zip(self.links, points, relative, strict=True):
-            below = found[link.parent] if link.parent >= 0 else RESTING
-            found.append(moved(link.motion, point, v[link.first : link.last], frame, below))
+            below = found[link.parent] if link.parent >= 0 else AT_REST
+            found.append(link_twist(link.motion, point, v[link.first : link.last], frame, below))
         return found
 
     def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
@@ -325,7 +325,7 @@ class JointTree(AbstractCoordinates):
         for i in reversed(range(len(self.links))):
             link, p = self.links[i], self.links[i].parent
             below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
-            own, below = handed_down(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
+            own, below = pass_to_parent(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
             found.append(own)
             if p >= 0:
                 torques[p], forces[p] = below

@@ -24,7 +24,7 @@ from polhode.spaces.constants import Constants
 from polhode.spaces.products import product
 
 
-class TiedTree(AbstractCoordinates):
+class ReducedTree(AbstractCoordinates):
     r"""A tree of joints some coordinates of which are linear functions of others: q = G r + g, $\dot q = G\dot r$.
 
     With G constant its equations are those of the tree, multiplied by Gᵀ: $G^TMG\,\ddot r = G^Tf$.
@@ -212,15 +212,15 @@ class TiedTree(AbstractCoordinates):
         return kkt_solver(A, P, self.n, m, compliant=compliant)
 
 
-def tied(
+def reduce_tree(
     tree: JointTree, following: Sequence[tuple[CoordinateIndex, dict[CoordinateIndex, float], float]]
-) -> JointTree | TiedTree:
+) -> JointTree | ReducedTree:
     """A tree in which coordinates follow: each with its leaders, their ratios, and an offset."""
     if not following:
         return tree
     followers, leading, offsets = zip(*following, strict=True)
     entries = [(row, place, ratio) for row, ratios in enumerate(leading) for place, ratio in ratios.items()]
-    return TiedTree(
+    return ReducedTree(
         tree=tree,
         ratios=jnp.asarray([ratio for _, _, ratio in entries], float),
         offsets=jnp.asarray(offsets, float),

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.segment_sum import take
-from polhode.multibody.mechanism.batching import Ragged, kinds
+from polhode.multibody.mechanism.batching import RaggedRows, structural_groups
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class CoordinateIndex(NamedTuple):
     velocity: int
 
 
-class AbstractAlong(eqx.Module):
+class AbstractJointCoordinateForce(eqx.Module):
     """Forces along joint coordinates.
 
     - `places`: of the n joint coordinates that they depend on and act along.
@@ -65,7 +65,7 @@ class AbstractAlong(eqx.Module):
         """Their potential; `points` are the coordinates of all joints."""
 
 
-class JointEffort(AbstractAlong):
+class JointEffort(AbstractJointCoordinateForce):
     """A force along a joint coordinate, which counts turns, or along a combination of such.
 
     - `element`: the force. - `zero`: what its coordinate is where those of the joints are zero.
@@ -102,7 +102,7 @@ class JointEffort(AbstractAlong):
         return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)
 
 
-class JointFeedback(AbstractAlong):
+class JointFeedback(AbstractJointCoordinateForce):
     """Forces along joint coordinates, or combinations of such, as functions of all of them.
 
     - `element`: the forces. - `zeros`: what its coordinates are where those of the joints are zero.
@@ -136,41 +136,41 @@ class JointFeedback(AbstractAlong):
         return jnp.zeros(())
 
 
-def with_forces(to: Vector, along: Sequence[AbstractAlong], t: Array, points: Sequence[Point], v: Vector) -> Vector:
+def with_forces(to: Vector, along: Sequence[AbstractJointCoordinateForce], t: Array, points: Sequence[Point], v: Vector) -> Vector:
     """Generalised forces, with those of `along`; `points` are the coordinates of all joints."""
-    for kind in _kinds(along):
+    for kind in _batches(along):
         to = to.at[kind.columns].add(kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v))
     return to
 
 
 def with_slopes(
-    to: Array, along: Sequence[AbstractAlong], t: Array, points: Sequence[Point], v: Vector, *, of_rates: bool
+    to: Array, along: Sequence[AbstractJointCoordinateForce], t: Array, points: Sequence[Point], v: Vector, *, of_rates: bool
 ) -> Array:
     """A matrix, less the derivatives of the forces along the coordinates, or along their rates."""
 
-    def slope(one: AbstractAlong, s: Array, rates: Array) -> Float[Array, "n n"]:
+    def slope(one: AbstractJointCoordinateForce, s: Array, rates: Array) -> Float[Array, "n n"]:
         return jax.jacfwd(one.forces, 2 if of_rates else 1)(t, s, rates)
 
-    for kind in _kinds(along):
+    for kind in _batches(along):
         columns = kind.columns
         to = to.at[columns[:, :, None], columns[:, None, :]].add(-kind.each(slope, points, v))
     return to
 
 
-def of_all(
-    along: Sequence[AbstractAlong], function: Callable[..., Array], points: Sequence[Point], v: Vector
-) -> Ragged:
+def map_forces(
+    along: Sequence[AbstractJointCoordinateForce], function: Callable[..., Array], points: Sequence[Point], v: Vector
+) -> RaggedRows:
     """`function(one, s, rates)` of all forces."""
-    return Ragged.of([(kind.numbers, kind.each(function, points, v)) for kind in _kinds(along)])
+    return RaggedRows.of([(kind.numbers, kind.each(function, points, v)) for kind in _batches(along)])
 
 
-class _Kind(NamedTuple):
+class _ForceBatch(NamedTuple):
     """Forces that differ in their numbers and places only, so that they are evaluated together.
 
     - `stacked`: all in one, with a leading axis. - `places`: those of each. - `numbers`: which of all they are.
     """
 
-    stacked: AbstractAlong
+    stacked: AbstractJointCoordinateForce
     places: tuple[tuple[CoordinateIndex, ...], ...]
     numbers: list[int]
 
@@ -185,16 +185,16 @@ class _Kind(NamedTuple):
         return jax.vmap(function)(self.stacked, s, take(v, self.columns))
 
 
-def _kinds(along: Sequence[AbstractAlong]) -> list[_Kind]:
+def _batches(along: Sequence[AbstractJointCoordinateForce]) -> list[_ForceBatch]:
     bare = [(dataclasses.replace(one, places=()), len(one.places)) for one in along]
     return [
-        _Kind(_stacked([bare[k][0] for k in numbers]), tuple(along[k].places for k in numbers), numbers)
-        for numbers in kinds(bare)
+        _ForceBatch(_stack([bare[k][0] for k in numbers]), tuple(along[k].places for k in numbers), numbers)
+        for numbers in structural_groups(bare)
     ]
 
 
 @jax.jit
-def _stacked(trees: list[Any]) -> Any:
+def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 

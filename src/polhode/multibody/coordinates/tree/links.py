@@ -82,11 +82,11 @@ class Loads(NamedTuple):
         """The same loads about the origin of the frame in which their own frame is `frame`."""
         r, A = frame
         forces = self.forces @ A.T
-        return Loads(self.torques @ A.T - crossed(forces, r), forces)
+        return Loads(self.torques @ A.T - cross_rows(forces, r), forces)
 
 
 @jax.jit
-def crossed(rows: Rows, b: Vec) -> Rows:
+def cross_rows(rows: Rows, b: Vec) -> Rows:
     """a × b for every row a."""
     return jax.vmap(lambda a: cross(a, b))(rows)
 
@@ -99,20 +99,20 @@ def _work(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], lo
 
 @jax.jit
 def _unit_loads(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
-    turned = None if turning is None else _loads_of_turning(turning, carried)
+    turned = None if turning is None else _rotation_loads(turning, carried)
     if sliding is None:
         assert turned is not None
         return turned
     directions = sliding @ A
-    moments = crossed(directions, carried.moment)
+    moments = cross_rows(directions, carried.moment)
     if turned is None:
         return Loads(-moments, carried.mass * directions)
     return Loads(turned.torques - moments, turned.forces + carried.mass * directions)
 
 
-def _loads_of_turning(turning: Rows, carried: Inertia) -> Loads:
+def _rotation_loads(turning: Rows, carried: Inertia) -> Loads:
     torques = jnp.trace(carried.second) * turning - turning @ carried.second
-    return Loads(torques, crossed(turning, carried.moment))
+    return Loads(torques, cross_rows(turning, carried.moment))
 
 
 def central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:

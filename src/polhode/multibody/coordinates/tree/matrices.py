@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, crossed
+from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, cross_rows
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
-from polhode.multibody.mechanism.poses import RESTING, Pose, Twist
+from polhode.multibody.mechanism.poses import AT_REST, Pose, Twist
 from polhode.spaces.base import Point, Vector, cross, hat
 
 Blocks = dict[tuple[int, int], Array]
 """Parts of a matrix, by the numbers of two links."""
 
 
-def assembled(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
+def assemble(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
     """The matrix of the blocks; zero for links of different branches."""
     moving = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
     return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in moving] for i, a in moving])
@@ -40,7 +40,7 @@ def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequen
                 if links[j].motion.n:
                     blocks[i, j] = links[j].work(points[j], relative[j].R, loads)
                     blocks[j, i] = blocks[i, j].T
-        _carry(links, relative, carried, i)
+        _add_to_parent(links, relative, carried, i)
     return blocks
 
 
@@ -108,7 +108,7 @@ def flow_of(inertia: Inertia, twist: Twist) -> Flow:
 
 def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec) -> Blocks:
     """Minus the derivative of the generalised weight along the coordinates, by pairs of links."""
-    carried, down = [link.inertia for link in links], _down(links, relative, gravity)
+    carried, down = [link.inertia for link in links], _gravity_in_links(links, relative, gravity)
     blocks: Blocks = {}
     for i in reversed(range(len(links))):
         link = links[i]
@@ -122,10 +122,10 @@ def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Seq
                 if links[j].motion.n:
                     # Whatever an ancestor turns carries the field of this joint along: ∂w = s × w.
                     turning = links[j].motion.turning(points[j])
-                    tilt = np.zeros((links[j].motion.n, 3)) if turning is None else crossed(turning, down[j])
+                    tilt = np.zeros((links[j].motion.n, 3)) if turning is None else cross_rows(turning, down[j])
                     blocks[i, j] = loads.forces @ tilt.T
                     blocks[j, i] = blocks[i, j].T
-        _carry(links, relative, carried, i)
+        _add_to_parent(links, relative, carried, i)
     return blocks
 
 
@@ -161,13 +161,13 @@ def velocity_blocks(
                 if links[j].motion.n:
                     blocks[j, i] = links[j].work(points[j], relative[j].R, changes).T
                     blocks[i, j] = _work_of_rates(ways[j], rates[j], twists[j], loads, across)
-        _carry(links, relative, carried, i)
+        _add_to_parent(links, relative, carried, i)
         if link.parent >= 0:
             flows[link.parent] = flows[link.parent].plus(flows[i].seen_from(relative[i]))
     return blocks
 
 
-def _down(links: Sequence[Link], relative: Sequence[Pose], gravity: Vec) -> list[Vec]:
+def _gravity_in_links(links: Sequence[Link], relative: Sequence[Pose], gravity: Vec) -> list[Vec]:
     """Gravity in the frame of each link."""
     found: list[Vec] = []
     for link, (_, A) in zip(links, relative, strict=True):
@@ -175,7 +175,7 @@ def _down(links: Sequence[Link], relative: Sequence[Pose], gravity: Vec) -> list
     return found
 
 
-def _carry(links: Sequence[Link], relative: Sequence[Pose], carried: list[Inertia], i: int) -> None:
+def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], carried: list[Inertia], i: int) -> None:
     """Count a link with everything on it as part of its parent."""
     parent = links[i].parent
     if parent >= 0:
@@ -187,9 +187,9 @@ def _weight_of_changes(w: Directions, carried: Inertia) -> Float[Array, "n n 3"]
     """∫∂w_i/∂q_j dm for the velocities i and coordinates j of one joint."""
     moment = carried.moment
     turned = jax.vmap(lambda a: jax.vmap(lambda b: cross(b, a))(w.s))(w.s) + w.s_change.transpose(0, 2, 1)
-    moved = crossed(w.s, moment)
+    moved = cross_rows(w.s, moment)
     swung = jax.vmap(lambda a: jax.vmap(lambda b: cross(a, b))(moved))(w.s)
-    return jax.vmap(lambda rows: crossed(rows, moment))(turned) + swung + carried.mass * w.d_change.transpose(0, 2, 1)
+    return jax.vmap(lambda rows: cross_rows(rows, moment))(turned) + swung + carried.mass * w.d_change.transpose(0, 2, 1)
 
 
 def _rates(
@@ -198,28 +198,28 @@ def _rates(
     """Time derivatives of s and d of one joint, components in the frame of its link."""
     link = links[k]
     own = v[link.first : link.last]
-    below = twists[link.parent].omega if link.parent >= 0 else RESTING.omega
+    below = twists[link.parent].omega if link.parent >= 0 else AT_REST.omega
     return _rates_in(w, twists[k].omega, below, relative[k].R, own)
 
 
 @jax.jit
 def _rates_in(w: Directions, omega: Vec, below: Vec, A: Float[Array, "3 3"], own: Vector) -> tuple[Rows, Rows]:
     """The same from the angular velocities of the link and, in its own frame, of the parent."""
-    return -crossed(w.s, omega) + w.s_change @ own, -crossed(w.d, below @ A) + w.d_change @ own
+    return -cross_rows(w.s, omega) + w.s_change @ own, -cross_rows(w.d, below @ A) + w.d_change @ own
 
 
 @jax.jit
 def _work_of_rates(w: Directions, rates: tuple[Rows, Rows], twist: Twist, loads: Loads, across: Rows) -> Array:
     """The work of loads, and of what they are about in motion, in changes of the velocity fields of a joint."""
     s_dot, d_dot = rates
-    lever = d_dot - crossed(w.s, twist.u)
+    lever = d_dot - cross_rows(w.s, twist.u)
     return loads.forces @ lever.T + loads.torques @ s_dot.T + across @ w.s.T
 
 
 @jax.jit
 def _across(w: Directions, flow: Flow) -> Rows:
     """∫ẋ × w dm."""
-    return jnp.trace(flow.moments) * w.s - w.s @ flow.moments.T - crossed(w.d, flow.momentum)
+    return jnp.trace(flow.moments) * w.s - w.s @ flow.moments.T - cross_rows(w.d, flow.momentum)
 
 
 @jax.jit
@@ -228,6 +228,6 @@ def _loads_of_rates(w: Directions, rates: tuple[Rows, Rows], carried: Inertia, f
     s_dot, d_dot = rates
     momentum = flow.momentum - carried.mass * twist.u
     moments = flow.moments - carried.moment[:, None] * twist.u
-    forces = carried.mass * d_dot + crossed(s_dot, carried.moment) + crossed(w.s, momentum)
-    torques = jnp.trace(carried.second) * s_dot - s_dot @ carried.second - crossed(d_dot, carried.moment)
+    forces = carried.mass * d_dot + cross_rows(s_dot, carried.moment) + cross_rows(w.s, momentum)
+    torques = jnp.trace(carried.second) * s_dot - s_dot @ carried.second - cross_rows(d_dot, carried.moment)
     return Loads(torques + jnp.trace(moments) * w.s - w.s @ moments, forces)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy_jit import interpreted
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
@@ -88,7 +88,7 @@ class AbstractJointMotion(AbstractRelativeMotion):
         return eqx.tree_at(lambda motion: motion.initial, self, _seen_from(parent, self.initial))
 
 
-@interpreted
+@numpy_jit
 def _seen_from(parent: Pose, pose: Pose) -> Pose:
     return Pose((pose.x - parent.x) @ parent.R, parent.R.T @ pose.R)
 
@@ -223,12 +223,12 @@ class HingesMotion(AbstractJointMotion):
 
     @jax.jit
     def pose(self, q: Point) -> Pose:
-        first, second, third = (turned(self.axes[k], q[k]) for k in range(3))
+        first, second, third = (axis_rotation(self.axes[k], q[k]) for k in range(3))
         return Pose(self.initial.x, self.initial.R @ first @ second @ third)
 
     @jax.jit
     def turning(self, q: Point) -> Rows:
-        second, third = turned(self.axes[1], q[1]), turned(self.axes[2], q[2])
+        second, third = axis_rotation(self.axes[1], q[1]), axis_rotation(self.axes[2], q[2])
         return jnp.stack((self.axes[0] @ second @ third, self.axes[1] @ third, self.axes[2]))
 
     @jax.jit
@@ -239,7 +239,7 @@ class HingesMotion(AbstractJointMotion):
 
 
 @jax.jit
-def turned(axis: Float[Array, "3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
+def axis_rotation(axis: Float[Array, "3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
     """The rotation by an angle about a unit vector (Rodrigues' formula)."""
     outer = jnp.outer(axis, axis)
     return outer + jnp.cos(angle) * (jnp.eye(3) - outer) + jnp.sin(angle) * hat(axis)

@@ -20,7 +20,7 @@ NONE: Any = np.zeros(3)
 """The zero vector, known while tracing."""
 
 
-class Accelerated(NamedTuple):
+class LinkAcceleration(NamedTuple):
     """Angular velocity and acceleration of a link, K in the accelerations a + Kρ of its points, and a; in its frame."""
 
     omega: Vec
@@ -30,14 +30,14 @@ class Accelerated(NamedTuple):
 
 
 @jax.jit
-def on(carrier: Pose, pose: Pose) -> Pose:
+def compose(carrier: Pose, pose: Pose) -> Pose:
     """A pose given in the frame `carrier`, in that in which the carrier is given."""
     o, F = carrier
     return Pose(o + F @ pose.x, F @ pose.R)
 
 
 @jax.jit
-def moved(motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: Twist) -> Twist:
+def link_twist(motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: Twist) -> Twist:
     """Angular velocity of a link and velocity of its origin, in its own frame; `below` are those of the parent.
 
     `frame` is the frame of the link in that of the parent.
@@ -64,9 +64,9 @@ def load_on_link(load: Wrench, F: Rotation, centre: Vec, attitude: Rotation) -> 
 
 
 @jax.jit
-def accelerated(
-    motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: Accelerated
-) -> Accelerated:
+def link_acceleration(
+    motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: LinkAcceleration
+) -> LinkAcceleration:
     """Accelerations of a link where those of all joints vanish; `below` are those of the parent."""
     r, A = frame
     turning, sliding = motion.turning(point), motion.sliding(point)
@@ -81,18 +81,18 @@ def accelerated(
         omega = omega + relative_omega
     alpha = alpha if turn_drift is None else alpha + turn_drift
     spin = hat(alpha) + omega[:, None] * omega - (omega @ omega) * np.eye(3)
-    return Accelerated(omega, alpha, spin, a)
+    return LinkAcceleration(omega, alpha, spin, a)
 
 
 @jax.jit
-def unbalanced(body: Inertia, motion: Accelerated, load: Wrench) -> Wrench:
+def inertial_load(body: Inertia, motion: LinkAcceleration, load: Wrench) -> Wrench:
     """Moments and forces of inertia, ∫ρ×(a + Kρ) dm and ∫(a + Kρ) dm with K = spin, less the load."""
     torque = axial(motion.spin @ body.second) + cross(body.moment, motion.a) - load.torque
     return Wrench(torque, body.mass * motion.a + motion.spin @ body.moment - load.force)
 
 
 @jax.jit
-def handed_down(
+def pass_to_parent(
     motion: AbstractRelativeMotion, point: Point, frame: Pose, load: Wrench, below: Wrench
 ) -> tuple[Vector, Wrench]:
     """Generalised forces of a load on a link, and the load `below` on its parent with this one."""
