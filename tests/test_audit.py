@@ -11,7 +11,7 @@ from rich.console import Console
 
 import polhode as ph
 from polhode.frames import Frames
-from polhode.results.audit.block_statistics import series_statistics, span, is_growing, is_drifting
+from polhode.results.audit.block_statistics import is_drifting, is_growing, series_statistics, span
 from polhode.solution.solution import Solution
 
 EPS = np.finfo(float).eps

@@ -9,7 +9,7 @@ import pytest
 
 from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.llvm import jit
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import from_jaxpr
 
@@ -189,7 +189,7 @@ def test_sums_of_any_length(n):
     ids=["transforms", "single precision", "sorted numbers"],
 )
 def test_what_has_no_rule_is_left_to_others(function):
-    with pytest.raises(UnsupportedByLLVM):
+    with pytest.raises(UnsupportedNativeOperation):
         RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
 
 

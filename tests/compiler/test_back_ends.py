@@ -9,11 +9,11 @@ from programs import PROGRAMS, A, V
 import polhode as ph
 from polhode.compiler import batched_function as stacked
 from polhode.compiler.cache import program_cache
-from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.llvm import jit
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import from_jaxpr
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.simulation.loops import native
 
 WITHOUT_RULES: set[str] = set()
@@ -41,7 +41,7 @@ def test_machine_code_computes_what_xla_computes(name):
         return PROGRAMS[name](shared, v)
 
     if name in WITHOUT_RULES:
-        with pytest.raises(UnsupportedByLLVM):
+        with pytest.raises(UnsupportedNativeOperation):
             RowMap.of(row, A, V)
         return
     stacked = np.stack([-np.asarray(V), np.asarray(V)])
@@ -265,9 +265,9 @@ def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
 def test_without_the_compiler_runs_go_through_xla_and_say_so(monkeypatch):
     monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
     monkeypatch.setattr(jit, "llvm", None)
-    jit.is_missing.cache_clear()
+    jit.is_compiler_missing.cache_clear()
     problem = ph.problems.get("heavy-top")
     with pytest.warns(RuntimeWarning, match=r"llvmlite.*XLA.*pip install llvmlite"):
         run = ph.simulate(problem, "rkmk4", h=1e-3, t1=0.01)
-    jit.is_missing.cache_clear()
+    jit.is_compiler_missing.cache_clear()
     assert run.stats["result"] is ph.Result.successful

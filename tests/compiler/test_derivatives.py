@@ -12,10 +12,10 @@ import pytest
 from polhode.compiler import size_limits
 from polhode.compiler.autodiff import partials
 from polhode.compiler.differentiation import DifferentiableFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.primitives.row_loop import map_rows, scan_rows
-from polhode.integrators.implicit._implicit_differentiation import implicit
+from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 
 A, B = jnp.array([0.3, 0.7, 0.9]), jnp.array([0.2, -0.5])
 
@@ -125,7 +125,7 @@ def solved(a, b):
         x, count = jax.lax.while_loop(lambda loop: loop[1] < 50, better, (x, 0))
         return Found(x, equation(x)[1], count)
 
-    found = implicit(search, equation, precondition, jnp.zeros(3), ())
+    found = with_implicit_derivative(search, equation, precondition, jnp.zeros(3), ())
     return found.x * a, found.place * b[1]
 
 
@@ -207,7 +207,7 @@ def test_loops_of_unknown_length_have_derivatives_along_directions_only():
         return jax.lax.while_loop(lambda x: jnp.sum(x) < 100 * b[0], lambda x: x * a + x, a)
 
     close(along(doubled, A, B))
-    with pytest.raises(UnsupportedByLLVM, match="unknown length"):
+    with pytest.raises(UnsupportedNativeOperation, match="unknown length"):
         RowMap.back(doubled, everything, A, B, A)
 
 
@@ -218,5 +218,5 @@ def test_rules_that_only_go_back_have_derivatives_of_arrays_that_way():
 
     function.defvjp(lambda x: (jnp.sin(x), x), lambda x, c: (3 * jnp.cos(x) * c,))
     close(back(lambda a, b: function(a) * b[0], A, B))
-    with pytest.raises(UnsupportedByLLVM, match="custom_vjp"):
+    with pytest.raises(UnsupportedNativeOperation, match="custom_vjp"):
         RowMap.along(lambda a, b: function(a) * b[0], everything, A, B)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 
 RNG = np.random.default_rng(5)
@@ -72,5 +72,5 @@ def test_short_sorts(function):
 
 
 def test_large_ones_are_left_to_libraries():
-    with pytest.raises(UnsupportedByLLVM):
+    with pytest.raises(UnsupportedNativeOperation):
         RowMap.of(lambda _, a: jnp.linalg.inv(a), (), np.eye(12))

@@ -127,7 +127,9 @@ def test_nothing_is_kept_or_found_once_sources_have_changed(tmp_path, monkeypatc
     module.__file__ = str(tmp_path / "changed.py")
     (tmp_path / "changed.py").write_text("")
     # It is loaded while the program is made.
-    disk_cache.load_or_build(b"meanwhile", lambda: monkeypatch.setitem(sys.modules, module.__name__, module), keeping, None)
+    disk_cache.load_or_build(
+        b"meanwhile", lambda: monkeypatch.setitem(sys.modules, module.__name__, module), keeping, None
+    )
     assert len(disk_cache.files()) == 1
     assert recall(b"before", "new") == "new"
     assert recall(b"after", "one") == "one"
@@ -232,7 +234,8 @@ def test_getters_of_items_are_told_apart():
 
 def test_what_belongs_to_the_user_has_no_lasting_key():
     assert (
-        fingerprint.persistent_key("a", 1.5, np.arange(3), jnp.sin, ph.spaces.SO3(), ph.integrators.get("rkmk4")) is not None
+        fingerprint.persistent_key("a", 1.5, np.arange(3), jnp.sin, ph.spaces.SO3(), ph.integrators.get("rkmk4"))
+        is not None
     )
 
     @functools.wraps(ph.functions.breakpoints_of)

@@ -10,12 +10,12 @@ from jax.extend import core
 
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import from_jaxpr
-from polhode.compiler.primitives.backend_query import lapack_or, is_differentiated, no_lapack
+from polhode.compiler.primitives.backend_query import is_differentiated, lapack_or, no_lapack
 from polhode.compiler.primitives.implicit_solution import SOLUTION
-from polhode.compiler.primitives.lowering import ARRAYS, MACHINE_CODE, DIFFERENTIABLE, lower
+from polhode.compiler.primitives.lowering import ARRAYS, DIFFERENTIABLE, MACHINE_CODE, lower
 from polhode.compiler.primitives.row_loop import map_rows, scan_rows
 from polhode.compiler.xla.entry_points import scalarise
-from polhode.integrators.implicit._implicit_differentiation import implicit
+from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 
 
 class Solved(NamedTuple):
@@ -144,7 +144,7 @@ def test_searches_are_marked_only_where_the_record_is_derived():
             x = jax.lax.fori_loop(0, 40, lambda _, x: (x + a / x) / 2, x)
             return Solved(x, x)
 
-        return implicit(search, lambda x: (x * x - a, x), lambda x, b: b / (2 * x), jnp.ones(()), None).x
+        return with_implicit_derivative(search, lambda x: (x * x - a, x), lambda x, b: b / (2 * x), jnp.ones(()), None).x
 
     closed = jax.make_jaxpr(root)(2.0)
     assert [SOLUTION in str(lower(closed, to)) for to in (ARRAYS, MACHINE_CODE, DIFFERENTIABLE)] == [0, 0, 1]

@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 import polhode as ph
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
-from polhode.integrators.implicit._newton import Newton, Solved, solve
+from polhode.integrators.implicit._newton import Newton, NewtonResult, solve
 
 EPS = 2.0**-52
 STIFF = 1e6
@@ -49,7 +49,7 @@ class Springs(AbstractEquations):
 
 
 @jax.jit
-def springs(equations: Springs, factors: Array) -> Solved:
+def springs(equations: Springs, factors: Array) -> NewtonResult:
     return solve(equations, jnp.zeros(40), factors, Newton("modified", 1e-13, 1e-13))
 
 
@@ -137,7 +137,7 @@ def test_what_sticks_is_found_from_far_away(kind: Any, guess: float) -> None:
     start = guess * jnp.array([1.0, 1.0, -1.0, 0.3, 1.0])
     kept = jnp.full(5, 1e4) if kind == "modified" else None
 
-    def search(iterations: int, second: Any) -> Solved:
+    def search(iterations: int, second: Any) -> NewtonResult:
         newton = Newton(kind, 1e-12, 1e-12, iterations)
         return jax.jit(lambda load, kept: solve(Sticking(load), start, kept, newton, second))(load, kept)
 

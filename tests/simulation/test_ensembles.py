@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.simulation.ensembles.compiled_members import Program, MemberRequest
-from polhode.simulation.ensembles.executors import SimdExecutor, SerialExecutor
+from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
+from polhode.simulation.ensembles.executors import SerialExecutor, SimdExecutor
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.plan import Steps
 from polhode.simulation.save_schedule import SaveSchedule

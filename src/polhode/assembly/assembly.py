@@ -70,7 +70,8 @@ def assemble(
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS, SEPARABLE))
     if formulation != livens.LIVENS and joints != "invariant":
         raise ValueError(
-            f"`joints` is for formulation='livens'; with {short_repr(formulation)} leave it out, got {short_repr(joints)}."
+            f"`joints` is for formulation='livens'; with {short_repr(formulation)} leave it out, got "
+            f"{short_repr(joints)}."
         )
     _refuse_flexible(model, formulation)
     if formulation == SEPARABLE:

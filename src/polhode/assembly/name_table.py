@@ -14,7 +14,7 @@ from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
 from polhode.multibody.measurements.forces import ForceMeasurements
-from polhode.multibody.measurements.joints import MeasuredCoordinate, JointMeasurements, MeasuredJoint
+from polhode.multibody.measurements.joints import JointMeasurements, MeasuredCoordinate, MeasuredJoint
 from polhode.multibody.parts import AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
 from polhode.rods.edge import EdgeConstraint

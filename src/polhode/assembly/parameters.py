@@ -105,8 +105,8 @@ class Expression(AbstractExpression):
         for each in arguments:
             if isinstance(each, jax.Array | Tracer):
                 raise TypeError(
-                    f"A Parameter can't be computed with arrays of JAX, got {short_repr(each)}: functions of time and of "
-                    "states would not see it change. Give an `equinox.Module` with the Parameter in a field."
+                    f"A Parameter can't be computed with arrays of JAX, got {short_repr(each)}: functions of time and "
+                    "of states would not see it change. Give an `equinox.Module` with the Parameter in a field."
                 )
         self._function, self._arguments = function, arguments
 

@@ -66,7 +66,8 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
     spread = second if kind == "normal" else second - first
     if kind not in _DRAWS or not (math.isfinite(first) and math.isfinite(spread)) or spread < 0:
         raise ValueError(
-            f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {short_repr(text)}."
+            f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got "
+            f"{short_repr(text)}."
         )
     return lambda random: getattr(random, kind)(first, second)
 

@@ -13,9 +13,9 @@ from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.autodiff.adjoint import adjoint
 from polhode.compiler.autodiff.tangent import tangent
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.primitives.lowering import MACHINE_CODE, DIFFERENTIABLE, DIFFERENTIABLE_WITH_REMAT, Backend, lower
+from polhode.compiler.primitives.lowering import DIFFERENTIABLE, DIFFERENTIABLE_WITH_REMAT, MACHINE_CODE, Backend, lower
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.tracing import on_scalars, small, trace
@@ -36,7 +36,7 @@ class DifferentiableFunction:
     - `of`: picks these arguments from a tree like each of the examples.
     - `examples`: arguments; only structure, shapes and dtypes matter.
 
-    Raises `NotNative` if nothing can be machine code.
+    Raises `UnsupportedNativeOperation` if nothing can be machine code.
     """
 
     def __init__(self, function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> None:
@@ -51,12 +51,14 @@ class DifferentiableFunction:
         self.returned = self._program.out_shape
 
     def back(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
-        """The transposed derivative, as one of these makes code of its program; raises `NotNative` if that can't be.
+        """The transposed derivative, as one of these makes code of its program; raises `UnsupportedNativeOperation` if that can't be.
 
         The program takes the arguments and then what the derivative is with respect to the function's result. It
         returns that with respect to the arguments that are `wanted`.
         """
-        return self._either(adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.returned, DIFFERENTIABLE_WITH_REMAT)))
+        return self._either(
+            adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.returned, DIFFERENTIABLE_WITH_REMAT))
+        )
 
     def along(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
         """The derivative along directions: the program takes the arguments and then the directions of those `wanted`.
@@ -66,19 +68,19 @@ class DifferentiableFunction:
         return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_jvp, self.wanted, DIFFERENTIABLE)))
 
     def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], CompiledFunction]) -> CompiledFunction:
-        return compile_either(self._program.closed.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
+        return compile_either(self._program.closed_jaxpr.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
 
     def _of_scalars(self, derive: Derive) -> Program:
         region = on_scalars(self._program, *self._examples, derived=True)
         try:
             return small(derive(region, self._numbers))
         except UnsupportedScalarOperation as needed:
-            raise UnsupportedByLLVM(str(needed)) from None
+            raise UnsupportedNativeOperation(str(needed)) from None
 
     def _of_arrays(self, derive: Callable[..., list[Any]], told: Any, target: Backend) -> core.ClosedJaxpr:
         """The program of a derivative as JAX takes it of a record whose loops over rows are loops."""
         program = trace(self._function, *self._examples, target=target)
-        run = core.jaxpr_as_fun(program.closed)
+        run = core.jaxpr_as_fun(program.closed_jaxpr)
 
         def derivative(given: list[Any], told: list[Any]) -> list[Any]:
             def moved(values: list[Any]) -> list[Any]:
@@ -91,7 +93,7 @@ class DifferentiableFunction:
             return lower(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(told)), MACHINE_CODE)
         except (NotImplementedError, TypeError, ValueError) as failed:
             # JAX has no rule for it, as for loops for a number of times that only the data give.
-            raise UnsupportedByLLVM(str(failed)) from None
+            raise UnsupportedNativeOperation(str(failed)) from None
 
 
 def _vjp(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:

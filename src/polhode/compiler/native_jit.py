@@ -16,10 +16,10 @@ from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached, xla_jit
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.row_scan import codes
-from polhode.compiler.numpy.interpreter import Equation, Interpreter, UnsupportedByNumPy, from_jaxpr
+from polhode.compiler.numpy.interpreter import Equation, Interpreter, UnsupportedNumPyOperation, from_jaxpr
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.placement import on_host
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
@@ -99,7 +99,7 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | Interpreter | None, Any]:
         program = from_jaxpr(lower(closed, MACHINE_CODE))
         _compile_rows(program)
         return program, jax.tree.structure(shape)
-    except (UnsupportedByLLVM, UnsupportedByNumPy):
+    except (UnsupportedNativeOperation, UnsupportedNumPyOperation):
         return None, None
 
 
@@ -135,7 +135,11 @@ def _dump(made: tuple[RowMap | Interpreter | None, Any]) -> Any:
 
 def _load(state: Any, inputs: Any) -> tuple[RowMap | Interpreter, Any]:
     first, second = state
-    return (RowMap(first, second, *inputs), None) if isinstance(first, CompiledFunction) else (first, jax.tree.structure(second))
+    return (
+        (RowMap(first, second, *inputs), None)
+        if isinstance(first, CompiledFunction)
+        else (first, jax.tree.structure(second))
+    )
 
 
 def _watch(made: tuple[RowMap | Interpreter | None, Any], write: Callable[[], None]) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import Arguments, cached, xla_jit
 from polhode.compiler.loops.row_scan import codes, compile_scans
-from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedByNumPy, from_jaxpr
-from polhode.compiler.placement import on_host, device_array
+from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedNumPyOperation, from_jaxpr
+from polhode.compiler.placement import device_array, on_host
 from polhode.jax_context import inside_transformation
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
         closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
         try:
             program = from_jaxpr(closed)
-        except UnsupportedByNumPy:
+        except UnsupportedNumPyOperation:
             return None, None
         compile_scans(program)
         return program, jax.tree.structure(shape)

@@ -39,7 +39,7 @@ def on_jax_device() -> AbstractContextManager[Any]:
 
 
 def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of the interface that computes where `computing` says, from its first line on."""
+    """A function of the interface that computes where `default_device_for` says, from its first line on."""
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -50,7 +50,7 @@ def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def on_processor() -> bool:
-    """Whether computing goes to the processor here, see `computing`."""
+    """Whether computing goes to the processor here, see `default_device_for`."""
     chosen = _default_device()
     if chosen is None:
         return jax.default_backend() == "cpu"

@@ -8,8 +8,8 @@ from typing import Any
 from jax.core import Tracer
 
 from polhode.compiler import size_limits
-from polhode.compiler.llvm.jit import is_missing
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.jit import is_compiler_missing
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
@@ -20,33 +20,33 @@ from polhode.compiler.scalars.traced_function import TracedFunction
 def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHINE_CODE) -> TracedFunction:
     """A function, traced to become machine code, or for derivatives of it that do.
 
-    Raises `NotNative` if there is no compiler, or if the function closes over what JAX traces.
+    Raises `UnsupportedNativeOperation` if there is no compiler, or if the function closes over what JAX traces.
     """
-    if is_missing():
-        raise UnsupportedByLLVM("no compiler")
+    if is_compiler_missing():
+        raise UnsupportedNativeOperation("no compiler")
     program = TracedFunction(function, *examples, target=target)
-    if any(isinstance(c, Tracer) for c in program.closed.consts):
-        raise UnsupportedByLLVM("what JAX traces")
+    if any(isinstance(c, Tracer) for c in program.closed_jaxpr.consts):
+        raise UnsupportedNativeOperation("what JAX traces")
     return program
 
 
 def on_scalars(program: TracedFunction, *examples: Any, derived: bool = False) -> Program:
     """A traced function as a program of all elements of its arguments.
 
-    `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if that can't be.
+    `differentiated`: whether derivatives are going to be taken of it. Raises `UnsupportedNativeOperation` if that can't be.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
-        raise UnsupportedByLLVM(f"{program.cost:.0f} operations")
+        raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")
     region = Program([s.dtype for s in Layout(examples).scalars])
     try:
-        region.outputs = program.carried_out(ProgramBackend(region, derived), region.inputs)
+        region.outputs = program.emit(ProgramBackend(region, derived), region.inputs)
     except UnsupportedScalarOperation as needed:
-        raise UnsupportedByLLVM(str(needed)) from None
+        raise UnsupportedNativeOperation(str(needed)) from None
     return small(region)
 
 
 def small(region: Program) -> Program:
-    """The same program; raises `NotNative` if it is too large to be compiled."""
+    """The same program; raises `UnsupportedNativeOperation` if it is too large to be compiled."""
     if region.size > size_limits.MACHINE_CODE:
-        raise UnsupportedByLLVM(f"{region.size} operations")
+        raise UnsupportedNativeOperation(f"{region.size} operations")
     return region

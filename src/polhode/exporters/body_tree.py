@@ -100,16 +100,16 @@ class Tree:
                 joint.name = self._free(joint.name, self.names)
                 self.names.add(joint.name)
             self._add(root, None if root is model.ground else self.nodes[0], loose)
-            found = True
-            while found:
-                found = False
+            grew = True
+            while grew:
+                grew = False
                 for link in list(self.left):
                     outside = [body for body in (link.first, link.second) if body.name not in self.first]
                     # Mass points have no rotation that a joint could carry.
                     if len(outside) == 1 and outside[0].kind == "rigid":
                         self.left.remove(link)
                         self.hang(link, outside[0])
-                        found = True
+                        grew = True
 
     def hang(self, link: Link, carried: Body) -> Node:
         """A node for a body, carried by a link."""
@@ -137,25 +137,25 @@ class Tree:
 
     def _name(self, link: Link, node: Node) -> None:
         """Names and directions of a link's joints by the coordinates of the part."""
-        named: dict[str, AbstractRelativeCoordinate] = getattr(link.part, "coordinates", dict)()
+        coordinates: dict[str, AbstractRelativeCoordinate] = getattr(link.part, "coordinates", dict)()
         by_joint: dict[int, str] = {}
-        for name, coordinate in named.items():
-            found = self.along(coordinate, (link.first, link.second))
-            if found is None or id(found.joint) in by_joint:
+        for name, coordinate in coordinates.items():
+            match = self.along(coordinate, (link.first, link.second))
+            if match is None or id(match.joint) in by_joint:
                 continue
-            by_joint[id(found.joint)] = name
-            kind, direction, anchor = found.joint.axis
-            found.joint.axis = Axis(kind, found.sign * direction, anchor)
+            by_joint[id(match.joint)] = name
+            kind, direction, anchor = match.joint.axis
+            match.joint.axis = Axis(kind, match.sign * direction, anchor)
         for number, joint in enumerate(node.joints, 1):
             more = by_joint.get(id(joint), f"{joint.axis.kind} {number}")
             joint.name = self._free(link.name if len(node.joints) == 1 else f"{link.name} {more}", self.names)
             self.names.add(joint.name)
 
     def _free(self, name: str, used: Any) -> str:
-        found, number = "world (body)" if name == "world" else name, 2
-        while found in used:
-            found, number = f"{name} ({number})", number + 1
-        return found
+        candidate, number = "world (body)" if name == "world" else name, 2
+        while candidate in used:
+            candidate, number = f"{name} ({number})", number + 1
+        return candidate
 
     def along(
         self, coordinate: AbstractRelativeCoordinate, bodies: Sequence[Body], initial: Any = None
@@ -168,19 +168,19 @@ class Tree:
         start = float(coordinate.difference(poses, 0.0))
         value = start if initial is None else float(initial)
         for node in self._between.get(frozenset(body.name for body in bodies), []):
-            found = _same(node, coordinate, bodies, start)
-            if found is not None:
-                joint, sign = found
+            match = _same(node, coordinate, bodies, start)
+            if match is not None:
+                joint, sign = match
                 return AffineCoordinate(joint, sign, value - sign * joint.start)
         return None
 
     def behind(self, node: Node) -> list[Node]:
         """The node and those that it carries."""
-        found = {id(node)}
+        members = {id(node)}
         for other in self.nodes:
-            if other.parent is not None and id(other.parent) in found:
-                found.add(id(other))
-        return [other for other in self.nodes if id(other) in found]
+            if other.parent is not None and id(other.parent) in members:
+                members.add(id(other))
+        return [other for other in self.nodes if id(other) in members]
 
     def carried_by(self, joint: Joint) -> Node:
         """The node that a joint belongs to."""
@@ -189,12 +189,12 @@ class Tree:
     def merge(self) -> None:
         """Bodies without mass that only hold joints apart become joints in a row of one body."""
         for node in list(self.nodes):
-            behind = [other for other in self.nodes if other.parent is node]
+            children = [other for other in self.nodes if other.parent is node]
             empty = not float(node.body.mass) and not np.any(np.asarray(node.body.inertia)) and not node.sites
             single = all(joint.axis.kind in ("hinge", "slide") for joint in node.joints)
-            if node.parent is None or not (empty and single and node.joints and len(behind) == 1):
+            if node.parent is None or not (empty and single and node.joints and len(children) == 1):
                 continue
-            (other,) = behind
+            (other,) = children
             other.joints, other.parent = node.joints + other.joints, node.parent
             self.nodes.remove(node)
 
@@ -206,10 +206,10 @@ def rates(node: Node) -> tuple[np.ndarray, float]:
     if [joint.axis.kind for joint in node.joints] == ["free"]:
         return np.concatenate((u + np.cross(node.frame.R @ omega, node.origin - node.frame.x), omega)), 0.0
     assert node.parent is not None
-    wanted = _twist(body) - _twist(node.parent.body)
+    twist = _twist(body) - _twist(node.parent.body)
     rows = np.concatenate([np.zeros((0, 6)), *(screws(joint.axis, node.frame.R) for joint in node.joints)])
-    found = np.linalg.lstsq(rows.T, wanted, rcond=None)[0]
-    return found, float(np.max(np.abs(wanted - found @ rows)))
+    values = np.linalg.lstsq(rows.T, twist, rcond=None)[0]
+    return values, float(np.max(np.abs(twist - values @ rows)))
 
 
 def _twist(body: Body) -> np.ndarray:

@@ -20,16 +20,16 @@ def frames(document: Document, name: str, part: Any, element: FrameConstraint) -
     """Two frames with a common origin, and common directions if all are held."""
     if not element.pinned or len(element.a) not in (0, 3):
         return "its start leaves it open, or it leaves free what no joints in a row do"
-    facing = element.counterparts()
+    counterparts = element.counterparts()
     turns: list[Any] = [None, None]
-    if facing is not None:
+    if counterparts is not None:
         # Rows about z, x, y.
-        turns = [np.roll(np.asarray(rows), -1, axis=0).T for rows in (facing, element.b)]
+        turns = [np.roll(np.asarray(rows), -1, axis=0).T for rows in (counterparts, element.b)]
     sites = [
         document.site(body, f"{name} {number}", point, R)
         for number, body, point, R in zip((1, 2), part.bodies, (element.s0, element.s1), turns, strict=True)
     ]
-    kind = "connect" if facing is None else "weld"
+    kind = "connect" if counterparts is None else "weld"
     document.add(document.equality, kind, {"name": name, "site1": sites[0], "site2": sites[1]})
     return ""
 
@@ -82,10 +82,10 @@ def coupling(document: Document, name: str, part: Any, element: Coupling) -> str
     zeros = np.asarray(element.zeros)
     # MuJoCo counts both from the start.
     x_start, y_start = (a.sign * a.joint.start + a.offset for a in (x, y))
-    shifted = Polynomial(np.asarray(element.coefficients))(Polynomial([x_start - zeros[1], x.sign]))
-    found: Any = y.sign * (shifted + zeros[0] - y_start)
+    polynomial = Polynomial(np.asarray(element.coefficients))(Polynomial([x_start - zeros[1], x.sign]))
+    in_joints: Any = y.sign * (polynomial + zeros[0] - y_start)
     coefficients = np.zeros(5)
-    coefficients[: len(found.coef)] = found.coef
+    coefficients[: len(in_joints.coef)] = in_joints.coef
     alone = x.joint is y.joint
     if alone and np.any(coefficients[1:]):
         return "a joint can't follow itself"

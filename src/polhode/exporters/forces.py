@@ -46,15 +46,15 @@ def _spring(document: Document, name: str, along: AffineCoordinate, element: Any
         bias = np.array([stiffness * rest, -stiffness, -damping])
         document.act(0.0, {**_on(joint, name), "gainprm": 0.0, "biastype": "affine", "biasprm": bias})
         return ""
-    found = {"stiffness": stiffness, "springref": rest} if stiffness else {}
-    joint.attributes |= found | ({"damping": damping} if damping else {})
+    attributes = {"stiffness": stiffness, "springref": rest} if stiffness else {}
+    joint.attributes |= attributes | ({"damping": damping} if damping else {})
     return ""
 
 
 def _friction(document: Document, name: str, along: AffineCoordinate, element: Friction) -> str:
     del document, name
-    found = along.joint.attributes
-    found["frictionloss"] = found.get("frictionloss", 0.0) + float(element.friction)
+    attributes = along.joint.attributes
+    attributes["frictionloss"] = attributes.get("frictionloss", 0.0) + float(element.friction)
     return f"there a joint sticks at rest, here it creeps below {float(element.stick_velocity):g}"
 
 
@@ -70,8 +70,8 @@ def _stops(document: Document, name: str, along: AffineCoordinate, element: Stop
     if not inertia > 0:
         return "what moves with its joint has no inertia there, by which MJCF divides stiffnesses"
     limits = np.sort(sign * (np.asarray(element.limits) - offset))
-    rigid, damped = float(element.stiffness) / inertia * FULL**2, float(element.damping) / inertia * FULL
-    joint.attributes |= {"range": limits, "limited": "true", "solreflimit": np.array([-rigid, -damped])}
+    stiffness, damping = float(element.stiffness) / inertia * FULL**2, float(element.damping) / inertia * FULL
+    joint.attributes |= {"range": limits, "limited": "true", "solreflimit": np.array([-stiffness, -damping])}
     if float(element.onset) != JointStops.onset:
         joint.attributes["solimplimit"] = np.array([0.9, FULL, float(element.onset)])
     return "there stops have its stiffness and damping for the inertia that moves with the joint at the start"
@@ -82,7 +82,7 @@ def _actuation(document: Document, name: str, along: AffineCoordinate, element: 
     gear = float(element.gear)
     b0, b1, b2 = np.asarray(element.bias)
     bias = np.array([b0 + b1 * gear * offset, b1, b2])
-    found = {
+    attributes = {
         **_on(joint, name.removesuffix(" actuator")),
         "gear": np.array([sign * gear, 0, 0, 0, 0, 0]),
         "gainprm": float(element.gain),
@@ -90,7 +90,7 @@ def _actuation(document: Document, name: str, along: AffineCoordinate, element: 
         **_limits("ctrlrange", element.control_limits),
         **_limits("forcerange", element.force_limits),
     }
-    document.act(float(element.control(jnp.zeros(()))), found)
+    document.act(float(element.control(jnp.zeros(()))), attributes)
     return "" if element.control.constant is not None else _CHANGES
 
 
@@ -102,10 +102,10 @@ def _servo(document: Document, name: str, along: AffineCoordinate, element: Trac
     target, rate = float(element.target(zero)), float(element.target_rate(zero))
     steady = element.target.constant is not None
     bias = np.array([-P * sign * offset, -P, -D])
-    found = {**_on(joint, name), "gainprm": sign * P if steady else sign, "biastype": "affine", "biasprm": bias}
+    attributes = {**_on(joint, name), "gainprm": sign * P if steady else sign, "biastype": "affine", "biasprm": bias}
     if element.force_limits is not None:
-        found |= _limits("forcerange", np.sort(sign * np.asarray(element.force_limits)))
-    document.act(target if steady else P * target + D * rate, found)
+        attributes |= _limits("forcerange", np.sort(sign * np.asarray(element.force_limits)))
+    document.act(target if steady else P * target + D * rate, attributes)
     return "" if steady else _CHANGES
 
 
@@ -114,8 +114,8 @@ def _on(joint: Any, name: str) -> dict[str, Any]:
 
 
 def _limits(name: str, limits: Any) -> dict[str, Any]:
-    found = np.asarray(limits)
-    return {name: found} if np.any(np.isfinite(found)) else {}
+    values = np.asarray(limits)
+    return {name: values} if np.any(np.isfinite(values)) else {}
 
 
 EFFORTS: dict[type, Callable[[Document, str, AffineCoordinate, Any], str]] = {
@@ -134,8 +134,8 @@ def rotor(document: Document, name: str, part: AttachedRotor, element: Following
     along = document.tree.along(element.coordinate, part.bodies[:2])
     if along is None:
         return NO_JOINT
-    found = along.joint.attributes
-    found["armature"] = found.get("armature", 0.0) + float(part.rotor.mass)
+    attributes = along.joint.attributes
+    attributes["armature"] = attributes.get("armature", 0.0) + float(part.rotor.mass)
     return ""
 
 
@@ -175,9 +175,9 @@ def line(document: Document, name: str, part: Any, element: LineSpring | LineSpr
 
 def tendon(document: Document, name: str, bodies: Any, points: Any, attributes: dict[str, Any]) -> None:
     """A line from a point of one body to a point of another."""
-    found = document.add(document.tendon, "spatial", {"name": name, **attributes})
+    row = document.add(document.tendon, "spatial", {"name": name, **attributes})
     for number, (body, point) in enumerate(zip(bodies, points, strict=True), 1):
-        document.add(found, "site", {"site": document.site(body, f"{name} {number}", point)})
+        document.add(row, "site", {"site": document.site(body, f"{name} {number}", point)})
 
 
 def dead_force(document: Document, name: str, part: Any, element: DeadForce) -> str:
@@ -195,10 +195,10 @@ def applied_force(document: Document, name: str, part: Any, element: AppliedForc
 
 def torque(document: Document, name: str, part: Any, element: BodyTorque | InertialTorque) -> str:
     """A torque as a function of time."""
-    found = _constant(element.torque)
-    if found is None:
+    value = _constant(element.torque)
+    if value is None:
         return "it is a function of time"
-    return _wrench(document, name, part, np.zeros(3), np.zeros(3), found, isinstance(element, InertialTorque))
+    return _wrench(document, name, part, np.zeros(3), np.zeros(3), value, isinstance(element, InertialTorque))
 
 
 def _constant(function: Function) -> np.ndarray | None:
@@ -210,8 +210,8 @@ def _wrench(
 ) -> str:
     """A constant load at a point of a body, as an actuator without control that pulls at a site."""
     at = document.site(part.bodies[0], name, point, np.eye(3))
-    found = {"name": name, "site": at, "gear": np.concatenate((force, torque)), "gainprm": 0.0}
+    attributes = {"name": name, "site": at, "gear": np.concatenate((force, torque)), "gainprm": 0.0}
     if inertial:
-        found["refsite"] = document.site(document.tree.nodes[0].body, f"{name} axes", np.zeros(3))
-    document.act(0.0, {**found, "biastype": "affine", "biasprm": np.array([1.0, 0.0, 0.0])})
+        attributes["refsite"] = document.site(document.tree.nodes[0].body, f"{name} axes", np.zeros(3))
+    document.act(0.0, {**attributes, "biastype": "affine", "biasprm": np.array([1.0, 0.0, 0.0])})
     return ""

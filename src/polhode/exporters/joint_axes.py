@@ -70,8 +70,8 @@ def screws(axis: Axis, R: np.ndarray) -> np.ndarray:
 def free_axes(joint: AbstractJoint, element: FrameConstraint) -> list[Axis] | None:
     """The axes that a constraint leaves free, from the first body to the second; None if these don't say the same."""
     poses = tuple(frame_of(body) for body in joint.bodies)
-    placed: Any = poses
-    if float(jnp.max(jnp.abs(element.branch_residual(jnp.zeros(()), placed)), initial=0.0)) > POSITION_TOLERANCE:
+    any_poses: Any = poses
+    if float(jnp.max(jnp.abs(element.branch_residual(jnp.zeros(()), any_poses)), initial=0.0)) > POSITION_TOLERANCE:
         return None
     (_, R0), (x1, R1) = poses
     s1, directions, a, b = (np.asarray(part) for part in (element.s1, element.directions, element.a, element.b))
@@ -79,9 +79,9 @@ def free_axes(joint: AbstractJoint, element: FrameConstraint) -> list[Axis] | No
     turns = _turns(a @ R0.T, b @ R1.T)
     if turns is None:
         return None
-    slides = [] if element.pinned else _slides(joint, directions @ R0.T, placed)
-    found = [Axis("slide", direction, anchor) for direction in slides]
-    return found + [Axis(kind, direction, anchor) for kind, direction in turns]
+    slides = [] if element.pinned else _slides(joint, directions @ R0.T, any_poses)
+    axes = [Axis("slide", direction, anchor) for direction in slides]
+    return axes + [Axis(kind, direction, anchor) for kind, direction in turns]
 
 
 def _turns(a: np.ndarray, b: np.ndarray) -> list[tuple[Kind, np.ndarray]] | None:
@@ -101,8 +101,8 @@ def _turns(a: np.ndarray, b: np.ndarray) -> list[tuple[Kind, np.ndarray]] | None
 def _slides(joint: AbstractJoint, across: np.ndarray, poses: Poses) -> list[np.ndarray]:
     """Directions perpendicular to those that are held: those of the joint's own displacements if it has as many."""
     free = np.linalg.svd(across.reshape(-1, 3))[2][len(across) :]
-    named: dict[str, AbstractRelativeCoordinate] = getattr(joint, "coordinates", dict)()
-    own = [np.asarray(poses[0].R @ np.asarray(c.n)) for c in named.values() if isinstance(c, Displacement)]
+    coordinates: dict[str, AbstractRelativeCoordinate] = getattr(joint, "coordinates", dict)()
+    own = [np.asarray(poses[0].R @ np.asarray(c.n)) for c in coordinates.values() if isinstance(c, Displacement)]
     alike = len(own) == len(free) and np.max(np.abs(np.array(own) @ across.T), initial=0.0) < _ALIKE
     return own if alike else list(free)
 

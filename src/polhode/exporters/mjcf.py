@@ -54,11 +54,11 @@ def export(model: ModelParts, name: str, given: Sequence[Link] = (), *, strict: 
     """A model as text; see `Model.to_mjcf`. - `given`: the joints of a file that the model was read from."""
     checks.word("name", name, "of the model")
     checks.flag("strict", strict)
-    placed = {part_name: part.placed() for part_name, part in model.parts}
-    known = [(b.mass, b.inertia, b.x, b.R, b.u, b.omega) for b in model.bodies]
-    if not checks.is_concrete(model.gravity, known, placed):
+    elements = {part_name: part.placed() for part_name, part in model.parts}
+    numbers = [(b.mass, b.inertia, b.x, b.R, b.u, b.omega) for b in model.bodies]
+    if not checks.is_concrete(model.gravity, numbers, elements):
         raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")
-    document = _document(model, placed, given)
+    document = _document(model, elements, given)
     text = mjcf_writer.to_text(document, name)
     _report(document.unsaid, strict)
     return text
@@ -72,10 +72,10 @@ def _document(model: ModelParts, placed: dict[str, Any], given: Sequence[Link]) 
     _leave_out(document, model)
     for link in own:
         document.lack(link.name, link.part, _join(document, link, placed[link.name]))
-    written = of_file | {id(link.part) for link in own}
+    in_tree = of_file | {id(link.part) for link in own}
     # The inertia of rotors counts where stops are divided by that of what they stop.
     for name, part in sorted(model.parts, key=lambda item: not isinstance(item[1], AttachedRotor)):
-        if id(part) not in written:
+        if id(part) not in in_tree:
             document.lack(name, part, _write(document, name, part, placed[name]))
     document.tree.merge()
     return document
@@ -83,9 +83,9 @@ def _document(model: ModelParts, placed: dict[str, Any], given: Sequence[Link]) 
 
 def _leave_out(document: Document, model: ModelParts) -> None:
     """Says which bodies MJCF hasn't; those of rotors and controllers are said with these."""
-    kept = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
+    covered = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
     for body in model.bodies:
-        if body.kind in ("flexible", "coordinate") and id(body) not in kept:
+        if body.kind in ("flexible", "coordinate") and id(body) not in covered:
             document.unsaid.append(
                 NotExpressible(body.name, f"{body.kind} body", "MJCF has rigid bodies and mass points")
             )
@@ -96,7 +96,7 @@ def _join(document: Document, link: Link, element: Any) -> str:
     frame = _frame(element)
     assert frame is not None
     reason = ""
-    if any(link is left for left in document.tree.left):
+    if any(link is other for other in document.tree.left):
         whole = frame.pinned and len(frame.a) in (0, 3)
         reason = (
             equality_constraints.frames(document, link.name, link.part, frame)

@@ -56,12 +56,12 @@ class Document:
         """A site on a body, by a point and a rotation in the body's frame; returns its name."""
         node = self.tree.first[body.name]
         x, R0 = node.frame
-        turned = R0 if R is None else R0 @ np.asarray(R)
-        used = {known for other in self.tree.nodes for known in other.sites}
+        attitude = R0 if R is None else R0 @ np.asarray(R)
+        used = {name_of_site for other in self.tree.nodes for name_of_site in other.sites}
         free, number = name, 2
         while free in used:
             free, number = f"{name} ({number})", number + 1
-        node.sites[free] = Frame(x + R0 @ np.asarray(place), turned)
+        node.sites[free] = Frame(x + R0 @ np.asarray(place), attitude)
         return free
 
     def has(self, *bodies: Body) -> bool:

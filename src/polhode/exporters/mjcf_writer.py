@@ -45,12 +45,12 @@ def to_text(document: Document, name: str) -> str:
 
 def _add_bodies(document: Document, world: Element) -> list[Node]:
     """Bodies below the world; returns them in the order of the file, each before those that it carries."""
-    behind: dict[int, list[Node]] = {}
+    children: dict[int, list[Node]] = {}
     for node in document.tree.nodes[1:]:
-        behind.setdefault(id(node.parent), []).append(node)
+        children.setdefault(id(node.parent), []).append(node)
     root = document.tree.nodes[0]
     _add_sites(world, root)
-    order, ready = [], [(node, world, 1) for node in reversed(behind.get(id(root), []))]
+    order, ready = [], [(node, world, 1) for node in reversed(children.get(id(root), []))]
     while ready:
         node, parent, depth = ready.pop()
         if depth > _DEEPEST:
@@ -60,7 +60,7 @@ def _add_bodies(document: Document, world: Element) -> list[Node]:
             )
         order.append(node)
         element = _body(document, parent, node)
-        ready += [(other, element, depth + 1) for other in reversed(behind.get(id(node), []))]
+        ready += [(other, element, depth + 1) for other in reversed(children.get(id(node), []))]
     return order
 
 
@@ -68,12 +68,12 @@ def _body(document: Document, parent: Element, node: Node) -> Element:
     assert node.parent is not None
     carrier = Frame(node.parent.origin, node.parent.frame.R)
     place = _place_in(carrier, Frame(node.origin, node.frame.R))
-    found = ElementTree.SubElement(parent, "body", attributes({"name": node.name, **place}))
+    element = ElementTree.SubElement(parent, "body", attributes({"name": node.name, **place}))
     for joint in node.joints:
-        _add_joint(found, node, joint)
-    _add_inertia(document, found, node)
-    _add_sites(found, node)
-    return found
+        _add_joint(element, node, joint)
+    _add_inertia(document, element, node)
+    _add_sites(element, node)
+    return element
 
 
 def _add_joint(body: Element, node: Node, joint: Joint) -> None:
@@ -103,13 +103,13 @@ def _add_inertia(document: Document, element: Element, node: Node) -> None:
         mass, moments = max(mass, _LEAST), np.maximum(moments, _LEAST)
     if mass == 0 and not np.any(moments):
         return
-    found = {
+    values = {
         "pos": (node.frame.x - node.origin) @ node.frame.R,
         "quat": _quaternion(axes),
         "mass": mass,
         "diaginertia": _realisable(document, node, moments),
     }
-    ElementTree.SubElement(element, "inertial", attributes(found))
+    ElementTree.SubElement(element, "inertial", attributes(values))
 
 
 def _lacks(mass: float, moments: np.ndarray) -> bool:
@@ -145,11 +145,11 @@ def _realisable(document: Document, node: Node, moments: np.ndarray) -> np.ndarr
 
 def _rates(document: Document, node: Node) -> np.ndarray:
     """Velocities of the joints at the start."""
-    found, gap = rates(node)
-    if gap > POSITION_TOLERANCE * max(1.0, float(np.max(np.abs(found), initial=0.0))):
+    values, gap = rates(node)
+    if gap > POSITION_TOLERANCE * max(1.0, float(np.max(np.abs(values), initial=0.0))):
         reason = "its joints don't allow its velocity at the start; the keyframe has the nearest that they do"
         document.unsaid.append(NotExpressible(node.name, "body", reason))
-    return found
+    return values
 
 
 def _place_in(parent: Frame, frame: Frame) -> dict[str, object]:

@@ -31,26 +31,26 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
     if write is None:
         return f"a {type(element).__name__} has no counterpart in MJCF"
     combination: Combination = part.joint
-    found = []
+    terms = []
     for term in combination.terms(part.along):
         initial = term.pair.initial(term.name)
         along = document.tree.along(term.pair.coordinate(term.name), term.pair.bodies, initial)
         if along is None:
             return forces.NO_JOINT
-        found.append((float(term.ratio), along))
+        terms.append((float(term.ratio), along))
     tendon = FixedTendon(name)
     # ℓ = Σ rᵢ (±qᵢ + offsetᵢ)
-    offset = sum(ratio * along.offset for ratio, along in found)
+    offset = sum(ratio * along.offset for ratio, along in terms)
     reason = write(document, name, AffineCoordinate(tendon, 1.0, offset), element)
     row = document.add(document.tendon, "fixed", {"name": name, **_lengths(tendon.attributes)})
-    for ratio, along in found:
+    for ratio, along in terms:
         document.add(row, "joint", {"joint": along.joint.name, "coef": ratio * along.sign})
     return reason
 
 
 def _lengths(attributes: dict[str, Any]) -> dict[str, Any]:
     """With the rest of a spring as tendons have it: a range of lengths, here of one."""
-    found = dict(attributes)
-    if "springref" in found:
-        found["springlength"] = np.full(2, found.pop("springref"))
-    return found
+    converted = dict(attributes)
+    if "springref" in converted:
+        converted["springlength"] = np.full(2, converted.pop("springref"))
+    return converted

@@ -48,8 +48,8 @@ class FlexibleBody(Body):
         """The node of that name, for joints, forces and outputs. Raises ValueError, with the names, for others."""
         if name in self.called:
             return self.nodes[self.called.index(name)]
-        known = ", ".join(self.called)
-        raise ValueError(f"{self!r} has no node {short_repr(name)}.{nearest(name, self.called)} It has {known}.")
+        names = ", ".join(self.called)
+        raise ValueError(f"{self!r} has no node {short_repr(name)}.{nearest(name, self.called)} It has {names}.")
 
     def floating(self, chosen: AbstractFormulation) -> FloatingFrame:
         """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""

@@ -124,20 +124,20 @@ def reduced(
     **Raises** ValueError for matrices that are not those of a free body, with what is wrong.
     """
     body, centre = nodal(mass, stiffness, points)
-    named = attachments(nodes, body.points, body.width)
+    attachment_list = attachments(nodes, body.points, body.width)
     if np.ndim(modes) == 0:
         none = isinstance(modes, (int, np.integer)) and not isinstance(modes, bool) and modes == 0
-        wanted = 0 if none else checks.count("modes", modes, "number of vibrations")
-        chosen = _interfaces(named, interfaces)
-        most = len(body.points) * body.width - sum(len(at.rows) for at in chosen) - (0 if chosen else 6)
-        if wanted + len(chosen) == 0 or wanted > most:
+        count = 0 if none else checks.count("modes", modes, "number of vibrations")
+        interface_nodes = _interfaces(attachment_list, interfaces)
+        most = len(body.points) * body.width - sum(len(at.rows) for at in interface_nodes) - (0 if interface_nodes else 6)
+        if count + len(interface_nodes) == 0 or count > most:
             raise ValueError(
                 f"`modes` must be at most {most}, and at least 1 without `interfaces`; got {short_repr(modes)}."
             )
-        shapes = reduction.component_modes(body, chosen, wanted)
+        shapes = reduction.component_modes(body, interface_nodes, count)
     else:
         shapes = _deformations(modes, body)
-    return _part(body, centre, named, _relative_to_frame(body, named, frame, shapes), None, damping, rayleigh)
+    return _part(body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, shapes), None, damping, rayleigh)
 
 
 def from_modes(
@@ -167,10 +167,10 @@ def from_modes(
     """
     where = points_of(points)
     m = checks.positive("masses", masses, (len(where),), "of the nodes")
-    given = checks.numbers("shapes", shapes, "displacements in each mode, shape (N, 3 or 6, k)")
-    if given.ndim != 3 or given.shape[0] != len(where) or given.shape[1] not in (3, 6) or not given.shape[2]:
-        raise ValueError(f"`shapes` must be of shape ({len(where)}, 3 or 6, k), got {given.shape}.")
-    width, count = given.shape[1:]
+    displacements = checks.numbers("shapes", shapes, "displacements in each mode, shape (N, 3 or 6, k)")
+    if displacements.ndim != 3 or displacements.shape[0] != len(where) or displacements.shape[1] not in (3, 6) or not displacements.shape[2]:
+        raise ValueError(f"`shapes` must be of shape ({len(where)}, 3 or 6, k), got {displacements.shape}.")
+    width, count = displacements.shape[1:]
     if (inertias is None) != (width == 3):
         raise ValueError("`inertias` belong to rotations: give them with `shapes` of shape (N, 6, k), and only then.")
     K = checks.numbers("stiffness", stiffness, "of the modes, shape (k, k) or (k,)")
@@ -183,9 +183,9 @@ def from_modes(
         blocks[:, 3:, 3:] = np.asarray(checks.array("inertias", inertias, (len(where), 3, 3), "of the nodes"))
     M = scipy.sparse.csc_array(scipy.sparse.block_diag(list(blocks)))
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
-    named = attachments(nodes, body.points, width)
-    free = _deformations(given.reshape(-1, count), body)
-    return _part(body, centre, named, _relative_to_frame(body, named, frame, free), K, damping, rayleigh)
+    attachment_list = attachments(nodes, body.points, width)
+    free = _deformations(displacements.reshape(-1, count), body)
+    return _part(body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, free), K, damping, rayleigh)
 
 
 def _interfaces(named: Sequence[Attachment], wanted: Sequence[str] | None) -> list[Attachment]:
@@ -195,12 +195,13 @@ def _interfaces(named: Sequence[Attachment], wanted: Sequence[str] | None) -> li
 
 
 def _find_node(named: Sequence[Attachment], name: Any, argument: str) -> Attachment:
-    known = [at.name for at in named]
-    if name not in known:
+    names = [at.name for at in named]
+    if name not in names:
         raise ValueError(
-            f"`{argument}` names {short_repr(name)}, which is no node.{nearest(name, known)} There are {', '.join(known)}."
+            f"`{argument}` names {short_repr(name)}, which is no node.{nearest(name, names)} There are "
+            f"{', '.join(names)}."
         )
-    return named[known.index(name)]
+    return named[names.index(name)]
 
 
 def _shapes(given: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
@@ -244,31 +245,31 @@ def _part(
     k = shapes.shape[1]
     rigid = body.rigid
     M, K = body.mass, shapes.T @ (body.stiffness @ shapes) if stiffness is None else stiffness
-    carried = M @ shapes
+    momenta = M @ shapes
     relative = shapes.T @ (M @ reduction.relative_to_mean(body, shapes))
     relative, K = 0.5 * (relative + relative.T), 0.5 * (K + K.T)
-    _check_independent(relative, shapes.T @ carried)
+    _check_independent(relative, shapes.T @ momenta)
     squares, vectors = scipy.linalg.eigh(K, relative)
     if squares[0] < -1e-8 * abs(squares[-1]):
         raise ValueError(f"The stiffness of the modes has a negative direction, ω² = {squares[0]:.3g}.")
     frequencies = np.sqrt(np.maximum(squares, 0.0))
-    turning = axis_cross_products(shapes)
-    carried_turning = (M @ turning.reshape(len(rigid), -1)).reshape(turning.shape)
-    cross = np.einsum("ni,naj->aij", rigid[:, 3:], carried_turning)
-    squared = np.einsum("nai,nbj->abij", turning, carried_turning, optimize=True)
+    rotated = axis_cross_products(shapes)
+    rotated_momenta = (M @ rotated.reshape(len(rigid), -1)).reshape(rotated.shape)
+    cross = np.einsum("ni,naj->aij", rigid[:, 3:], rotated_momenta)
+    quadratic = np.einsum("nai,nbj->abij", rotated, rotated_momenta, optimize=True)
     inertia = rigid[:, 3:].T @ (M @ rigid[:, 3:])
     mass = float(np.trace(rigid[:, :3].T @ (M @ rigid[:, :3]))) / 3
     zero = np.zeros((3, k))
-    first = rigid[:, :3].T @ carried
+    first = rigid[:, :3].T @ momenta
     numbers = {
         "mass": np.array(mass),
         "inertia": 0.5 * (inertia + inertia.T),
         "inertia_slopes": cross + cross.swapaxes(1, 2),
-        "inertia_curvatures": 0.5 * (squared + squared.swapaxes(2, 3)),
-        "spins": rigid[:, 3:].T @ carried,
-        "spin_slopes": np.einsum("nai,nk->aik", turning, carried, optimize=True),
+        "inertia_curvatures": 0.5 * (quadratic + quadratic.swapaxes(2, 3)),
+        "spins": rigid[:, 3:].T @ momenta,
+        "spin_slopes": np.einsum("nai,nk->aik", rotated, momenta, optimize=True),
         "first_moments": first,
-        "modal_mass": shapes.T @ carried,
+        "modal_mass": shapes.T @ momenta,
         "stiffness": K,
         "points": np.stack((np.zeros(3), *(at.point for at in named))),
         "shapes": np.stack((first / mass, *(at.rows[:3] @ shapes for at in named))),

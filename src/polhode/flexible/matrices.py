@@ -71,8 +71,8 @@ def rigid_motions(points: Float[np.ndarray, "N 3"], width: int) -> Float[np.ndar
 def axis_cross_products(shapes: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k 3"]:
     """e_j × of all vectors of three displacements or rotations: how shapes move when the frame turns about e_j."""
     vectors = shapes.reshape(-1, 3, shapes.shape[1])
-    crossed = np.cross(np.eye(3)[None, :, None, :], vectors.swapaxes(1, 2)[:, None], axis=-1)
-    return crossed.transpose(0, 3, 2, 1).reshape(*shapes.shape, 3)
+    products = np.cross(np.eye(3)[None, :, None, :], vectors.swapaxes(1, 2)[:, None], axis=-1)
+    return products.transpose(0, 3, 2, 1).reshape(*shapes.shape, 3)
 
 
 def skew(vectors: Float[np.ndarray, "... 3"]) -> Float[np.ndarray, "... 3 3"]:
@@ -120,19 +120,19 @@ def symmetric(name: str, value: Any) -> Matrix:
     if scipy.sparse.issparse(value):
         if np.dtype(value.dtype).kind not in "biuf":
             raise ValueError(f"`{name}` must be of real numbers, got a sparse matrix of {value.dtype}.")
-        found: Any = scipy.sparse.csc_array(value).astype(float)
-        entries = found.data
+        matrix: Any = scipy.sparse.csc_array(value).astype(float)
+        entries = matrix.data
     else:
-        found = checks.numbers(name, value, "a square matrix, NumPy's or one of SciPy's sparse ones")
-        entries = found
-    if found.ndim != 2 or found.shape[0] != found.shape[1]:
-        raise ValueError(f"`{name}` must be a square matrix, got shape {found.shape}.")
+        matrix = checks.numbers(name, value, "a square matrix, NumPy's or one of SciPy's sparse ones")
+        entries = matrix
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"`{name}` must be a square matrix, got shape {matrix.shape}.")
     if not np.isfinite(entries).all():
         raise ValueError(f"`{name}` must be of finite numbers, got {short_repr(entries)}.")
-    off, largest = float(abs(found - found.T).max()), float(abs(found).max())
+    off, largest = float(abs(matrix - matrix.T).max()), float(abs(matrix).max())
     if off > SYMMETRY_TOLERANCE * largest:
         raise ValueError(f"`{name}` must be symmetric; entries differ from their mirror images by up to {off:.3g}.")
-    return 0.5 * (found + found.T)
+    return 0.5 * (matrix + matrix.T)
 
 
 def _semidefinite(A: Matrix, scale: Matrix) -> bool:
@@ -149,10 +149,10 @@ def _semidefinite(A: Matrix, scale: Matrix) -> bool:
             return False
         return True
     D = scipy.sparse.diags_array(unit)
-    shifted = scipy.sparse.csc_matrix(D @ A @ D + _SHIFT * scipy.sparse.eye_array(A.shape[0]))
+    shifted_matrix = scipy.sparse.csc_matrix(D @ A @ D + _SHIFT * scipy.sparse.eye_array(A.shape[0]))
     options = {"SymmetricMode": True}
     try:
-        factors = scipy.sparse.linalg.splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+        factors = scipy.sparse.linalg.splu(shifted_matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
     except RuntimeError:
         # Singular: some eigenvalue is as far below zero as the shift is above.
         return False
@@ -173,8 +173,8 @@ def _centre(M: Matrix, points: Float[np.ndarray, "N 3"], width: int) -> Float[np
     if np.max(np.abs(masses - m * np.eye(3))) > 1e-6 * m or np.max(np.abs(levers + skew(moments))) > 1e-6 * size:
         raise ValueError(
             "`mass` is not that of a body: as a whole it must have the same mass along all axes, and turn about one "
-            f"centre of mass; translations have {short_repr(masses.tolist())}. Are the displacements in the order of the "
-            "points, node by node?"
+            f"centre of mass; translations have {short_repr(masses.tolist())}. Are the displacements in the order of "
+            "the points, node by node?"
         )
     return moments / m
 
@@ -183,11 +183,11 @@ def _check_free(K: Matrix, rigid: Float[np.ndarray, "n 6"]) -> None:
     """Raises ValueError if stiffness resists rigid-body motions."""
     forces = np.abs(K @ rigid)
     most = np.maximum(np.max(abs(K) @ np.abs(rigid), axis=0), 1e-300)
-    held = [
+    resisted = [
         name for name, share in zip(_MOTIONS, np.max(forces, axis=0) / most, strict=True) if share > RIGID_TOLERANCE
     ]
-    if held:
+    if resisted:
         raise ValueError(
-            f"`stiffness` resists {', '.join(held)}: give the matrix of the free body, without supports (joints hold "
+            f"`stiffness` resists {', '.join(resisted)}: give the matrix of the free body, without supports (joints hold "
             "it in the model), and `points` in the order of its displacements."
         )

@@ -66,12 +66,12 @@ def _attachment(name: str, given: Any, points: Float[np.ndarray, "N 3"], width: 
     numbers = _numbers(name, patch.nodes, len(points))
     weights = _weights(name, patch.weights, len(numbers))
     place = weights @ points[numbers]
-    moving = _scatter_rows(numbers, weights[:, None, None] * np.eye(3), 0, len(points), width)
+    translation_rows = _scatter_rows(numbers, weights[:, None, None] * np.eye(3), 0, len(points), width)
     if width == 6:
-        turning = _scatter_rows(numbers, weights[:, None, None] * np.eye(3), 3, len(points), width)
-        return Attachment(name, place, np.concatenate((moving, turning)))
+        rotation_rows = _scatter_rows(numbers, weights[:, None, None] * np.eye(3), 3, len(points), width)
+        return Attachment(name, place, np.concatenate((translation_rows, rotation_rows)))
     if len(numbers) == 1:
-        return Attachment(name, place, moving)
+        return Attachment(name, place, translation_rows)
     levers = skew(points[numbers] - place)
     moments = np.einsum("n,nji,njk->ik", weights, levers, levers)
     sizes = np.linalg.eigvalsh(moments)
@@ -81,9 +81,9 @@ def _attachment(name: str, given: Any, points: Float[np.ndarray, "N 3"], width: 
             "three nodes that don't, or one alone, which joins points only."
         )
     # Least squares of u - θ × ρ.
-    fitting = np.linalg.solve(moments, np.swapaxes(weights[:, None, None] * levers, 0, 1).reshape(3, -1))
-    turning = _scatter_rows(numbers, fitting.reshape(3, -1, 3).swapaxes(0, 1), 0, len(points), width)
-    return Attachment(name, place, np.concatenate((moving, turning)))
+    blocks = np.linalg.solve(moments, np.swapaxes(weights[:, None, None] * levers, 0, 1).reshape(3, -1))
+    rotation_rows = _scatter_rows(numbers, blocks.reshape(3, -1, 3).swapaxes(0, 1), 0, len(points), width)
+    return Attachment(name, place, np.concatenate((translation_rows, rotation_rows)))
 
 
 def _numbers(name: str, given: Any, count: int) -> Int[np.ndarray, " k"]:

@@ -38,16 +38,16 @@ def component_modes(body: Nodal, interfaces: Sequence[Attachment], count: int) -
         R. R. Craig, M. C. C. Bampton, Coupling of substructures for dynamic analyses, AIAA J. 6 (1968), 1313-1319.
     """
     rigid = body.rigid
-    held = np.concatenate([at.rows for at in interfaces]) if interfaces else np.zeros((0, len(rigid)))
-    _check_distinct(interfaces, held)
-    loose = _null_space(held @ rigid / np.maximum(np.linalg.norm(rigid, axis=0), 1e-300))
+    interface_rows = np.concatenate([at.rows for at in interfaces]) if interfaces else np.zeros((0, len(rigid)))
+    _check_distinct(interfaces, interface_rows)
+    loose = _null_space(interface_rows @ rigid / np.maximum(np.linalg.norm(rigid, axis=0), 1e-300))
     loose = loose / np.maximum(np.linalg.norm(rigid, axis=0), 1e-300)[:, None]
-    rows = np.concatenate((held, (body.mass @ (rigid @ loose)).T))
+    rows = np.concatenate((interface_rows, (body.mass @ (rigid @ loose)).T))
     solve = _held_solver(body.stiffness, rows)
-    found = [solve(np.zeros((len(rigid), len(held))), np.eye(len(rows), len(held)))] if len(held) else []
+    columns = [solve(np.zeros((len(rigid), len(interface_rows))), np.eye(len(rows), len(interface_rows)))] if len(interface_rows) else []
     if count:
-        found.append(_vibrations(body, rows, solve, count))
-    shapes = np.concatenate(found, axis=1)
+        columns.append(_vibrations(body, rows, solve, count))
+    shapes = np.concatenate(columns, axis=1)
     if not np.isfinite(shapes).all():
         raise ValueError(_FALLS_APART)
     return free_modes(body, shapes, shapes.shape[1] - (6 - loose.shape[1]))
@@ -56,8 +56,8 @@ def component_modes(body: Nodal, interfaces: Sequence[Attachment], count: int) -
 def _check_distinct(interfaces: Sequence[Attachment], held: Float[np.ndarray, "r n"]) -> None:
     """Raises ValueError if displacements of some interfaces follow from those of others."""
     rows = held / np.linalg.norm(held, axis=1, keepdims=True)
-    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    follow = left[:, sizes < _RANK * np.max(sizes, initial=0.0)]
+    left_vectors, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    follow = left_vectors[:, sizes < _RANK * np.max(sizes, initial=0.0)]
     if follow.shape[1] == 0 and len(rows) <= rows.shape[1]:
         return
     owners = np.repeat([at.name for at in interfaces], [len(at.rows) for at in interfaces])
@@ -72,10 +72,10 @@ def _check_distinct(interfaces: Sequence[Attachment], held: Float[np.ndarray, "r
 def relative_to_mean(body: Nodal, shapes: Columns) -> Columns:
     """Shapes less the rigid-body motion that leaves them without linear and angular momentum (Tisserand's frame)."""
     rigid = body.rigid
-    carried = body.mass @ rigid
+    momenta = body.mass @ rigid
     # Twice: rigid parts may be far larger than the rest.
     for _ in range(2):
-        shapes = shapes - rigid @ np.linalg.solve(rigid.T @ carried, carried.T @ shapes)
+        shapes = shapes - rigid @ np.linalg.solve(rigid.T @ momenta, momenta.T @ shapes)
     return shapes
 
 
@@ -93,17 +93,17 @@ def free_modes(body: Nodal, shapes: Columns, rank: int) -> Columns:
     units = np.sqrt(np.einsum("nk,nk->k", shapes, body.mass @ shapes))
     basis = relative_to_mean(body, shapes / np.where(units > 0, units, 1.0))
     sizes, turn = np.linalg.eigh(_within(body.mass, basis))
-    kept = turn[:, len(sizes) - rank :] / np.sqrt(sizes[len(sizes) - rank :])
-    basis = relative_to_mean(body, basis @ kept)
+    projection = turn[:, len(sizes) - rank :] / np.sqrt(sizes[len(sizes) - rank :])
+    basis = relative_to_mean(body, basis @ projection)
     _, vectors = scipy.linalg.eigh(_within(body.stiffness, basis), _within(body.mass, basis))
-    found = basis @ vectors
-    largest = np.argmax(np.abs(found), axis=0)
-    return found * np.sign(found[largest, np.arange(found.shape[1])])
+    modes = basis @ vectors
+    largest = np.argmax(np.abs(modes), axis=0)
+    return modes * np.sign(modes[largest, np.arange(modes.shape[1])])
 
 
 def _within(matrix: Any, basis: Columns) -> Float[np.ndarray, "k k"]:
-    found = basis.T @ (matrix @ basis)
-    return 0.5 * (found + found.T)
+    reduced_matrix = basis.T @ (matrix @ basis)
+    return 0.5 * (reduced_matrix + reduced_matrix.T)
 
 
 def _null_space(rows: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "c d"]:

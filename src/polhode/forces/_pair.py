@@ -48,8 +48,8 @@ def constant(name: str, value: Any, meaning: str) -> Array:
     """A number of a linear law. Raises ValueError for others, and for functions, with where these go."""
     if callable(value):
         raise ValueError(
-            f"`{name}` must be a number ({meaning}), got {checks.short_repr(value)}: the law is linear. Write other laws "
-            "as a `Potential` or a `Load` of bodies, or as a `JointControl` of joints, (t, s, rates) → forces."
+            f"`{name}` must be a number ({meaning}), got {checks.short_repr(value)}: the law is linear. Write other "
+            "laws as a `Potential` or a `Load` of bodies, or as a `JointControl` of joints, (t, s, rates) → forces."
         )
     return checks.array(name, value, (), meaning)
 

@@ -35,41 +35,42 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
     names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nactuator)]
     for name in wanted.controls:
         if name not in names:
-            known = f"Known: {', '.join(names)}." if names else "It has none."
-            raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
+            hint = f"Known: {', '.join(names)}." if names else "It has none."
+            raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {hint}")
         _check_control(name, wanted.controls[name])
     if is_disabled(m, "actuation"):
         return []
     by_number = {joint.number: joint for joint in joints}
-    lost: dict[str, list[str]] = {}
+    losses: dict[str, list[str]] = {}
     fed_back: list[FeedbackActuator] = []
     for i, name in enumerate(names):
         if _is_off(m, i):
             continue
         control = wanted.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
-        driven = _actuated_coordinate(m, by_number, i)
+        coordinate = _actuated_coordinate(m, by_number, i)
         why = _reason_not_carried(start, i, control)
-        if not why and driven is None:
+        if not why and coordinate is None:
             why = _add_at_site(construction, i, control, name)
         if why:
-            lost.setdefault(why, []).append(name)
-        elif driven is None:
+            losses.setdefault(why, []).append(name)
+        elif coordinate is None:
             continue
         elif is_feedback(control):
-            fed_back.append(FeedbackActuator(_actuator(m, i, driven, 0.0, f"{name} actuator"), control))
+            fed_back.append(FeedbackActuator(_actuator(m, i, coordinate, 0.0, f"{name} actuator"), control))
         else:
-            construction.model.add(_actuator(m, i, driven, control, f"{name} actuator"))
+            construction.model.add(_actuator(m, i, coordinate, control, f"{name} actuator"))
     if fed_back:
-        measured = [joint for joint in joints if joint.measured]
-        construction.model.add(controller(measured, fed_back, construction.free_name("feedback", "control")))
-    return [NotCarried("actuators", tuple(left), why) for why, left in lost.items()]
+        scalar_joints = [joint for joint in joints if joint.measured]
+        construction.model.add(controller(scalar_joints, fed_back, construction.free_name("feedback", "control")))
+    return [NotCarried("actuators", tuple(members), why) for why, members in losses.items()]
 
 
 def _check_control(name: str, control: Any) -> None:
     """Raises ValueError for values at several times, which don't say at which."""
     if not callable(control) and checks.shape(f"controls[{name!r}]", control, "control of an actuator"):
         raise ValueError(
-            f"The control of actuator `{name}` must be a number or a function of time, got {checks.short_repr(control)}. "
+            f"The control of actuator `{name}` must be a number or a function of time, got "
+            f"{checks.short_repr(control)}. "
             "For values in time: ph.PiecewiseLinear(times, values)."
         )
 
@@ -93,8 +94,8 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
 
 def _control_limits(m: Any, i: int) -> np.ndarray:
     # Actuators may have several controls and outputs, and these have numbers of their own.
-    clamped = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not is_disabled(m, "clampctrl")
-    return m.actuator_ctrlrange[m.actuator_ctrladr[i]] if clamped else _UNBOUNDED
+    has_limits = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not is_disabled(m, "clampctrl")
+    return m.actuator_ctrlrange[m.actuator_ctrladr[i]] if has_limits else _UNBOUNDED
 
 
 def _force_limits(m: Any, i: int) -> np.ndarray:
@@ -135,8 +136,8 @@ def _effort_range(m: Any, i: int) -> np.ndarray | None:
     kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind in _ON_JOINT:
         return m.jnt_actfrcrange[number] if m.jnt_actfrclimited[number] else None
-    limited = kind == int(mujoco.mjtTrn.mjTRN_TENDON) and m.tendon_actfrclimited[number]
-    return m.tendon_actfrcrange[number] if limited else None
+    has_limits = kind == int(mujoco.mjtTrn.mjTRN_TENDON) and m.tendon_actfrclimited[number]
+    return m.tendon_actfrcrange[number] if has_limits else None
 
 
 def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
@@ -174,12 +175,12 @@ def _remote_joints(m: Any, i: int) -> list[int]:
     if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
         first = int(m.tendon_adr[number])
         return [int(joint) for joint in m.wrap_objid[first : first + int(m.tendon_num[number])]]
-    found: list[int] = []
+    joints: list[int] = []
     body = int(m.site_bodyid[number]) if site_actuators.is_at_site(m, i) else 0
     while body:
-        found += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
+        joints += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
         body = int(m.body_parentid[body])
-    return found
+    return joints
 
 
 def _is_shared(m: Any, i: int) -> bool:

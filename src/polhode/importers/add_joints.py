@@ -16,13 +16,13 @@ from polhode.importers.joints import FileJoint
 
 def build_joints(construction: Construction, velocity_limits: Mapping[str, float]) -> list[FileJoint]:
     """Adds the joints of all bodies; returns all joints of the file. `velocity_limits`: by name."""
-    found: list[FileJoint] = []
+    joints: list[FileJoint] = []
     for body in construction.carriers:
         if body == 0:
             continue
-        for stack in compound_joints.split(construction, compound_joints.read_chain(construction, body)):
-            found += _add_chain(construction, stack, velocity_limits)
-    return found
+        for chain in compound_joints.split(construction, compound_joints.read_chain(construction, body)):
+            joints += _add_chain(construction, chain, velocity_limits)
+    return joints
 
 
 def _force_limits(m: Any, joint: int) -> tuple[float, float]:
@@ -33,8 +33,8 @@ def _force_limits(m: Any, joint: int) -> tuple[float, float]:
 
 def _limits(m: Any, joint: int, kind: int) -> tuple[float, float]:
     """The range of a hinge or slide; balls have a cone."""
-    limited = m.jnt_limited[joint] and kind in (compound_joints.HINGE, compound_joints.SLIDE)
-    lower, upper = m.jnt_range[joint] if limited else (-np.inf, np.inf)
+    has_limits = m.jnt_limited[joint] and kind in (compound_joints.HINGE, compound_joints.SLIDE)
+    lower, upper = m.jnt_range[joint] if has_limits else (-np.inf, np.inf)
     return float(lower), float(upper)
 
 
@@ -70,14 +70,14 @@ def held_values(
 ) -> list[HeldQuantity]:
     """The user's values for joints of the file, in the order in which they were given."""
     by_name = {record.name: record for record in records}
-    found = []
+    quantities = []
     for name in dict.fromkeys((*positions, *velocities)):
         record = by_name[name]
-        given = {"position": name in positions, "velocity": name in velocities}
+        parts = {"position": name in positions, "velocity": name in velocities}
         if record.relative is not None:
-            found.append(held_coordinate(name, record.relative, record.ends, **given))
+            quantities.append(held_coordinate(name, record.relative, record.ends, **parts))
         elif record.kind == "ball":
-            found.append(held_attitude(name, record.ends, **given))
+            quantities.append(held_attitude(name, record.ends, **parts))
         elif record.kind == "free":
-            found.append(held_pose(name, record.ends, **given))
-    return found
+            quantities.append(held_pose(name, record.ends, **parts))
+    return quantities

@@ -73,11 +73,11 @@ def mujoco_shapes(construction: Construction, unseen: Collection[int]) -> tuple[
         if geom not in unseen and _rgba(m, geom)[3] > 0:
             by_body.setdefault(construction.body(int(m.geom_bodyid[geom])).name, []).append(geom)
     meshes: dict[tuple[str, int], AbstractMesh] = {}
-    found = []
+    shapes = []
     for geoms in by_body.values():
-        shown = [geom for geom in geoms if m.geom_group[geom] <= _LAST_VISIBLE_GROUP]
-        found += [_shape(construction, geom, meshes) for geom in shown or geoms]
-    return tuple(shape for shape in found if shape is not None)
+        visible = [geom for geom in geoms if m.geom_group[geom] <= _LAST_VISIBLE_GROUP]
+        shapes += [_shape(construction, geom, meshes) for geom in visible or geoms]
+    return tuple(shape for shape in shapes if shape is not None)
 
 
 def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], AbstractMesh]) -> Shape | None:

@@ -64,12 +64,12 @@ def _resolve_file(spec: Any, asset: Any, folder: str, finder: Finder) -> str:
         return ""
     name = _name(spec, asset, asset.file, folder)
     try:
-        found = finder.find(name)
+        path = finder.find(name)
     except UnreadableFile as error:
         return str(error)
     # Without a name of its own an asset has that of the file, which its place must not change.
     asset.name = asset.name or PurePosixPath(asset.file.replace("\\", "/")).stem
-    asset.file = str(found)
+    asset.file = str(path)
     return ""
 
 
@@ -87,9 +87,9 @@ def _gives_inertia(geom: Any) -> bool:
     body, compiler = geom.parent, geom.compiler
     first, last = compiler.inertiagrouprange
     counts = geom.mass != 0 and geom.density != 0 and first <= geom.group <= last
-    wanted = compiler.inertiafromgeom
-    if wanted == _FROM_GEOMS.mjINERTIAFROMGEOM_FALSE or (
-        wanted == _FROM_GEOMS.mjINERTIAFROMGEOM_AUTO and body.explicitinertial
+    setting = compiler.inertiafromgeom
+    if setting == _FROM_GEOMS.mjINERTIAFROMGEOM_FALSE or (
+        setting == _FROM_GEOMS.mjINERTIAFROMGEOM_AUTO and body.explicitinertial
     ):
         return False
     return counts and _moves(body)

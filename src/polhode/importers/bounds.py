@@ -117,20 +117,20 @@ class _ElementCounter:
 
 def _check_sizes(element: Element) -> None:
     names, most = _PRODUCTS.get(element.tag, ((), 0))
-    given = [number for name in names for number in _numbers(element.get(name, ""))]
-    if given and math.prod(given) > most:
-        _refuse(element, " × ".join(f"{number:g}" for number in given), most)
+    factors = [number for name in names for number in _numbers(element.get(name, ""))]
+    if factors and math.prod(factors) > most:
+        _refuse(element, " × ".join(f"{number:g}" for number in factors), most)
     for name, limit in _singles(element):
         size = _numbers(element.get(name, ""))[0]
         if size > limit:
             _refuse(element, f"`{name}` = {size:g}", limit)
-    kind, grown = element.get("builtin", ""), _numbers(element.get("params", ""))
-    if element.tag == "mesh" and kind in _SUBDIVISIONS and grown:
-        size = 20 * _SUBDIVISIONS[kind] ** min(grown[0], 100)
+    kind, parameters = element.get("builtin", ""), _numbers(element.get("params", ""))
+    if element.tag == "mesh" and kind in _SUBDIVISIONS and parameters:
+        size = 20 * _SUBDIVISIONS[kind] ** min(parameters[0], 100)
         if size > MOST_CELLS:
             _refuse(element, f"{size:.3g} faces", MOST_CELLS)
-    elif element.tag == "mesh" and grown and math.prod(max(1.0, number) for number in grown) > MOST_CELLS:
-        _refuse(element, " × ".join(f"{number:g}" for number in grown), MOST_CELLS)
+    elif element.tag == "mesh" and parameters and math.prod(max(1.0, number) for number in parameters) > MOST_CELLS:
+        _refuse(element, " × ".join(f"{number:g}" for number in parameters), MOST_CELLS)
 
 
 def _singles(element: Element) -> Iterator[tuple[str, float]]:
@@ -149,8 +149,8 @@ def _singles(element: Element) -> Iterator[tuple[str, float]]:
 
 def _refuse(element: Element, size: str, most: float) -> None:
     name = element.get("name")
-    called = f"<{element.tag}>" + (f" `{name}`" if name else "")
-    raise ValueError(f"{called} asks for a size of {size}; at most {most:.9g} is read.")
+    label = f"<{element.tag}>" + (f" `{name}`" if name else "")
+    raise ValueError(f"{label} asks for a size of {size}; at most {most:.9g} is read.")
 
 
 _MULTIPLES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, "P": 2.0**50, "E": 2.0**60}
@@ -158,12 +158,12 @@ _MULTIPLES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, "P": 2.0**
 
 def _numbers(text: str) -> list[float]:
     """Numbers of an attribute, with their multiples of bytes; those that are none count as none."""
-    found = []
+    values = []
     for word in text.split():
         factor = _MULTIPLES.get(word[-1:].upper(), 1.0)
         try:
             value = float(word[:-1] if factor > 1 else word) * factor
         except ValueError:
             value = 0.0
-        found.append(0.0 if math.isnan(value) else abs(value))
-    return found or [0.0]
+        values.append(0.0 if math.isnan(value) else abs(value))
+    return values or [0.0]

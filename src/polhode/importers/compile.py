@@ -44,14 +44,14 @@ class CompiledModel(NamedTuple):
 def compile_source(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> CompiledModel:
     """A source as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
     try:
-        found = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia, finder)
+        compiled = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia, finder)
     except ValueError as error:
         raise ValueError(_explain(source, " ".join(str(error).split()))) from error
-    step = found.model.opt.timestep
+    step = compiled.model.opt.timestep
     if not step > 0:
         raise ValueError(f"{source.called}: `timestep` of <option> must be greater than zero, it is {step:g}.")
-    _check_finite(found.model, source.called)
-    return found
+    _check_finite(compiled.model, source.called)
+    return compiled
 
 
 def _check_finite(model: Any, called: str) -> None:
@@ -164,14 +164,14 @@ def build_start(
 
 def _assign(values: np.ndarray, at: int, size: int, name: str, what: str, value: Any) -> None:
     try:
-        given = np.atleast_1d(np.asarray(value, dtype=float))
+        numbers = np.atleast_1d(np.asarray(value, dtype=float))
     except (TypeError, ValueError) as error:
         raise ValueError(f"The {what} of joint `{name}` must be numeric, got {short_repr(value)}.") from error
-    if given.shape != (size,) or not np.isfinite(given).all():
+    if numbers.shape != (size,) or not np.isfinite(numbers).all():
         raise ValueError(f"The {what} of joint `{name}` takes {size} finite number(s), got {short_repr(value)}.")
-    if what == "position" and size > 1 and not np.linalg.norm(given[-4:]) > 0:
+    if what == "position" and size > 1 and not np.linalg.norm(numbers[-4:]) > 0:
         raise ValueError(f"The position of joint `{name}` ends in a quaternion (w, x, y, z), which can't be zero.")
-    values[at : at + size] = given
+    values[at : at + size] = numbers
 
 
 def _joint(model: Any, name: str) -> int:
@@ -188,5 +188,5 @@ def _number(model: Any, kind: Any, count: int, name: str, what: str) -> int:
     names: Sequence[str] = [mujoco.mj_id2name(model, kind, i) or f"{what}-{i}" for i in range(count)]
     if name in names:
         return names.index(name)
-    known = f"Known: {', '.join(names)}." if names else "It has none."
-    raise ValueError(f"There is no {what} `{name}`.{checks.nearest(name, names)} {known}")
+    hint = f"Known: {', '.join(names)}." if names else "It has none."
+    raise ValueError(f"There is no {what} `{name}`.{checks.nearest(name, names)} {hint}")

@@ -89,33 +89,33 @@ class ConvertedChain(NamedTuple):
 
 def read_chain(construction: Construction, body: int) -> JointChain:
     """The joints of a MuJoCo body."""
-    compiled, data = construction.start.compiled, construction.start.data
-    first, count = int(compiled.body_jntadr[body]), int(compiled.body_jntnum[body])
+    m, data = construction.start.compiled, construction.start.data
+    first, count = int(m.body_jntadr[body]), int(m.body_jntnum[body])
     numbers = tuple(range(first, first + count))
     return JointChain(
         body=body,
         name=construction.start.name(mujoco.mjtObj.mjOBJ_BODY, body),
-        parent=construction.body(int(compiled.body_parentid[body])),
+        parent=construction.body(int(m.body_parentid[body])),
         child=construction.carriers[body],
         numbers=numbers,
-        kinds=tuple(int(compiled.jnt_type[j]) for j in numbers),
-        values=tuple(float(data.qpos[compiled.jnt_qposadr[j]]) for j in numbers),
+        kinds=tuple(int(m.jnt_type[j]) for j in numbers),
+        values=tuple(float(data.qpos[m.jnt_qposadr[j]]) for j in numbers),
         anchors=data.xanchor[list(numbers)].copy(),
         axes=data.xaxis[list(numbers)].copy(),
-        armatures=np.array([compiled.dof_armature[compiled.jnt_dofadr[j]] for j in numbers]),
+        armatures=np.array([m.dof_armature[m.jnt_dofadr[j]] for j in numbers]),
     )
 
 
 def split(construction: Construction, stack: JointChain) -> list[JointChain]:
     """The stack cut where its joints are none between two bodies, with bodies without mass in between."""
-    found, first, total = [], 0, len(stack.numbers)
+    chains, first, total = [], 0, len(stack.numbers)
     parent = stack.parent
     while first < total:
         last = next((k for k in range(total, first + 1, -1) if _is_joint(stack, first, k)), first + 1)
         child = stack.child if last == total else construction.add_between(stack.body, stack.numbers[:last])
-        found.append(stack.part(first, last, parent, child))
+        chains.append(stack.part(first, last, parent, child))
         first, parent = last, child
-    return found
+    return chains
 
 
 def _is_joint(stack: JointChain, first: int, last: int) -> bool:
@@ -182,8 +182,8 @@ def _part(
     # The directions that don't slide are fixed in the body that carries the slides.
     carrier, other = (ends[::-1]) if in_child else ends
     across = _complement(axes[list(slides)])
-    turning = [axes[i] for i in (hinges[::-1] if in_child else hinges)]
-    a, b = _locked_axes(turning, bool(balls))
+    rotation_axes = [axes[i] for i in (hinges[::-1] if in_child else hinges)]
+    a, b = _locked_axes(rotation_axes, bool(balls))
     R0, R1 = np.asarray(carrier.R), np.asarray(other.R)
     arrays = (_local(carrier, centre), _local(other, centre), across @ R0, a @ R0, b @ R1)
     return ImportedJoint((carrier, other), FrameConstraint(*map(jnp.asarray, arrays), pinned=False), name)
@@ -248,13 +248,13 @@ def _slide_coordinates(
     dual = np.linalg.pinv(stack.axes[list(slides)]).T
     here, there = (stack.child, stack.parent) if in_child else (stack.parent, stack.child)
     sign = -1.0 if in_child else 1.0
-    found: dict[int, AbstractRelativeCoordinate] = {}
+    coordinates: dict[int, AbstractRelativeCoordinate] = {}
     for s, d in zip(slides, dual, strict=True):
         zero = centre - sign * stack.values[s] * d / (d @ d)
         arrays = (_local_direction(here, d), _local(here, zero), _local(there, centre))
         along = Displacement(*map(jnp.asarray, arrays))
-        found[stack.numbers[s]] = Reversed(along) if in_child else along
-    return found
+        coordinates[stack.numbers[s]] = Reversed(along) if in_child else along
+    return coordinates
 
 
 def _hinge_coordinates(stack: JointChain, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:

@@ -103,8 +103,8 @@ class Construction:
         arm = anchor - data.subtree_com[m.body_rootid[number]]
         for joint in joints:
             dofs = slice(m.jnt_dofadr[joint], m.jnt_dofadr[joint] + (6, 3, 1, 1)[m.jnt_type[joint]])
-            turning, moving = np.split(data.qvel[dofs] @ data.cdof[dofs], 2)
-            omega, velocity = omega + turning, velocity + moving + np.cross(turning, arm)
+            spin, shift = np.split(data.qvel[dofs] @ data.cdof[dofs], 2)
+            omega, velocity = omega + spin, velocity + shift + np.cross(spin, arm)
         name = self.start.name(mujoco.mjtObj.mjOBJ_JOINT, joints[-1])
         return self.model.add_body(
             name=self.free_name(f"behind {name}", "body"),
@@ -141,19 +141,19 @@ class Construction:
     @functools.cached_property
     def _carried(self) -> dict[int, tuple[float, np.ndarray, np.ndarray]]:
         """Mass, first moment and inertia about `_middle` of each body together with all that it carries."""
-        found: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
+        sums: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
         # Bodies follow those that carry them.
         for number in sorted(self.carriers, reverse=True):
             if number == 0:
                 continue
-            body, behind = self.carriers[number], found.get(number)
+            body, behind = self.carriers[number], sums.get(number)
             mass, arm, R = float(body.mass), np.asarray(body.x) - self._middle, np.asarray(body.R)
             inertia = R @ np.asarray(body.inertia) @ R.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
             own = (mass, mass * arm, inertia)
-            found[number] = own if behind is None else _sum(own, behind)
+            sums[number] = own if behind is None else _sum(own, behind)
             carrier = self.start.carrier(int(self.start.compiled.body_parentid[number]))
-            found[carrier] = _sum(found[carrier], found[number]) if carrier in found else found[number]
-        return found
+            sums[carrier] = _sum(sums[carrier], sums[number]) if carrier in sums else sums[number]
+        return sums
 
     def local(self, number: int, point: np.ndarray) -> np.ndarray:
         """A point of the inertial frame at the start in the frame of the body that moves with a MuJoCo body."""
@@ -179,11 +179,11 @@ def _squared_distance(axis: np.ndarray, point: np.ndarray) -> float:
 
 def build_bodies(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
-    compiled = start.compiled
-    gravity = compiled.opt.gravity * (not is_disabled(compiled, "gravity"))
+    m = start.compiled
+    gravity = m.opt.gravity * (not is_disabled(m, "gravity"))
     model = Model(gravity=gravity, units="SI")
     members: dict[int, list[int]] = {}
-    for number in range(1, compiled.nbody):
+    for number in range(1, m.nbody):
         members.setdefault(start.carrier(number), []).append(number)
     members.pop(0, None)
     _check_moved(start, members)
@@ -197,8 +197,8 @@ def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], ch
     data, frame = start.data, start.pose(carrier)
     mass, centre, inertia = _combined_inertia(start, carrier, parts)
     name = start.name(mujoco.mjtObj.mjOBJ_BODY, carrier)
-    fixed = [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier]
-    _check(name, fixed, inertia, check_inertia)
+    fixed_names = [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier]
+    _check(name, fixed_names, inertia, check_inertia)
     twist = np.zeros(6)
     mujoco.mj_objectVelocity(start.compiled, data, mujoco.mjtObj.mjOBJ_XBODY, carrier, twist, 0)
     return model.add_body(
@@ -232,16 +232,16 @@ def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
 def _combined_inertia(start: Start, carrier: int, parts: Sequence[int]) -> Inertial:
     """Of all that is rigidly joined to a body, in its frame."""
     frame = start.pose(carrier)
-    found: list[Inertial] = []
+    inertials: list[Inertial] = []
     for part in parts:
         mass, centre, inertia = start.inertial(part)
         pose = start.pose(part)
         turn = frame.R.T @ pose.R
-        found.append(Inertial(mass, frame.R.T @ (pose.x - frame.x) + turn @ centre, turn @ inertia @ turn.T))
-    mass = sum(one.mass for one in found)
-    centre = sum((one.mass * one.centre for one in found), start=np.zeros(3)) / (mass or 1.0)
+        inertials.append(Inertial(mass, frame.R.T @ (pose.x - frame.x) + turn @ centre, turn @ inertia @ turn.T))
+    mass = sum(one.mass for one in inertials)
+    centre = sum((one.mass * one.centre for one in inertials), start=np.zeros(3)) / (mass or 1.0)
     inertia = np.zeros((3, 3))
-    for one in found:
+    for one in inertials:
         arm = one.centre - centre
         inertia += one.inertia + one.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
     return Inertial(mass, centre, (inertia + inertia.T) / 2)
@@ -253,10 +253,10 @@ def _check(name: str, fixed: Sequence[str], inertia: np.ndarray, strict: bool) -
     if moments[0] >= -SINGLE_PRECISION * moments[2] and moments[2] <= (moments[0] + moments[1]) * (1 + SINGLE_PRECISION):
         return
     whole = f"`{name}`" + (f" with {', '.join(fixed)}, which are fixed to it," if fixed else "")
-    said = (
+    message = (
         f"{whole} has the principal moments of inertia {', '.join(f'{m:.4g}' for m in moments)}, which no distribution "
         "of mass has: none may be negative, nor exceed the sum of the others. "
     )
     if strict:
-        raise ValueError(said + "Correct the file, or read it with check_inertia=False.")
-    warn(said + "They are taken as they are.", ModelFileWarning)
+        raise ValueError(message + "Correct the file, or read it with check_inertia=False.")
+    warn(message + "They are taken as they are.", ModelFileWarning)

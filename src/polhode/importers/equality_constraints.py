@@ -29,7 +29,7 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
     m, start = construction.start.compiled, construction.start
     if is_disabled(m, "equality"):
         return []
-    lost: list[NotCarried] = []
+    losses: list[NotCarried] = []
     for i in range(m.neq):
         name = start.name(mujoco.mjtObj.mjOBJ_EQUALITY, i)
         kind = _EQ(int(m.eq_type[i]))
@@ -39,7 +39,7 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
             _add_loop(construction, i, name, weld=kind == _EQ.mjEQ_WELD)
         elif kind == _EQ.mjEQ_JOINT:
             why = _add_coupling(construction, records, i, name)
-            lost += [NotCarried("joint equality", (name,), why)] if why else []
+            losses += [NotCarried("joint equality", (name,), why)] if why else []
         elif kind == _EQ.mjEQ_TENDON:
             fixed = is_fixed(m, int(m.eq_obj1id[i]))
             why = (
@@ -47,11 +47,11 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
                 if fixed
                 else spatial_tendons.add_length(construction, i, name)
             )
-            lost += [NotCarried("tendon equality", (name,), why)] if why else []
+            losses += [NotCarried("tendon equality", (name,), why)] if why else []
         else:
             why = "only connect, weld, joint and tendon equalities are carried"
-            lost.append(NotCarried(f"{kind.name.removeprefix('mjEQ_').lower()} equality", (name,), why))
-    return lost
+            losses.append(NotCarried(f"{kind.name.removeprefix('mjEQ_').lower()} equality", (name,), why))
+    return losses
 
 
 def _add_loop(construction: Construction, i: int, name: str, weld: bool) -> None:
@@ -109,11 +109,11 @@ def _add_coupling(construction: Construction, records: list[FileJoint], i: int, 
     coefficients = np.array(m.eq_data[i, :5])
     if numbers[1] < 0:
         numbers[1], coefficients[1:] = numbers[0], 0
-    driven, driver = (by_number[number] for number in numbers)
-    if not (driven.measured and driver.measured):
+    follower, leader = (by_number[number] for number in numbers)
+    if not (follower.measured and leader.measured):
         return "one of its joints is no hinge or slide with a coordinate of its own"
     zeros = [float(m.qpos0[m.jnt_qposadr[number]]) for number in numbers]
-    _couple(construction, driven, driver, zeros, coefficients, name)
+    _couple(construction, follower, leader, zeros, coefficients, name)
     return ""
 
 

@@ -24,8 +24,8 @@ def is_feedback(control: Any) -> TypeGuard[Callable[..., Any]]:
         parameters = inspect.signature(control).parameters.values()
     except (TypeError, ValueError):
         return False
-    needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
-    return len(needed) == 3
+    required = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return len(required) == 3
 
 
 class FeedbackActuator(NamedTuple):
@@ -43,10 +43,10 @@ class _Servos(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __call__(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
-        at, moving = dict(zip(self.names, s, strict=False)), dict(zip(self.names, rates, strict=False))
+        at, rates_by_name = dict(zip(self.names, s, strict=False)), dict(zip(self.names, rates, strict=False))
         forces = []
         for k, (control, element) in enumerate(zip(self.controls, self.elements, strict=True), len(self.names)):
-            u = jnp.asarray(control(t, at, moving), float)
+            u = jnp.asarray(control(t, at, rates_by_name), float)
             forces.append(element.driven(u, s[k], rates[k]))
         return jnp.concatenate((jnp.zeros(len(self.names)), jnp.stack(forces)))
 

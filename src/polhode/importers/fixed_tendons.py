@@ -25,20 +25,20 @@ def is_fixed(m: Any, tendon: int) -> bool:
 def combination(m: Any, joints: Mapping[int, FileJoint], tendon: int) -> Combination | None:
     """A fixed tendon; None if one of its joints has no coordinate of its own. `joints`: by number."""
     rows = slice(int(m.tendon_adr[tendon]), int(m.tendon_adr[tendon] + m.tendon_num[tendon]))
-    found = [joints[int(number)] for number in m.wrap_objid[rows]]
-    return Combination(found, jnp.asarray(m.wrap_prm[rows])) if all(joint.measured for joint in found) else None
+    members = [joints[int(number)] for number in m.wrap_objid[rows]]
+    return Combination(members, jnp.asarray(m.wrap_prm[rows])) if all(joint.measured for joint in members) else None
 
 
 def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint], wanted: Any) -> list[NotCarried]:
     """Passive forces along fixed tendons; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
-    lost: dict[str, list[str]] = {}
+    losses: dict[str, list[str]] = {}
     for tendon in range(m.ntendon):
         if is_fixed(m, tendon):
             name = start.name(mujoco.mjtObj.mjOBJ_TENDON, tendon)
             for why in _add(construction, joints, tendon, name, wanted):
-                lost.setdefault(why, []).append(name)
-    return [NotCarried("tendons", tuple(names), why) for why, names in lost.items()]
+                losses.setdefault(why, []).append(name)
+    return [NotCarried("tendons", tuple(names), why) for why, names in losses.items()]
 
 
 def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, wanted: Any) -> list[str]:
@@ -47,11 +47,11 @@ def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: in
     length = combination(m, joints, tendon)
     if length is None:
         return ["one of their joints has no coordinate of its own"]
-    lost = []
+    losses = []
     if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]) or m.tendon_springyield[tendon]:
-        lost.append("of nonlinear springs and dampers only the linear coefficient is kept")
+        losses.append("of nonlinear springs and dampers only the linear coefficient is kept")
     if m.tendon_armature[tendon]:
-        lost.append("they have no armature")
+        losses.append("they have no armature")
     stiffness = 0.0 if is_disabled(m, "spring") else float(m.tendon_stiffness[tendon])
     damping = 0.0 if is_disabled(m, "damper") else float(m.tendon_damping[tendon])
     _add_spring(construction, length, m.tendon_lengthspring[tendon], stiffness, damping, name)
@@ -62,10 +62,10 @@ def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: in
     if wanted.limits and m.tendon_limited[tendon] and not is_disabled(m, "limit"):
         stops = _stops(m, tendon, length, name)
         if isinstance(stops, str):
-            lost.append(stops)
+            losses.append(stops)
         else:
             construction.model.add(stops)
-    return lost
+    return losses
 
 
 def _stops(m: Any, tendon: int, length: Combination, name: str) -> JointStops | str:

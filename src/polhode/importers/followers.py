@@ -37,23 +37,23 @@ def place(model: Any, data: Any, positions: Mapping[str, Any], velocities: Mappi
     if not equations:
         return
     followers = {e.follower for e in equations}
-    for given, rates in ((positions, False), (velocities, True)):
-        known = {j for j in range(model.njnt) if mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, j) in given}
-        _propagate(model, data, equations, known, rates)
-        _propagate(model, data, equations, known | {e.leader for e in equations if e.leader not in followers}, rates)
+    for values, rates in ((positions, False), (velocities, True)):
+        names = {j for j in range(model.njnt) if mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, j) in values}
+        _propagate(model, data, equations, names, rates)
+        _propagate(model, data, equations, names | {e.leader for e in equations if e.leader not in followers}, rates)
 
 
 def _propagate(model: Any, data: Any, equations: list[_Equation], known: set[int], rates: bool) -> None:
     """Values of all joints that follow from those of `known` ones, which grow."""
-    growing = True
-    while growing:
-        growing = False
+    changed = True
+    while changed:
+        changed = False
         for e in equations:
             if (e.follower in known) == (e.leader in known) or (e.leader not in known and not e.one_to_one):
                 continue
             _solve(model, data, e, e.leader in known, rates)
             known |= {e.follower, e.leader}
-            growing = True
+            changed = True
 
 
 def _solve(model: Any, data: Any, e: _Equation, forwards: bool, rates: bool) -> None:
@@ -73,12 +73,12 @@ def _solve(model: Any, data: Any, e: _Equation, forwards: bool, rates: bool) -> 
 
 def _equations(model: Any) -> list[_Equation]:
     """Those between two hinges or slides that are in force."""
-    found = []
+    equations = []
     for i in range(model.neq):
         joints = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])
         if model.eq_type[i] != mujoco.mjtEq.mjEQ_JOINT or not model.eq_active0[i] or joints[1] < 0:
             continue
         if all(int(model.jnt_type[j]) in (_HINGE, _SLIDE) for j in joints):
             y0, x0 = (float(model.qpos0[model.jnt_qposadr[j]]) for j in joints)
-            found.append(_Equation(*joints, (y0, x0), np.polynomial.Polynomial(np.array(model.eq_data[i, :5]))))
-    return found
+            equations.append(_Equation(*joints, (y0, x0), np.polynomial.Polynomial(np.array(model.eq_data[i, :5]))))
+    return equations

@@ -61,9 +61,9 @@ class ImportedModel:
     load_time: float = 0.0
 
     def __repr__(self) -> str:
-        left = f", {len(self.not_carried)} not carried" if self.not_carried else ""
+        losses = f", {len(self.not_carried)} not carried" if self.not_carried else ""
         joints = printable(", ".join(self.joints))
-        return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {joints}{left})"
+        return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {joints}{losses})"
 
     @eager_numpy()
     def problem(
@@ -104,7 +104,7 @@ class ImportedModel:
         span = abs(checks.number("t1", t1, "end of the run") - checks.number("t0", t0, "start of the run"))
         rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
         looks, unread = self.looks.read()
-        found = as_problem.problem(
+        result = as_problem.problem(
             self.model,
             as_problem.ProblemRequest(
                 formulation=formulation,
@@ -135,11 +135,11 @@ class ImportedModel:
             (),
         )
         return dataclasses.replace(
-            found,
-            parameters={**self.parameters, "formulation": found.parameters["formulation"]},
+            result,
+            parameters={**self.parameters, "formulation": result.parameters["formulation"]},
             origin="file" if usual and self.parameters["path"] is not None else None,
             doc=f"Read from {self.source}.",
-            build_time=found.build_time + self.load_time,
+            build_time=result.build_time + self.load_time,
         )
 
     @eager_numpy()
@@ -153,16 +153,16 @@ class ImportedModel:
 
     def _stacks(self) -> dict[int, list[FileJoint]]:
         """Joints of the file by the bodies of the model that they carry, in their order."""
-        found: dict[int, list[FileJoint]] = {}
+        chains: dict[int, list[FileJoint]] = {}
         for joint in self.joints.values():
-            found.setdefault(id(joint.ends[1]), []).append(joint)
-        return found
+            chains.setdefault(id(joint.ends[1]), []).append(joint)
+        return chains
 
 
 def _link(imported: ImportedModel, joints: Sequence[FileJoint]) -> Link:
     """Joints in a row between two bodies, as the exporter takes them."""
     data = imported.start.data
-    written = [
+    file_joints = [
         Joint(
             joint.name,
             Axis(cast(Kind, joint.kind), data.xaxis[joint.number].copy(), data.xanchor[joint.number].copy()),
@@ -171,4 +171,4 @@ def _link(imported: ImportedModel, joints: Sequence[FileJoint]) -> Link:
         for joint in joints
     ]
     parts = [joint.part for joint in joints if joint.part is not None]
-    return Link(*joints[0].ends, written, joints[0].name, parts[0] if parts else None, named=True)
+    return Link(*joints[0].ends, file_joints, joints[0].name, parts[0] if parts else None, named=True)

@@ -80,8 +80,8 @@ def _body(imported: ImportedModel, number: int, joints: dict[int, FileJoint], ac
     m, name = start.compiled, _body_name(start, number)
     body, parent = imported.links[name], start.carrier(int(m.body_parentid[number]))
     first = int(m.body_jntadr[number])
-    found = [_joint(start, joints[i]) for i in range(first, first + int(m.body_jntnum[number]))]
-    for joint in found:
+    rows = [_joint(start, joints[i]) for i in range(first, first + int(m.body_jntnum[number]))]
+    for joint in rows:
         joint["actuators"] = [one["name"] for one in actuators if one["on"] == ["joint", joint["name"]]]
     return {
         "name": name,
@@ -89,7 +89,7 @@ def _body(imported: ImportedModel, number: int, joints: dict[int, FileJoint], ac
         "mass": float(body.mass),
         "principal_moments": np.linalg.eigvalsh(np.asarray(body.inertia)).tolist(),
         "fixed_to_it": _links(start, number),
-        "joints": found,
+        "joints": rows,
     }
 
 
@@ -153,8 +153,8 @@ def _target(start: Start, i: int) -> list[str]:
         int(_TRN.mjTRN_SLIDERCRANK): ("slider-crank", _OBJ.mjOBJ_SITE),
         int(_TRN.mjTRN_BODY): ("body", _OBJ.mjOBJ_BODY),
     }
-    known = kinds.get(int(m.actuator_trntype[i]))
-    return ["nothing", ""] if known is None else [known[0], start.name(known[1], int(m.actuator_trnid[i, 0]))]
+    entry = kinds.get(int(m.actuator_trntype[i]))
+    return ["nothing", ""] if entry is None else [entry[0], start.name(entry[1], int(m.actuator_trnid[i, 0]))]
 
 
 def _equality(start: Start, i: int) -> dict[str, Any]:
@@ -172,9 +172,9 @@ def _equality(start: Start, i: int) -> dict[str, Any]:
 
 def _count_parts(imported: ImportedModel) -> dict[str, int]:
     """How many parts of a kind the model has."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for _, part in imported.model.parts:
         what = next((label for kinds, label in _PART_KINDS if isinstance(part, kinds)), None)
         if what is not None:
-            found[what] = found.get(what, 0) + 1
-    return found
+            counts[what] = counts.get(what, 0) + 1
+    return counts

@@ -85,12 +85,12 @@ def load(path: Any, asked: LoadRequest) -> ImportedModel:
         start = compile.build_start(compiled, asked.keyframe, asked.positions, asked.velocities)
         construction = build_bodies(start, asked.check_inertia)
         records = add_joints.build_joints(construction, speeds)
-        lost = _add_parts(construction, records, asked.wanted, robot)
-        looks, missing = _looks(source, construction, compiled, finder)
+        losses = _add_parts(construction, records, asked.wanted, robot)
+        looks, undrawn = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.called}: {error}") from error
     construction.model.file_joints.update({record.name: record for record in records if record.measured})
-    appearance.warn_of_missing(missing, source.called)
+    appearance.warn_of_missing(undrawn, source.called)
     links = {start.name(mujoco.mjtObj.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(
         name=source.name,
@@ -98,7 +98,7 @@ def load(path: Any, asked: LoadRequest) -> ImportedModel:
         model=construction.model,
         links=NameDict("link or body of the file", links),
         joints=NameDict("joint of the file", {record.name: record for record in records}),
-        not_carried=lost,
+        not_carried=losses,
         parameters=asked.parameters(source.given),
         timestep=float(compiled.model.opt.timestep),
         start=start,
@@ -129,10 +129,10 @@ def _looks(
 ) -> tuple[Machine, list[str]]:
     """How its bodies look, and what can't be drawn, with the reason."""
     if source.root is None or not source.is_robot:
-        found, missing = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.withheld)
+        shapes, undrawn = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.withheld)
     else:
-        found, missing = urdf_shapes.robot_shapes(source.root, construction, finder)
-    return appearance.machine(construction, found), missing
+        shapes, undrawn = urdf_shapes.robot_shapes(source.root, construction, finder)
+    return appearance.machine(construction, shapes), undrawn
 
 
 def _check_moving(source: sources.Source, compiled: Any) -> None:

@@ -32,28 +32,28 @@ class ImportOptions(NamedTuple):
 
 def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted: ImportOptions) -> list[NotCarried]:
     """Springs, dampers, rotors, stops and dry friction; returns what could not be carried over."""
-    lost: dict[str, list[str]] = {}
-    stopped: list[tuple[FileJoint, JointStops]] = []
-    unstopped: dict[str, list[str]] = {}
+    losses: dict[str, list[str]] = {}
+    with_stops: list[tuple[FileJoint, JointStops]] = []
+    without_stops: dict[str, list[str]] = {}
     for joint in joints:
         data = _of_joint(construction, joint)
         if not joint.measured:
-            _add_to_turns(construction, joint, data, lost)
+            _add_to_turns(construction, joint, data, losses)
             continue
         _add_along(construction, joint, data, wanted)
         if data.limited and wanted.limits:
             stops = _stops(construction, joint)
             if isinstance(stops, str):
-                unstopped.setdefault(stops, []).append(joint.name)
+                without_stops.setdefault(stops, []).append(joint.name)
             else:
                 construction.model.add(stops)
-                stopped.append((joint, stops))
+                with_stops.append((joint, stops))
     followers = {id(part.follower) for _, part in construction.model.parts if isinstance(part, CoupledJoints)}
     # Those that follow others start where these put them.
-    warn_of_starts([(joint, stops) for joint, stops in stopped if id(joint) not in followers])
+    warn_of_starts([(joint, stops) for joint, stops in with_stops if id(joint) not in followers])
     reason = "not carried for ball and free joints, nor for three hinges that are not perpendicular"
-    found = [NotCarried(f"{what} of joints", tuple(names), reason) for what, names in lost.items()]
-    return found + [NotCarried("limits of joints", tuple(names), why) for why, names in unstopped.items()]
+    records = [NotCarried(f"{what} of joints", tuple(names), reason) for what, names in losses.items()]
+    return records + [NotCarried("limits of joints", tuple(names), why) for why, names in without_stops.items()]
 
 
 class _OfJoint(NamedTuple):
@@ -92,11 +92,11 @@ def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, wan
 
 def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, lost: dict[str, list[str]]) -> None:
     """The damper of a joint without a coordinate of its own; puts the rest into `lost`."""
-    damped = _add_damper(construction, joint, data.damping)
+    has_damper = _add_damper(construction, joint, data.damping)
     for what, value in (
         ("springs", data.stiffness),
         ("armature", data.armature),
-        ("dampers", 0.0 if damped else data.damping),
+        ("dampers", 0.0 if has_damper else data.damping),
         ("limits", data.limited),
         ("dry friction", data.friction),
     ):

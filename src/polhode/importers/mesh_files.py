@@ -34,15 +34,15 @@ def folders(given: Any) -> tuple[Path, ...]:
     """Of the argument `mesh_paths`. Raises ValueError for what is no folder."""
     if given is None:
         return ()
-    listed = [given] if isinstance(given, str | os.PathLike) else given
-    if not isinstance(listed, Iterable) or isinstance(listed, Mapping | bytes):
+    entries = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(entries, Iterable) or isinstance(entries, Mapping | bytes):
         raise ValueError(f"`mesh_paths` must be folders, got {short_repr(given)}.")
-    found = []
-    for each in listed:
+    paths = []
+    for each in entries:
         if not isinstance(each, str | os.PathLike) or not Path(each).is_dir():
             raise ValueError(f"`mesh_paths` must be folders; {short_repr(str(each))} is none.")
-        found.append(Path(each))
-    return tuple(found)
+        paths.append(Path(each))
+    return tuple(paths)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Finder:
 
     def _candidates(self, name: str) -> Iterator[tuple[Path, Sequence[Path]]]:
         """Where a file may be, each with the folders of which one must hold it."""
-        found = _PACKAGE.fullmatch(name)
-        package, inner = ("", name) if found is None else (found[1] or found[3], found[2] or found[4])
+        match = _PACKAGE.fullmatch(name)
+        package, inner = ("", name) if match is None else (match[1] or match[3], match[2] or match[4])
         if package:
             if self.folder is not None:
                 for root in (up for up in _upwards(self.folder) if up.name == package and not _is_private(up)):
@@ -146,23 +146,23 @@ def _read_scaled(path: Path, changed: int, size: int, scale: tuple[float, ...]) 
 def _read_parts(path: Path, changed: int, size: int) -> tuple[Coloured, ...]:
     """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
     del changed, size
-    content, ending = path.read_bytes(), path.suffix.lower().removeprefix(".")
+    content, suffix = path.read_bytes(), path.suffix.lower().removeprefix(".")
     if content.startswith(b"version https://git-lfs"):
         raise ValueError("it is a pointer of Git LFS, not the mesh")
-    if ending not in _FORMATS:
+    if suffix not in _FORMATS:
         raise ValueError(f"known endings are {', '.join(_FORMATS)}")
     by_colour: dict[str | None, list[Triangles]] = {}
-    for piece in read_triangles(content, ending, _SiblingFiles(path.parent)):
+    for piece in read_triangles(content, suffix, _SiblingFiles(path.parent)):
         by_colour.setdefault(piece.colour, []).append(piece.triangles)
     total = sum(len(one.faces) for several in by_colour.values() for one in several)
     if not total:
         raise ValueError("it has no triangles")
-    found = []
+    parts = []
     for colour, several in by_colour.items():
         together = _concatenate(several)
         most = max(_FEWEST, MOST_FACES * len(together.faces) // total)
-        found.append(Coloured(decimated(together, min(most, MOST_FACES)), colour))
-    return tuple(part for part in found if len(part.triangles.faces))
+        parts.append(Coloured(decimated(together, min(most, MOST_FACES)), colour))
+    return tuple(part for part in parts if len(part.triangles.faces))
 
 
 def _concatenate(several: Sequence[Triangles]) -> Triangles:

@@ -30,10 +30,10 @@ def read_triangles(content: bytes, ending: str, beside: Any) -> Iterator[Coloure
     if ending == "stl" and _is_binary(content):
         return iter([_binary(content)])
     factor = _unit(content) if ending == "dae" else 1.0
-    found = _collada(content) if ending == "dae" else None
+    parts = _collada(content) if ending == "dae" else None
     return (
         Coloured(part.triangles.scaled(np.full(3, factor)), part.colour)
-        for part in (_by_trimesh(content, ending, beside) if found is None else found)
+        for part in (_by_trimesh(content, ending, beside) if parts is None else parts)
     )
 
 
@@ -64,7 +64,7 @@ def _collada(content: bytes) -> list[Coloured] | None:
     from collada.triangleset import TriangleSet
 
     document = collada.Collada(io.BytesIO(content), ignore=[collada.DaeError])
-    found: list[Coloured] = []
+    parts: list[Coloured] = []
     for matrix, node in _geometry_nodes(document.scene.nodes if document.scene else (), np.eye(4)):
         colours = {each.symbol: _diffuse(each.target.effect) for each in node.materials}
         for primitive in node.geometry.primitives:
@@ -75,8 +75,8 @@ def _collada(content: bytes) -> list[Coloured] | None:
             if primitive.sources.get("COLOR"):
                 return None
             corners = primitive.vertex[primitive.vertex_index] @ matrix[:3, :3].T + matrix[:3, 3]
-            found.append(Coloured(_separate_triangles(corners), colours.get(primitive.material)))
-    return found
+            parts.append(Coloured(_separate_triangles(corners), colours.get(primitive.material)))
+    return parts
 
 
 def _geometry_nodes(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:

@@ -18,7 +18,7 @@ from polhode.systems.base import Observable, State
 
 def model_outputs(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequence[str]) -> dict[str, Observable]:
     """Coordinates and rates of joints, places and attitudes of the bodies that `rigid` names, energies of all."""
-    measured = [joint for joint in joints if joint.measured]
+    scalar_joints = [joint for joint in joints if joint.measured]
     numbers = {name: number for number, name in enumerate(system.names)}
     rows = np.array([numbers[name] for name in rigid])
 
@@ -30,20 +30,20 @@ def model_outputs(system: MultibodySystem, joints: Sequence[FileJoint], rigid: S
         return tuple(body.name for body in joint.bodies)
 
     def positions(t: Array, state: State) -> Array:
-        known, at = system.joint_coordinates(state[0]), where(state)
-        counted = [joint.among(known) for joint in measured]
-        pairs = zip(measured, counted, strict=True)
+        coordinates, at = system.joint_coordinates(state[0]), where(state)
+        values = [joint.among(coordinates) for joint in scalar_joints]
+        pairs = zip(scalar_joints, values, strict=True)
         return jnp.stack([j.coordinate().value(at.poses(ends(j))) if value is None else value for j, value in pairs])
 
     def velocities(t: Array, state: State) -> Array:
         at = where(state)
-        return jnp.stack([j.coordinate().rate(at.poses(ends(j)), at.twists(ends(j))) for j in measured])
+        return jnp.stack([j.coordinate().rate(at.poses(ends(j)), at.twists(ends(j))) for j in scalar_joints])
 
-    found: dict[str, Observable] = {}
-    if measured:
-        found["joint_positions"] = positions
-        found["joint_velocities"] = velocities
-    found["positions"] = lambda t, state: system.poses_in(state).x[rows]
-    found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.poses_in(state).R[rows])
+    outputs: dict[str, Observable] = {}
+    if scalar_joints:
+        outputs["joint_positions"] = positions
+        outputs["joint_velocities"] = velocities
+    outputs["positions"] = lambda t, state: system.poses_in(state).x[rows]
+    outputs["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.poses_in(state).R[rows])
     own = system.outputs()
-    return found | {name: own[name] for name in ("kinetic_energy", "potential_energy")}
+    return outputs | {name: own[name] for name in ("kinetic_energy", "potential_energy")}

@@ -72,31 +72,31 @@ def read_source(given: Any) -> Source:
 
 
 def _from_text(text: str) -> Source:
-    called, given = "XML text", text
+    label, original = "XML text", text
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ValueError(f"{called} is not well-formed: {error}.") from error
+        raise ValueError(f"{label} is not well-formed: {error}.") from error
     if xacro.is_macro(root):
         text = xacro.expand_text(text)
         root = ElementTree.fromstring(text)
-    return Source(called, "model", given, _check_bounds(_check_root(root, called), called, None), text=text)
+    return Source(label, "model", original, _check_bounds(_check_root(root, label), label, None), text=text)
 
 
 def _from_file(path: Path) -> Source:
-    called = f"`{path}`"
+    label = f"`{path}`"
     if path.suffix.lower() not in (*SUFFIXES, ".xacro"):
-        raise ValueError(f"{called} is no model file that can be read; known endings: {', '.join(SUFFIXES)}, .xacro.")
-    bounds.regular_file(path, called)
+        raise ValueError(f"{label} is no model file that can be read; known endings: {', '.join(SUFFIXES)}, .xacro.")
+    bounds.regular_file(path, label)
     if path.suffix.lower() == ".xacro":
         with contextlib.suppress(ElementTree.ParseError, UnicodeDecodeError):
             # Otherwise xacro says what is wrong.
-            _check_bounds(ElementTree.parse(path).getroot(), called, path.parent)
+            _check_bounds(ElementTree.parse(path).getroot(), label, path.parent)
         text = xacro.expand(path)
-        root = _check_root(ElementTree.fromstring(text), f"{called}, expanded,")
-        return Source(called, path.stem.removesuffix(".urdf"), str(path), root, path, text)
-    root = _check_bounds(_check_root(_parse_xml(path, called), called), called, path.parent)
-    return Source(called, path.stem, str(path), root, path)
+        root = _check_root(ElementTree.fromstring(text), f"{label}, expanded,")
+        return Source(label, path.stem.removesuffix(".urdf"), str(path), root, path, text)
+    root = _check_bounds(_check_root(_parse_xml(path, label), label), label, path.parent)
+    return Source(label, path.stem, str(path), root, path)
 
 
 def _parse_xml(path: Path, called: str) -> ElementTree.Element:

@@ -16,15 +16,15 @@ from polhode.multibody.bodies import Body
 def add_tendons(construction: Construction) -> list[NotCarried]:
     """Springs and dampers between two points; returns what could not be carried over."""
     start = construction.start
-    lost: dict[str, list[str]] = {}
+    losses: dict[str, list[str]] = {}
     for tendon in range(start.compiled.ntendon):
         if is_fixed(start.compiled, tendon):
             continue
         name = start.name(mujoco.mjtObj.mjOBJ_TENDON, tendon)
         why = _add_spring(construction, tendon, name)
         if why:
-            lost.setdefault(why, []).append(name)
-    return [NotCarried("tendons", tuple(names), why) for why, names in lost.items()]
+            losses.setdefault(why, []).append(name)
+    return [NotCarried("tendons", tuple(names), why) for why, names in losses.items()]
 
 
 def add_length(construction: Construction, equality: int, name: str) -> str:

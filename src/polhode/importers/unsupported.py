@@ -29,8 +29,8 @@ class NotCarried:
     reason: str
 
     def __str__(self) -> str:
-        shown = ", ".join(self.names[:6]) + (f" and {len(self.names) - 6} more" if len(self.names) > 6 else "")
-        return printable(f"{self.what} ({shown}): {self.reason}" if self.names else f"{self.what}: {self.reason}")
+        members = ", ".join(self.names[:6]) + (f" and {len(self.names) - 6} more" if len(self.names) > 6 else "")
+        return printable(f"{self.what} ({members}): {self.reason}" if self.names else f"{self.what}: {self.reason}")
 
 
 def model_losses(start: Start) -> list[NotCarried]:
@@ -40,27 +40,27 @@ def model_losses(start: Start) -> list[NotCarried]:
 
 def urdf_losses(root: ElementTree.Element) -> list[NotCarried]:
     """Contents that would move a robot otherwise and that MuJoCo's reader of URDF passes over."""
-    found = []
+    losses = []
     cones = tuple(
         joint.get("name", "")
         for joint in root.iter("joint")
         if joint.get("type") == "spherical" and joint.find("limit[@upper]") is not None
     )
     if cones:
-        found.append(NotCarried("limits of joints", cones, "spherical joints turn without limits"))
+        losses.append(NotCarried("limits of joints", cones, "spherical joints turn without limits"))
     followers = _idle_mimics(root)
     if followers:
-        found.append(NotCarried("mimic", followers, "only hinges and slides follow others of the file"))
-    touching = tuple(link.get("name", "") for link in root.iter("link") if link.find("collision") is not None)
-    if len(touching) > 1:
-        found.append(NotCarried("contacts", touching, "bodies pass through each other"))
-    return found
+        losses.append(NotCarried("mimic", followers, "only hinges and slides follow others of the file"))
+    colliding = tuple(link.get("name", "") for link in root.iter("link") if link.find("collision") is not None)
+    if len(colliding) > 1:
+        losses.append(NotCarried("contacts", colliding, "bodies pass through each other"))
+    return losses
 
 
 def velocity_limits(root: ElementTree.Element) -> dict[str, float]:
     """Joints to which the file gives a limit of velocity; zero stands for none."""
-    found = {joint.get("name", ""): _limit(joint.find("limit[@velocity]")) for joint in root.findall("joint")}
-    return {name: limit for name, limit in found.items() if 0 < limit < np.inf}
+    limits = {joint.get("name", ""): _limit(joint.find("limit[@velocity]")) for joint in root.findall("joint")}
+    return {name: limit for name, limit in limits.items() if 0 < limit < np.inf}
 
 
 def _limit(element: ElementTree.Element | None) -> float:
@@ -73,7 +73,7 @@ def _limit(element: ElementTree.Element | None) -> float:
 
 def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
     """Joints that move and should follow another where one of the two is no hinge or slide, or isn't there."""
-    moving = {
+    movable = {
         joint.get("name")
         for joint in root.iter("joint")
         if joint.get("type") in ("revolute", "continuous", "prismatic")
@@ -83,27 +83,27 @@ def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
     return tuple(
         f"{name} after {mimic.get('joint')}"
         for name, mimic in pairs
-        if mimic is not None and not {name, mimic.get("joint")} <= moving
+        if mimic is not None and not {name, mimic.get("joint")} <= movable
     )
 
 
 def _joint_losses(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
     reason = "only the linear coefficient is kept"
-    curved = np.any(m.jnt_stiffnesspoly != 0, axis=1) | (m.jnt_springyield != 0)
-    yield _not_carried(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint springs", reason)
-    curved = _by_joint(m, np.any(m.dof_dampingpoly != 0, axis=1))
-    yield _not_carried(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint damping", reason)
+    nonlinear = np.any(m.jnt_stiffnesspoly != 0, axis=1) | (m.jnt_springyield != 0)
+    yield _not_carried(start, _OBJ.mjOBJ_JOINT, nonlinear, "nonlinear joint springs", reason)
+    nonlinear = _by_joint(m, np.any(m.dof_dampingpoly != 0, axis=1))
+    yield _not_carried(start, _OBJ.mjOBJ_JOINT, nonlinear, "nonlinear joint damping", reason)
     reason = "the compensation of gravity doesn't count among the forces that they limit"
-    shared = (m.jnt_actgravcomp != 0) & (m.jnt_actfrclimited != 0) & np.any(m.body_gravcomp)
-    yield _not_carried(start, _OBJ.mjOBJ_JOINT, shared, "effort limits with compensation of gravity", reason)
+    compensated = (m.jnt_actgravcomp != 0) & (m.jnt_actfrclimited != 0) & np.any(m.body_gravcomp)
+    yield _not_carried(start, _OBJ.mjOBJ_JOINT, compensated, "effort limits with compensation of gravity", reason)
 
 
 def _environment_losses(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
-    touching = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
-    if not is_disabled(m, "contact") and (np.count_nonzero(touching) > 1 or m.npair):
-        yield _not_carried(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
+    colliding = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
+    if not is_disabled(m, "contact") and (np.count_nonzero(colliding) > 1 or m.npair):
+        yield _not_carried(start, _OBJ.mjOBJ_GEOM, colliding, "contacts", "bodies pass through each other")
     yield _not_carried(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
     if m.nplugin:
         yield NotCarried("plugins", (), f"{m.nplugin} of them run only in MuJoCo")
@@ -120,6 +120,6 @@ def _not_carried(start: Start, kind: Any, which: np.ndarray, what: str, reason: 
 
 def _by_joint(m: Any, of_dofs: np.ndarray) -> np.ndarray:
     """Which joints have a degree of freedom with the property."""
-    found = np.zeros(m.njnt, dtype=bool)
-    found[m.dof_jntid[of_dofs]] = True
-    return found
+    mask = np.zeros(m.njnt, dtype=bool)
+    mask[m.dof_jntid[of_dofs]] = True
+    return mask

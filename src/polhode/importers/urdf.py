@@ -71,10 +71,10 @@ def build_spec(root: ElementTree.Element, floating: bool) -> RobotSpec:
         if floating:
             bodies[base].add_freejoint(name="floating base")
             still = {}
-    ordered = list(_from_the_root(base, joints))
-    deep = deep_trees.is_deep({joint.child: joint.parent for joint in ordered})
+    in_order = list(_from_the_root(base, joints))
+    deep = deep_trees.is_deep({joint.child: joint.parent for joint in in_order})
     parents: dict[str, str] = {}
-    for joint in ordered:
+    for joint in in_order:
         kind = "floating" if floating and joint.kind == "fixed" and joint.parent == WORLD == base else joint.kind
         where = still.get(joint.parent)
         if kind == "fixed" and where is not None:
@@ -89,22 +89,22 @@ def build_spec(root: ElementTree.Element, floating: bool) -> RobotSpec:
             bodies[joint.child] = _add_link(carrier, joint.child, joint.frame)
             _add_joints(bodies[joint.child], joint, kind)
     _add_mimics(spec, joints)
-    found = {name: _inertial(link) for name, link in links.items()}
-    inertials = {name: inertial for name, inertial in found.items() if inertial is not None}
+    entries = {name: _inertial(link) for name, link in links.items()}
+    inertials = {name: inertial for name, inertial in entries.items() if inertial is not None}
     return RobotSpec(spec, inertials, parents)
 
 
 def _elements_by_name(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
     """Elements right below the root by name."""
-    found: dict[str, ElementTree.Element] = {}
+    elements: dict[str, ElementTree.Element] = {}
     for element in root.findall(tag):
         name = element.get("name")
         if not name:
             raise ValueError(f"A <{tag}> has no name.")
-        if name in found:
+        if name in elements:
             raise ValueError(f"Two <{tag}>s have the name `{name}`; give one of them another.")
-        found[name] = element
-    return found
+        elements[name] = element
+    return elements
 
 
 def _read_joint(element: ElementTree.Element, links: Mapping[str, Any]) -> _Joint:
@@ -126,16 +126,16 @@ def _end(joint: ElementTree.Element, tag: str, links: Mapping[str, Any]) -> str:
 
 
 def _root(links: Mapping[str, Any], joints: Sequence[_Joint]) -> str:
-    carried: dict[str, str] = {}
+    parent_joints: dict[str, str] = {}
     for joint in joints:
-        if joint.child in carried:
+        if joint.child in parent_joints:
             raise ValueError(
-                f"Link `{joint.child}` is the child of two joints, `{carried[joint.child]}` and `{joint.name}`; URDF "
+                f"Link `{joint.child}` is the child of two joints, `{parent_joints[joint.child]}` and `{joint.name}`; URDF "
                 "describes trees. Take one of them out and close the loop in the model, with a joint of "
                 "`polhode.joints`."
             )
-        carried[joint.child] = joint.name
-    roots = [name for name in links if name not in carried]
+        parent_joints[joint.child] = joint.name
+    roots = [name for name in links if name not in parent_joints]
     if not roots:
         raise ValueError("Its joints lead around in a circle: every link is a child." if links else "It has no <link>.")
     if len(roots) > 1:
@@ -145,16 +145,16 @@ def _root(links: Mapping[str, Any], joints: Sequence[_Joint]) -> str:
 
 def _from_the_root(base: str, joints: Sequence[_Joint]) -> Iterator[_Joint]:
     """The joints in the order of the file, each after that of its parent. Raises ValueError for circles."""
-    behind: dict[str, list[_Joint]] = {}
+    children: dict[str, list[_Joint]] = {}
     for joint in joints:
-        behind.setdefault(joint.parent, []).append(joint)
-    ready, seen = list(reversed(behind.get(base, []))), 0
+        children.setdefault(joint.parent, []).append(joint)
+    ready, count = list(reversed(children.get(base, []))), 0
     while ready:
         joint = ready.pop()
-        seen += 1
+        count += 1
         yield joint
-        ready += reversed(behind.get(joint.child, []))
-    if seen < len(joints):
+        ready += reversed(children.get(joint.child, []))
+    if count < len(joints):
         raise ValueError(f"Some joints lead around in a circle, away from the root link `{base}`.")
 
 
@@ -186,16 +186,16 @@ def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
 
 
 def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray, limited: bool = False) -> None:
-    added = body.add_joint(name=name, type=kind, axis=axis)
+    mujoco_joint = body.add_joint(name=name, type=kind, axis=axis)
     where = f"joint `{joint.name}`"
     dynamics, limit = joint.element.find("dynamics"), joint.element.find("limit")
     if dynamics is not None:
-        added.damping[0], added.frictionloss = (_resistance(dynamics, what, where) for what in ("damping", "friction"))
+        mujoco_joint.damping[0], mujoco_joint.frictionloss = (_resistance(dynamics, what, where) for what in ("damping", "friction"))
     if limit is None:
         return
     lower, upper, effort = (_number(limit, what, where) for what in ("lower", "upper", "effort"))
     if limited and lower < upper:
-        added.range, added.limited = (lower, upper), mujoco.mjtLimited.mjLIMITED_TRUE
+        mujoco_joint.range, mujoco_joint.limited = (lower, upper), mujoco.mjtLimited.mjLIMITED_TRUE
     elif limited and (lower > upper or lower):
         # Two zeros stand for no limits.
         than = "above" if lower > upper else "equal to"
@@ -205,7 +205,7 @@ def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray,
             ModelFileWarning,
         )
     if effort > 0:
-        added.actfrcrange, added.actfrclimited = (-effort, effort), mujoco.mjtLimited.mjLIMITED_TRUE
+        mujoco_joint.actfrcrange, mujoco_joint.actfrclimited = (-effort, effort), mujoco.mjtLimited.mjLIMITED_TRUE
 
 
 def _resistance(dynamics: ElementTree.Element, what: str, where: str) -> float:
@@ -217,17 +217,17 @@ def _resistance(dynamics: ElementTree.Element, what: str, where: str) -> float:
 
 
 def _add_mimics(spec: Any, joints: Sequence[_Joint]) -> None:
-    moving = {joint.name for joint in joints if joint.kind in _MUJOCO_TYPES}
+    movable = {joint.name for joint in joints if joint.kind in _MUJOCO_TYPES}
     for joint in joints:
         mimic = joint.element.find("mimic")
-        if mimic is None or not {joint.name, mimic.get("joint")} <= moving:
+        if mimic is None or not {joint.name, mimic.get("joint")} <= movable:
             continue
         if mimic.get("joint") == joint.name:
             raise ValueError(f"Joint `{joint.name}` mimics itself; name the one that it follows.")
         where = f"<mimic> of joint `{joint.name}`"
-        added = spec.add_equality(name=f"{joint.name} mimic", type=mujoco.mjtEq.mjEQ_JOINT)
-        added.name1, added.name2, added.objtype = joint.name, mimic.get("joint"), mujoco.mjtObj.mjOBJ_JOINT
-        added.data[:2] = _number(mimic, "offset", where), _number(mimic, "multiplier", where, 1.0)
+        equality = spec.add_equality(name=f"{joint.name} mimic", type=mujoco.mjtEq.mjEQ_JOINT)
+        equality.name1, equality.name2, equality.objtype = joint.name, mimic.get("joint"), mujoco.mjtObj.mjOBJ_JOINT
+        equality.data[:2] = _number(mimic, "offset", where), _number(mimic, "multiplier", where, 1.0)
 
 
 def _inertial(link: ElementTree.Element) -> Inertial | None:
@@ -265,10 +265,10 @@ def _axis(joint: _Joint) -> np.ndarray:
 
 def origin(element: ElementTree.Element, where: str) -> Frame:
     """The frame that <origin> places: xyz, and angles about the fixed axes x, y and z in turn."""
-    placed = element.find("origin")
-    if placed is None:
+    frame = element.find("origin")
+    if frame is None:
         return Frame(np.zeros(3), np.eye(3))
-    x, (roll, pitch, yaw) = (numbers(placed, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
+    x, (roll, pitch, yaw) = (numbers(frame, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
     return Frame(x, _about(2, yaw) @ _about(1, pitch) @ _about(0, roll))
 
 
@@ -309,9 +309,9 @@ def numbers(element: ElementTree.Element, name: str, where: str, default: Sequen
     if text is None:
         return np.array(default, dtype=float)
     try:
-        found = np.array([float(word) for word in text.split()])
+        values = np.array([float(word) for word in text.split()])
     except ValueError:
-        found = np.zeros(0)
-    if found.shape != (len(default),) or not np.isfinite(found).all():
+        values = np.zeros(0)
+    if values.shape != (len(default),) or not np.isfinite(values).all():
         raise ValueError(f"`{name}` of <{element.tag}> in {where} takes {len(default)} finite number(s), got `{text}`.")
-    return found
+    return values

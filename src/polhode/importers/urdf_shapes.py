@@ -19,24 +19,24 @@ def robot_shapes(
 ) -> tuple[tuple[Shape, ...], list[str]]:
     """The shapes of all links, and what of them can't be drawn, with the reason."""
     palette = {m.get("name", ""): rgba for m in root.findall("material") if (rgba := _rgba(m)) is not None}
-    found: list[Shape] = []
-    missing: dict[str, None] = {}
+    shapes: list[Shape] = []
+    undrawn: dict[str, None] = {}
     for link in root.findall("link"):
         for element in _geometries(link):
             try:
-                found += _shapes(link.get("name", ""), element, palette, construction, finder)
+                shapes += _shapes(link.get("name", ""), element, palette, construction, finder)
             except UnreadableFile as error:
-                missing[str(error)] = None
+                undrawn[str(error)] = None
             except ValueError as error:
-                missing[str(error).rstrip(".")] = None
-    return tuple(found), list(missing)
+                undrawn[str(error).rstrip(".")] = None
+    return tuple(shapes), list(undrawn)
 
 
 def _geometries(link: ElementTree.Element) -> list[ElementTree.Element]:
     for tag in ("visual", "collision"):
-        found = [element for element in link.findall(tag) if element.find("geometry") is not None]
-        if found:
-            return found
+        elements = [element for element in link.findall(tag) if element.find("geometry") is not None]
+        if elements:
+            return elements
     return []
 
 

@@ -56,12 +56,12 @@ def tier_of(
 
 def merits(name: str, method: AbstractIntegrator, promises: Mapping[str, str], default: Default | None) -> str:
     """Reasons for a method, in words."""
-    said = ["implicit" if method.implicit else "explicit", f"order {method.order}"]
+    reasons = ["implicit" if method.implicit else "explicit", f"order {method.order}"]
     if method.error_order is not None:
-        said.append("error control")
+        reasons.append("error control")
     if "energy" in promises:
-        said.append(_LONG[promises["energy"]])
-    text = ", ".join(said)
+        reasons.append(_LONG[promises["energy"]])
+    text = ", ".join(reasons)
     if default is None or name != default.name:
         return text
     reason = default.reason.partition(": ")[2]

@@ -26,7 +26,7 @@ from polhode.integrators.implicit.bdf import BDF
 from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha
 from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint
 from polhode.integrators.tableaus import runge_kutta as rk
-from polhode.integrators.tableaus.half_explicit import named as half_explicit_tableau
+from polhode.integrators.tableaus.half_explicit import select_tableau as half_explicit_tableau
 from polhode.integrators.variational.rattle import Rattle, StormerVerlet
 from polhode.integrators.variational.rigid_verlet import RigidVerlet
 from polhode.integrators.variational.rodrigues import Rodrigues
@@ -43,25 +43,25 @@ class _Entry:
     """
 
     kind: type[AbstractIntegrator]
-    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    preset: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     make: Callable[..., AbstractIntegrator] | None = None
 
     def options(self) -> dict[str, Any]:
         """Option name → default."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if self.make is not None:
             parameters = inspect.signature(self.make).parameters.values()
-            found.update({p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD})
-        found.update({f.name: f.default for f in dataclasses.fields(self.kind)})
-        found.update(self.fixed)
-        return {name: value for name, value in found.items() if isinstance(value, _OPTION)}
+            values.update({p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD})
+        values.update({f.name: f.default for f in dataclasses.fields(self.kind)})
+        values.update(self.preset)
+        return {name: value for name, value in values.items() if isinstance(value, _OPTION)}
 
     def kinds(self) -> dict[str, Any]:
         """Option name → annotation."""
         return typing.get_type_hints(self.kind) | (typing.get_type_hints(self.make) if self.make else {})
 
     def build(self, **options: Any) -> AbstractIntegrator:
-        return (self.make or self.kind)(**{**self.fixed, **options})
+        return (self.make or self.kind)(**{**self.preset, **options})
 
 
 _OPTION = bool | int | float | str | None
@@ -86,7 +86,7 @@ def _half_explicit(order: int, pair: bool = False) -> _Entry:
     return _Entry(HalfExplicit, make=make)
 
 
-def _composed(order: int) -> Callable[..., AbstractIntegrator]:
+def _composition(order: int) -> Callable[..., AbstractIntegrator]:
     def make(**options: Any) -> AbstractIntegrator:
         return SymmetricComposition(SymplecticLieGroup(**options), order)
 
@@ -125,8 +125,8 @@ _INTEGRATORS: dict[str, _Entry] = {
     "rodrigues": _Entry(Rodrigues),
     "rigid-verlet": _Entry(RigidVerlet),
     "symplectic": _Entry(SymplecticLieGroup),
-    "symplectic4": _Entry(SymplecticLieGroup, make=_composed(4)),
-    "symplectic6": _Entry(SymplecticLieGroup, make=_composed(6)),
+    "symplectic4": _Entry(SymplecticLieGroup, make=_composition(4)),
+    "symplectic6": _Entry(SymplecticLieGroup, make=_composition(6)),
     "eml": _Entry(EnergyMomentum, {"unknowns": "all"}),
     "reml": _Entry(EnergyMomentum, {"unknowns": "reduced"}),
     "null-eml": _Entry(EnergyMomentum, {"unknowns": "null-space"}),
@@ -155,11 +155,11 @@ def get(name: str, **options: Any) -> AbstractIntegrator:
     Raises ValueError for unknown names and options, naming the known ones, and for values that an option can't have.
     """
     entry = _entry(name)
-    known, kinds = entry.options(), entry.kinds()
+    defaults, kinds = entry.options(), entry.kinds()
     for option, value in options.items():
-        if option not in known:
-            has = f"It has {', '.join(known)}." if known else "It has none."
-            raise ValueError(f"Integrator `{name}` has no option `{option}`.{checks.nearest(option, known)} {has}")
+        if option not in defaults:
+            has = f"It has {', '.join(defaults)}." if defaults else "It has none."
+            raise ValueError(f"Integrator `{name}` has no option `{option}`.{checks.nearest(option, defaults)} {has}")
         _check_value(name, option, value, kinds[option])
     return entry.build(**options)
 
@@ -186,8 +186,8 @@ def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
     """Raises ValueError unless `value` is of the annotated kind; its range is left to the class, which knows it."""
     kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     if not any(_fits(value, one) for one in kinds):
-        wanted = " or ".join(_in_words(one) for one in kinds)
-        raise ValueError(f"`{option}` must be {wanted} for integrator `{name}`, got {short_repr(value)}.")
+        alternatives = " or ".join(_in_words(one) for one in kinds)
+        raise ValueError(f"`{option}` must be {alternatives} for integrator `{name}`, got {short_repr(value)}.")
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.multibody.bodies import SINGLE_PRECISION, SINGLE, Body, orthonormalise, orthogonality_defect
+from polhode.multibody.bodies import SINGLE, SINGLE_PRECISION, Body, orthogonality_defect, orthonormalise
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import cross, norm
 
@@ -38,8 +38,8 @@ def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[A
         raise ValueError(f"{short_repr(body)} is a single coordinate, not a place; `{name}` can't lie on it.")
     if body.kind == "point" and checks.is_concrete(s) and np.max(np.abs(np.asarray(s))) > 1e-9:
         raise ValueError(
-            f"`{name}` is {np.asarray(s).tolist()} away from the mass point {short_repr(body)}, which can take no moment. "
-            "Give the position of the mass point, or use a rigid body."
+            f"`{name}` is {np.asarray(s).tolist()} away from the mass point {short_repr(body)}, which can take no "
+            "moment. Give the position of the mass point, or use a rigid body."
         )
     return s
 

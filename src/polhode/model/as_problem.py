@@ -186,6 +186,7 @@ def _outputs(
             raise ValueError(f"The system has an output {short_repr(name)} of its own; give yours another name.")
         if not isinstance(name, str) or not callable(output):
             raise ValueError(
-                f"Output {short_repr(name)} must be a function (t, state) → array under a name, got {short_repr(output)}."
+                f"Output {short_repr(name)} must be a function (t, state) → array under a name, got "
+                f"{short_repr(output)}."
             )
     return {**known, **(given if isinstance(system, MultibodySystem) else system.observed(given))}

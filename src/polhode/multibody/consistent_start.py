@@ -12,8 +12,8 @@ import numpy as np
 import scipy
 from jaxtyping import Array
 
-from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_array, to_sparse
 from polhode.multibody.mechanism.elements import AssemblyBranch

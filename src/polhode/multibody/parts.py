@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from polhode.multibody.bodies import Body
@@ -49,11 +49,13 @@ class ModelParts(AddsCoordinates, Protocol):
         """Values of its parameters by name."""
         ...
 
-    def assemble(self, formulation: str = ..., **options: Any) -> tuple[Any, Any]:
-        """Equations of motion in the coordinates of that name, and their start."""
+    @property
+    def assemble(self) -> Callable[..., tuple[Any, Any]]:
+        """Equations of motion in the coordinates of a name, and their start."""
         ...
 
-    def replace(self, **values: Any) -> Any:
+    @property
+    def replace(self) -> Callable[..., Any]:
         """The model with other values of its parameters."""
         ...
 

@@ -162,7 +162,8 @@ class Bond(AbstractPairForce):
         length = norm(d)
         if checks.is_concrete(d) and not float(length) > 0:
             raise ValueError(
-                f"Both ends of a bond between {short_repr(self.first)} and {short_repr(self.second)} are at the same place."
+                f"Both ends of a bond between {short_repr(self.first)} and {short_repr(self.second)} are at the same "
+                "place."
             )
         n = d / length
         bond = ElasticBond(

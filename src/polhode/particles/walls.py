@@ -64,7 +64,8 @@ class Box(AbstractWall):
         self.lower, self.upper = jnp.asarray(lower, float), jnp.asarray(upper, float)
         if checks.is_concrete(lower, upper) and not np.all(np.asarray(lower) < np.asarray(upper)):
             raise ValueError(
-                f"`lower` must be below `upper` in all three directions, got {short_repr(lower)} and {short_repr(upper)}."
+                f"`lower` must be below `upper` in all three directions, got {short_repr(lower)} and "
+                f"{short_repr(upper)}."
             )
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:

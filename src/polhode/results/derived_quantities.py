@@ -13,7 +13,7 @@ from jaxtyping import Array
 from polhode.assembly.name_table import NameTable
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.forces import ForceMeasurements, ForceValues
-from polhode.multibody.measurements.joints import EFFORTS, JointValues, JointMeasurements
+from polhode.multibody.measurements.joints import EFFORTS, JointMeasurements, JointValues
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
 from polhode.results.observer import BatchedObserver

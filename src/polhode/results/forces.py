@@ -123,7 +123,8 @@ class ForceResults:
         rows = list(self._told["bodies"].values())
         if len(rows) > 2:
             raise UnknownName(
-                f"Force {short_repr(self.name)} acts on {', '.join(self.bodies)}; `forces` and `moments` have them by body."
+                f"Force {short_repr(self.name)} acts on {', '.join(self.bodies)}; `forces` and `moments` have them by "
+                "body."
             )
         return rows[-1]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from polhode import checks
 from polhode.compiler.placement import with_default_device
-from polhode.events.event import Event, function_of, flatten_events
+from polhode.events.event import Event, flatten_events, function_of
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation, warn
 from polhode.problem import Problem

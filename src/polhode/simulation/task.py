@@ -14,12 +14,12 @@ from jax.core import Tracer
 
 from polhode import checks, integrators
 from polhode.checks import short_repr
-from polhode.compiler.numpy_jit import shapes
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy_jit import shapes
 from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.compatibility import IncompatibleSystem, ConvertedSystem, accepts, convert_for
+from polhode.integrators.compatibility import ConvertedSystem, IncompatibleSystem, accepts, convert_for
 from polhode.integrators.serialisation import serialise
 from polhode.jax_context import inside_transformation
 from polhode.problem import NO_CHOICE, Problem

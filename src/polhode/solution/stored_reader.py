@@ -10,7 +10,7 @@ from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import deserialise
 from polhode.problem import Problem
 from polhode.problems.rebuild import rebuilt, remade
-from polhode.results.derived_quantities import RunContext, Reader
+from polhode.results.derived_quantities import Reader, RunContext
 
 
 def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Reader | None:

@@ -34,7 +34,8 @@ class CoadjointOrbit(AbstractSpace):
     def __check_init__(self):
         if not isinstance(self.group, AbstractRotationGroup | AbstractRigidGroup):
             raise ValueError(
-                f"Coadjoint orbits are there for groups with the algebra so(3) or se(3), got `{short_repr(self.group)}`; "
+                "Coadjoint orbits are there for groups with the algebra so(3) or se(3), got "
+                f"`{short_repr(self.group)}`; "
                 "for several bodies use a product or power of orbits."
             )
 

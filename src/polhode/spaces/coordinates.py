@@ -51,8 +51,8 @@ def _group_with(space: AbstractSpace, coordinates: Coordinates) -> AbstractGroup
     if isinstance(space, AbstractRotationGroup | AbstractRigidGroup):
         return Cayley(space) if coordinates == "cayley" else SecondKind(space)
     raise ValueError(
-        f"{short_repr(coordinates)} coordinates exist on groups made of rotations, rigid displacements and linear parts, "
-        f"not on `{type(space).__name__}`; use coordinates='exp'."
+        f"{short_repr(coordinates)} coordinates exist on groups made of rotations, rigid displacements and linear "
+        f"parts, not on `{type(space).__name__}`; use coordinates='exp'."
     )
 
 

@@ -157,8 +157,8 @@ def contents(path: Path, kind: Kind, file: str = FILE) -> tuple[dict[str, Any], 
         raise kind.damaged(path, f"`{file}` can't be read ({type(error).__name__})") from None
     if version != kind.format:
         raise StoreError(
-            f"`{path}` has the format {short_repr(version)}, and this version of polhode reads {kind.format}. Read it with "
-            "the version that wrote it."
+            f"`{path}` has the format {short_repr(version)}, and this version of polhode reads {kind.format}. Read it "
+            "with the version that wrote it."
         )
     known = attributes.pop("digest", None)
     if known != digest(_canonical({**content, "attributes": attributes})):

@@ -106,7 +106,8 @@ def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any])
         if key in declared:
             if len(declared[key]) != ndim - 1:
                 raise ValueError(
-                    f"`dimensions[{short_repr(key)}]` must name {ndim - 1} axes (all but time), got {short_repr(declared[key])}."
+                    f"`dimensions[{short_repr(key)}]` must name {ndim - 1} axes (all but time), got "
+                    f"{short_repr(declared[key])}."
                 )
             return ("time", *declared[key])
     if ndim >= 3 and short in _MATRICES:

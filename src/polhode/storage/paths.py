@@ -29,7 +29,8 @@ def resolved(path: str | Path) -> Path:
         raise ValueError(f"The path of a run store must be a path, got {short_repr(path)}: {error}.") from error
     except OSError as error:
         raise StoreError(
-            f"The store {short_repr(path)} has no place: the folder that this process works in is gone ({error.strerror}). "
+            f"The store {short_repr(path)} has no place: the folder that this process works in is gone "
+            f"({error.strerror}). "
             "Give a whole path, or change to another folder."
         ) from error
     if not place.name:

@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
-from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, Observable, State, ConvertedObservable
+from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, ConvertedObservable, Observable, State
 
 NONHOLONOMIC = (
     "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"

@@ -57,7 +57,9 @@ def _along(point: LinearisationPoint, name: str) -> Input:
     # Redundant constraints share their forces somehow; accelerations don't depend on it.
     accelerations = np.linalg.lstsq(saddle, loads, rcond=1e-13)[0][:n]
     short = tuple(each.split(".")[0] if len(names) == 1 else each for each in names)
-    return Input(short if name not in rates else names, np.vstack((np.zeros((n, len(at))), accelerations)), np.zeros(0), None)
+    return Input(
+        short if name not in rates else names, np.vstack((np.zeros((n, len(at))), accelerations)), np.zeros(0), None
+    )
 
 
 @numpy_jit

@@ -34,7 +34,9 @@ class LinearisationPoint(NamedTuple):
             raise ValueError(
                 "Linear models are made on the host; call `linearise` and `floquet` outside jit, grad and vmap."
             )
-        time = float(as_problem.t_span[0] if t is None and as_problem else 0.0 if t is None else checks.number("t", t, "time"))
+        time = float(
+            as_problem.t_span[0] if t is None and as_problem else 0.0 if t is None else checks.number("t", t, "time")
+        )
         state = system.given(as_problem.state0 if as_problem and state is None else state, "state")
         system.check(time, state)
         if system.velocity(jnp.asarray(time), state) is None:

@@ -62,7 +62,9 @@ def _of_joints(
     return jnp.stack([values[positions[x]] if x in positions else speeds[rates[x]] for x in labels])
 
 
-def output_matrices(point: LinearisationPoint, outputs: Sequence[Output], T: np.ndarray, inputs: Sequence[Input]) -> OutputMatrices:
+def output_matrices(
+    point: LinearisationPoint, outputs: Sequence[Output], T: np.ndarray, inputs: Sequence[Input]
+) -> OutputMatrices:
     """Derivatives of all outputs along the columns of T, and with respect to the inputs where they have some."""
     count = sum(len(each.names) for each in inputs)
     C, D, y0 = [np.zeros((0, T.shape[1]))], [np.zeros((0, count))], [np.zeros(0)]
@@ -70,7 +72,9 @@ def output_matrices(point: LinearisationPoint, outputs: Sequence[Output], T: np.
         C.append(_along(point, output, T))
         y0.append(np.asarray(output.read(_problem(point), jnp.asarray(point.t), point.state)))
         D.append(np.hstack([np.zeros((len(y0[-1]), 0)), *(_through(point, output, each) for each in inputs)]))
-    return OutputMatrices(np.vstack(C), np.vstack(D), np.concatenate(y0), tuple(x for each in outputs for x in each.labels))
+    return OutputMatrices(
+        np.vstack(C), np.vstack(D), np.concatenate(y0), tuple(x for each in outputs for x in each.labels)
+    )
 
 
 def _along(point: LinearisationPoint, output: Output, T: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ _MAX_BEND = 0.5
 _MAX_SLOPE = 2.1
 """Largest ratio of what the slope at an end promises to the step: 2 where a load begins to grow or ceases to."""
 
-_MAX_MIDDLE_ERROR = 0.25
+_MAX_OFFSET = 0.25
 """Share of a step by which the middle between its ends may be off the path."""
 
 _MAX_KINK_STEP = 2.0**-8
@@ -32,7 +32,7 @@ _MAX_KINK_JUMP = 1.5
 """Largest ratio of a step over a kink to what the steeper end promises."""
 
 
-_MAX_KINK_SLOPE = 20.0
+_MAX_KINK_RATIO = 20.0
 """Largest ratio of the slopes to a step over a kink: at a limit point itself they promise anything."""
 
 
@@ -109,9 +109,17 @@ def continuous(c: Comparison, length: Float[Array, ""], floor: Float[Array, ""])
 
     Beyond a limit point a step leads far, however short it is, and slopes don't promise that.
     """
-    smooth = (c.bent <= _MAX_BEND * c.way + floor) & (c.steep <= _MAX_SLOPE * c.way + floor) & (c.off <= _MAX_MIDDLE_ERROR * c.way + floor)
+    smooth = (
+        (c.bent <= _MAX_BEND * c.way + floor)
+        & (c.steep <= _MAX_SLOPE * c.way + floor)
+        & (c.off <= _MAX_OFFSET * c.way + floor)
+    )
     steep = jnp.maximum(c.steep, c.jump)
-    kink = (length <= _MAX_KINK_STEP) & (c.way <= _MAX_KINK_JUMP * steep + floor) & (steep <= _MAX_KINK_SLOPE * c.way + floor)
+    kink = (
+        (length <= _MAX_KINK_STEP)
+        & (c.way <= _MAX_KINK_JUMP * steep + floor)
+        & (steep <= _MAX_KINK_RATIO * c.way + floor)
+    )
     return jnp.all(smooth) | jnp.all(kink)
 
 

@@ -32,7 +32,7 @@ class Slopes(NamedTuple):
     """Derivatives at a state along deviations y in the algebra of the state space.
 
     - `start`: the velocity of the state; `F`: its derivative, (dim, dim).
-    - `turning`: what the frame of the algebra adds to F as it moves with the state, (dim, dim).
+    - `frame_term`: contribution to F of the frame of the algebra, which moves with the state, (dim, dim).
     - `ambient`: of the stored numbers. - `J`, `Jr`: of constraints and of their rates, (m, dim).
     """
 

@@ -22,7 +22,7 @@ _STEEPER = 4.0
 class Failure(NamedTuple):
     """A load step that could not be made.
 
-    - `began`: the equilibrium before it; `leg`: its loads; `place`: which of how many steps it is, in words.
+    - `start`: the equilibrium before it; `loads`: at its ends; `place`: number and count of steps, in words.
     - `follow`: whether it had to stay on its branch.
     """
 
@@ -36,13 +36,13 @@ class Failure(NamedTuple):
 
 def explain(failure: Failure) -> str:
     """Why a step could not be made, and what to do."""
-    programs, began, progress, (start, end), place, follow = failure
+    programs, before, progress, (start, end), place, follow = failure
     system = programs.balance.system
     load = Load(*(a + progress.fraction * (b - a) for a, b in zip(start, end, strict=True)))
     load_grows = float(start.held_share) != float(end.held_share)
     where = f"{100 * (1 - float(load.held_share)):.4g} % of the load" if load_grows else f"t = {float(load.t):.6g}"
     message = f"Newton's method found no equilibrium beyond {where} (step {place}, halved ten times)"
-    if follow and (progress.elsewhere or _turns_back(programs, began, progress, (start, end), load)):
+    if follow and (progress.elsewhere or _turns_back(programs, before, progress, (start, end), load)):
         beyond = "what Newton's method finds beyond it lies on another branch" if progress.elsewhere else "none follows"
         return (
             f"The path of equilibria ends at {where} (step {place}, halved ten times): {beyond}. There the "
@@ -55,7 +55,9 @@ def explain(failure: Failure) -> str:
             f"{message}: what it finds keeps joints half a turn off. Start closer, or give `times` from a start that "
             "fits, so that drives are followed."
         )
-    loose = _diagnosis.describe_loose_motion(system, equations_at(programs, load, progress.q, progress.multipliers).tangent, progress.q)
+    loose = _diagnosis.describe_loose_motion(
+        system, equations_at(programs, load, progress.q, progress.multipliers).tangent, progress.q
+    )
     if loose:
         return f"{message}: there {loose}"
     residuals = equations_at(programs, end, progress.q, progress.multipliers)
@@ -77,8 +79,8 @@ def _turns_back(
     solver = host_solver(programs.balance.system.n, programs.balance.system.m)
     places = ((loads[0], began), (load, (progress.q, progress.multipliers)))
     slopes = [slope(solver, programs.sensitivity(at, whole, *place))[1] for at, place in places]
-    before, after = (float(np.max(np.abs(x), initial=0.0)) for x in slopes)
-    return not after <= _STEEPER * before
+    slope_before, slope_after = (float(np.max(np.abs(x), initial=0.0)) for x in slopes)
+    return not slope_after <= _STEEPER * slope_before
 
 
 def _remedy(load_grows: bool, has_stresses: bool) -> str:

@@ -22,8 +22,8 @@ from polhode.analysis.statics._branches import (
     slope,
 )
 from polhode.analysis.statics._equations import Balance, Load, Tangent, largest
-from polhode.compiler.numpy_jit import shapes
 from polhode.compiler.native_jit import native_jit
+from polhode.compiler.numpy_jit import shapes
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
@@ -68,7 +68,7 @@ class Attempt(NamedTuple):
 class StepProgress(NamedTuple):
     """How far along one load step equilibria were found.
 
-    - `q`, `multipliers`: the last of them; `done`: the fraction of the step, 1 at its end.
+    - `q`, `multipliers`: the last of them; `fraction`: of the step, 1 at its end.
     - `iterations`: of all attempts; `corrections`: of the last one.
     - `elsewhere`: whether the last attempt found an equilibrium on another branch.
     """
@@ -90,21 +90,18 @@ class _Path(NamedTuple):
 
 
 class Programs:
-    """The programs that Newton's method evaluates again and again.
-
-    - `equations`, `moved`: as below, for these equations and limits.
-    """
+    """Compiled functions of Newton's method, for one set of equations and limits."""
 
     def __init__(self, balance: Balance, limits: Limits) -> None:
         self.balance = balance
         self.equations = native_jit(equations, balance)
-        self.moved = native_jit(_apply_correction, balance, limits)
+        self.apply_correction = native_jit(_apply_correction, balance, limits)
         self.sensitivity = native_jit(sensitivity, balance)
         self.residual = native_jit(_residual, balance)
         self.middle = native_jit(middle, balance)
-        self.compared = native_jit(compare, balance.system.configuration)
+        self.compare = native_jit(compare, balance.system.configuration)
         self.right_way_round = native_jit(right_way_round, balance.system)
-        self.counted = native_jit(_count_turns, balance.system)
+        self.count_turns = native_jit(_count_turns, balance.system)
 
 
 def advance(
@@ -124,20 +121,21 @@ def advance(
     """
     whole: Load = jax.tree.map(lambda a, b: b - a, *loads)
 
-    def more(way: _Path) -> Array:
-        return (way.progress.fraction < 1) & (way.length >= _SHORTEST)
+    def more(path: _Path) -> Array:
+        return (path.progress.fraction < 1) & (path.length >= _SHORTEST)
 
-    def body(way: _Path) -> _Path:
-        fraction, load = _next(way, loads)
-        attempt = _newton(programs, solver, limits, way.progress, load, loop)
-        same, slope_there = programs.right_way_round(load.t, attempt.q), way.slope
+    def body(path: _Path) -> _Path:
+        progress, (fraction, load) = path.progress, _next(path, loads)
+        attempt = _newton(programs, solver, limits, progress, load, loop)
+        same, slope_there = programs.right_way_round(load.t, attempt.q), path.slope
         if follow:
-            start = End(_between(loads, way.progress.fraction), way.progress.q, way.progress.multipliers, way.slope)
-            smooth, slope_there = _follows(programs, solver, limits, start, attempt, load, fraction - way.progress.fraction, whole)
+            start = End(_between(loads, progress.fraction), progress.q, progress.multipliers, path.slope)
+            length = fraction - progress.fraction
+            smooth, slope_there = _follows(programs, solver, limits, start, attempt, load, length, whole)
             same = same & smooth
         if programs.balance.system.counts:
-            attempt = attempt._replace(q=programs.counted(way.progress.q, attempt.q))
-        return _after(way, attempt, fraction, same, slope_there)
+            attempt = attempt._replace(q=programs.count_turns(progress.q, attempt.q))
+        return _after(path, attempt, fraction, same, slope_there)
 
     unknown = jnp.full(limits.max_iterations, jnp.nan, float)
     first = StepProgress(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown, jnp.zeros((), bool))
@@ -167,14 +165,14 @@ def _follows(
     there = slope(solver, programs.sensitivity(load, whole, attempt.q, attempt.multipliers))[1]
     first = start._replace(slope=length * start.slope)
     last = End(load, attempt.q, attempt.multipliers, length * there)
-    found = programs.middle(first, last)
-    K, B, along = found.tangent
-    off = solver.solve(solver.factor((*K, *found.excess), B, along), -found.r, -found.gap)[0]
+    centre = programs.middle(first, last)
+    K, B, along = centre.tangent
+    off = solver.solve(solver.factor((*K, *centre.excess), B, along), -centre.r, -centre.gap)[0]
     here = programs.sensitivity(start.load, whole, start.q, start.multipliers).tangent
     r, gap = programs.residual(load, start.q, start.multipliers)
     jump = solver.solve(solver.factor(*here), -r, -gap)[0]
-    found = programs.compared(first, last, jnp.asarray(jump), jnp.asarray(off))
-    return continuous(found, length, floor_of(limits.rtol, limits.atol, start.q)), there
+    comparison = programs.compare(first, last, jnp.asarray(jump), jnp.asarray(off))
+    return continuous(comparison, length, floor_of(limits.rtol, limits.atol, start.q)), there
 
 
 def _between(loads: tuple[Load, Load], fraction: Array) -> Load:
@@ -193,8 +191,8 @@ def _after(path: _Path, attempt: Attempt, fraction: Array, same: Array, slope_th
     new = StepProgress(attempt.q, attempt.multipliers, fraction, iterations, attempt.corrections, elsewhere)
     old = new._replace(q=progress.q, multipliers=progress.multipliers, fraction=progress.fraction)
     length = jnp.where(good, 2 * path.length, path.length / 2)
-    ahead, behind = (new, slope_there), (old, path.slope)
-    next_progress, slope_here = jax.tree.map(lambda a, b: jnp.where(good, a, b), ahead, behind)
+    after, before = (new, slope_there), (old, path.slope)
+    next_progress, slope_here = jax.tree.map(lambda a, b: jnp.where(good, a, b), after, before)
     return _Path(next_progress, length, slope_here)
 
 
@@ -227,7 +225,12 @@ def on_host(more: Callable[[Any], Array], body: Callable[[Any], Any], start: Any
 
 
 def _newton(
-    programs: Programs, solver: AbstractKKT, limits: Limits, progress: StepProgress, load: Load, loop: Callable[..., Any]
+    programs: Programs,
+    solver: AbstractKKT,
+    limits: Limits,
+    progress: StepProgress,
+    load: Load,
+    loop: Callable[..., Any],
 ) -> Attempt:
     def more(a: Attempt) -> Array:
         return ~a.converged & ~a.failed
@@ -237,7 +240,7 @@ def _newton(
         K, B, along = linear.tangent
         factors = solver.factor((*K, *linear.excess), B, along)
         low = linear.r, linear.gap, linear.noise
-        return programs.moved(load, a, low, *solver.solve(factors, -linear.r, -linear.gap))
+        return programs.apply_correction(load, a, low, *solver.solve(factors, -linear.r, -linear.gap))
 
     false = jnp.zeros((), bool)
     nothing = jnp.full(limits.max_iterations, jnp.nan, float)
@@ -263,7 +266,7 @@ def _stresses(system: AbstractMechanical, t: Array, q: Point) -> Any:
 
 
 class Equations(NamedTuple):
-    """The residuals with what round-off leaves of them, the tangent, and what excess stresses add to K."""
+    """Residuals and their round-off, the tangent, and the part of K from excess stresses."""
 
     r: Vector
     gap: Multipliers
@@ -283,7 +286,7 @@ def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, 
 def _apply_correction(
     balance: Balance, limits: Limits, load: Load, a: Attempt, residuals: Any, theta: Vector, change: Multipliers
 ) -> Attempt:
-    """Where a correction leads; `left`: residuals and what round-off leaves of them."""
+    """The iterate after a correction; `residuals`: r, gap and their round-off."""
     system, step = balance.system, jnp.max(jnp.abs(theta), initial=0.0)
     low = [jnp.all(jnp.abs(x) <= y) for x, y in zip(residuals[:2], residuals[2], strict=True)]
     # Corrections that no longer shrink come from round-off if the residual they answer to does.

@@ -225,7 +225,9 @@ def _field(
         speeds_at = lambda r: speeds(system, system.configuration.move(q, r * nu), v)  # noqa: E731
         speed_rates = jax.jvp(speeds_at, (jnp.zeros(()),), (jnp.ones(()),))[1]
         a0 = solve @ speeds(system, state[0], acceleration)
-        rest = jnp.concatenate((faster[0].reshape(-1), faster[1].reshape(-1), none)) - speed_rates - speeds(system, q, a0)
+        rest = (
+            jnp.concatenate((faster[0].reshape(-1), faster[1].reshape(-1), none)) - speed_rates - speeds(system, q, a0)
+        )
         return jnp.concatenate((nu, a0 + solve @ rest))
 
     zero = jnp.zeros(space.dim)

@@ -67,7 +67,9 @@ def _about_velocities(here: Instant) -> Deviations:
         s = angle / rate
         state = space.move(here.state, jnp.asarray(s * here.position_velocity))
         slopes = Slopes.at(here.system, here.t + s, state)
-        same_velocity = np.linalg.norm(slopes.start - here.slopes.start) <= STEADY * rate * np.linalg.norm(here.position_velocity)
+        same_velocity = np.linalg.norm(slopes.start - here.slopes.start) <= STEADY * rate * np.linalg.norm(
+            here.position_velocity
+        )
         if not (same_velocity and here.same(A, here.reduce(slopes.F + slopes.frame_term))):
             unsteady = "coefficients change along the motion"
     return here.result(A, None, unsteady)

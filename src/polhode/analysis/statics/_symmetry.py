@@ -123,7 +123,9 @@ class Family(NamedTuple):
         turns = [self._nearest(turn) for turn in (np.zeros(3), *_onto(self.bodies.R, self.bodies.omega))]
         first, *others = _distinct(turns, slice(3, 6))
         for frame in (first, *sorted(others, key=lambda p: float(np.linalg.norm(p[3:])))):
-            for member in _distinct([self._least_sliding(frame, k) for k in (None, *range(len(self.bodies.x)))], slice(0, 3)):
+            for member in _distinct(
+                [self._least_sliding(frame, k) for k in (None, *range(len(self.bodies.x)))], slice(0, 3)
+            ):
                 yield self._symmetry(member)
 
     def _nearest(self, turn: np.ndarray) -> np.ndarray:

@@ -16,7 +16,16 @@ from polhode import checks
 from polhode.analysis.statics import _diagnosis
 from polhode.analysis.statics._equations import Balance, Load, at_start, solver_of
 from polhode.analysis.statics._load_step_errors import Failure, equations_at, explain
-from polhode.analysis.statics._newton import Equations, Limits, Programs, StepProgress, advance, corrected_solution, on_host, stop_gradients
+from polhode.analysis.statics._newton import (
+    Equations,
+    Limits,
+    Programs,
+    StepProgress,
+    advance,
+    corrected_solution,
+    on_host,
+    stop_gradients,
+)
 from polhode.analysis.statics._stability import unstable
 from polhode.analysis.statics.by_name import EquilibriumReader
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
@@ -28,14 +37,14 @@ from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Observable, Problem
-from polhode.results.observer import Observer, BatchedObserver
+from polhode.results.observer import BatchedObserver, Observer
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 
 class _Task(NamedTuple):
-    """A checked task: `legs` holds the loads of all steps, the start's first; the first `free` of them may jump."""
+    """A checked task: `loads` are those of all steps, the start's first; the first `free` of them may jump."""
 
     system: AbstractMechanical
     observer: Observer
@@ -141,7 +150,8 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
         raise ValueError(f"`max_iterations` must be an integer of at least 1, got {short_repr(limits.max_iterations)}.")
     if not (limits.rtol >= 0 and limits.atol >= 0 and limits.rtol + limits.atol > 0):
         raise ValueError(
-            f"`rtol` and `atol` must not be negative nor both zero, got {short_repr(limits.rtol)} and {short_repr(limits.atol)}."
+            f"`rtol` and `atol` must not be negative nor both zero, got {short_repr(limits.rtol)} and "
+            f"{short_repr(limits.atol)}."
         )
     if system.configuration.dim != system.n:
         raise ValueError(
@@ -213,7 +223,9 @@ def _solve_traced(task: _Task, solver: AbstractKKT, balance: Balance, multiplier
     history = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
     ends = Load(task.loads.t[1:], task.loads.held_share[1:])
     # One after the other: sparse solvers don't take batches.
-    q, multipliers = jax.lax.map(lambda x: corrected_solution(balance, solver, *x), (ends, history.q, history.multipliers))
+    q, multipliers = jax.lax.map(
+        lambda x: corrected_solution(balance, solver, *x), (ends, history.q, history.multipliers)
+    )
     history = history._replace(q=q, multipliers=multipliers)
     states = (q, jnp.zeros((len(task.loads.t) - 1, task.system.n)))
     outputs = jax.vmap(task.observer)(ends.t, states).outputs

@@ -15,8 +15,8 @@ from polhode.analysis.statics import _diagnosis, _eigenvalues, _linearisation
 from polhode.analysis.statics._equations import largest
 from polhode.analysis.statics._steady_motion import deviations
 from polhode.analysis.statics.equilibrium import mechanical
-from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.placement import with_default_device
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.blocks import Matrix

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks, summary
-from polhode.analysis.statics.by_name import NamedEquilibrium, EquilibriumReader
+from polhode.analysis.statics.by_name import EquilibriumReader, NamedEquilibrium
 from polhode.frames import Frames
 from polhode.results.bodies_and_joints import BodyResults, JointResults
 from polhode.results.by_name import ByName

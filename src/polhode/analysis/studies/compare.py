@@ -10,8 +10,7 @@ import numpy as np
 
 from polhode import checks
 from polhode import integrators as registry
-from polhode.analysis.studies import predictability as growing
-from polhode.analysis.studies import references
+from polhode.analysis.studies import predictability, references
 from polhode.analysis.studies.comparison_result import Case, Comparison, SkippedCase
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import accepts
@@ -94,7 +93,9 @@ def compare(
     floors = {o: max(10 * doubt[o], references.round_off(sizes[o])) for o in common}
     if not cases and not failed:
         raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
-    comparison = Comparison(problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, estimate)
+    comparison = Comparison(
+        problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, estimate
+    )
     predictability.warn_of(estimate, end, [(e, sizes[o]) for case in cases for o, e in case.errors.items()])
     return comparison
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from polhode import integrators, summary
-from polhode.analysis.studies import predictability as growing
-from polhode.analysis.studies import references
+from polhode.analysis.studies import predictability, references
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problem import Problem
 from polhode.simulation.simulate import simulate

@@ -163,7 +163,8 @@ def _bounds(name: str, bounds: Any, value: np.ndarray) -> tuple[np.ndarray, np.n
     low, high = (np.broadcast_to(checks.numbers(name, x, "a bound"), value.shape) for x in pair)
     if not (np.all(low < high) and np.all((low <= value) & (value <= high))):
         raise ValueError(
-            f"Bounds of `{name}`, {checks.short_repr(bounds)}, must enclose its first guess, {checks.short_repr(value)}."
+            f"Bounds of `{name}`, {checks.short_repr(bounds)}, must enclose its first guess, "
+            f"{checks.short_repr(value)}."
         )
     return low, high
 
@@ -178,7 +179,12 @@ class _Model:
     """Residuals in units of σ as a function of the parameters, and their derivatives."""
 
     def __init__(
-        self, problems: Sequence[Problem], series: Sequence[Series], unknowns: _Unknowns, integrator: Any, h: float | None
+        self,
+        problems: Sequence[Problem],
+        series: Sequence[Series],
+        unknowns: _Unknowns,
+        integrator: Any,
+        h: float | None,
     ) -> None:
         self.problems, self.series, self.unknowns = problems, series, unknowns
         self._how = {"integrator": integrator, "h": h}

@@ -67,8 +67,8 @@ def warn_of(estimate: Lyapunov | None, t1: float, errors: Errors) -> None:
     if noise > _BEYOND * least or lost_count:
         warn(
             f"t1 = {t1:g} is {t1 / estimate.time:.0f} times the Lyapunov time, {estimate.time:.3g}. Until then "
-            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost_count} of {len(errors)} "
-            "errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
+            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost_count} of "
+            f"{len(errors)} errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
             "invariants instead of states.",
             ChaosWarning,
         )
@@ -86,7 +86,9 @@ def _is_suspicious(
     ends = (tuple(references.value_at_end(each, o) for each in (run, other)) for o in outputs)
     growth_factor = max((references.distance(*each) for each in ends), default=0.0) / _DEVIATION
     noise = float(np.finfo(float).eps) * growth_factor
-    return growth_factor > math.exp(EXPONENTIAL) and (noise > _DOUBT * _BEYOND * _least(errors) or _count_lost(errors) > 0)
+    return growth_factor > math.exp(EXPONENTIAL) and (
+        noise > _DOUBT * _BEYOND * _least(errors) or _count_lost(errors) > 0
+    )
 
 
 def _least(errors: Errors) -> float:

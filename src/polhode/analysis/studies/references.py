@@ -38,7 +38,7 @@ class Reference(NamedTuple):
 class Plan(NamedTuple):
     """How a reference is found; made before anything is run.
 
-    - `known`: values at t1 that need no run. - `sources`: where they come from.
+    - `values`: those at t1 that need no run. - `sources`: where they come from.
     - `missing`: names that take a run. - `method`, `fraction`: its integrator, and its part of the finest step.
     - `independent`: whether no studied method is of the same family and order.
     """

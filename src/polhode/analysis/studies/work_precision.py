@@ -8,8 +8,7 @@ from typing import Any
 
 from polhode import checks
 from polhode import integrators as registry
-from polhode.analysis.studies import predictability as growing
-from polhode.analysis.studies import references
+from polhode.analysis.studies import predictability, references
 from polhode.analysis.studies.compare import time_run
 from polhode.problem import Problem
 from polhode.simulation.simulate import simulate

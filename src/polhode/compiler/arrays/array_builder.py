@@ -32,7 +32,7 @@ class ArrayBuilder:
 
     def number(self, x: AbstractArray) -> str:
         """The value of a number."""
-        with self.k.apart():
+        with self.k.scope():
             return x.at(self.k, ())
 
     def copy(self, x: AbstractArray, to: Buffer) -> None:
@@ -47,14 +47,14 @@ class ArrayBuilder:
     @contextlib.contextmanager
     def elements(self, shape: tuple[int, ...], independent: bool = True) -> Iterator[list[Place]]:
         """A loop over an array; inside, the places of the elements of one pass."""
-        with self.k.apart(), self.k.nest(axes(shape), independent) as around:
+        with self.k.scope(), self.k.nest(axes(shape), independent) as around:
             yield places(shape, around)
 
-    def placed(self, x: AbstractArray) -> Buffer:
+    def materialise(self, x: AbstractArray) -> Buffer:
         """The array in memory."""
-        return x if isinstance(x, Buffer) else self.copied(x)
+        return x if isinstance(x, Buffer) else self.new_copy(x)
 
-    def copied(self, x: AbstractArray) -> Buffer:
+    def new_copy(self, x: AbstractArray) -> Buffer:
         """The array in memory of its own, with short axes first."""
         to = allocate(self.k, x.shape, x.dtype)
         self.copy(x, to)

@@ -29,7 +29,7 @@ from polhode.compiler.arrays.operands import (
 from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
 from polhode.compiler.arrays.scatter import scatter
 from polhode.compiler.arrays.views import build_views
-from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 
 Arrays = list[AbstractArray]
 
@@ -52,11 +52,11 @@ class _CodeGenerator:
     ) -> None:
         self.b, self.k, self.schedule = builder, builder.k, schedule
         flat = schedule.flat
-        self._found: dict[int, AbstractArray] = dict(zip(map(id, flat.inputs), inputs, strict=True))
+        self._arrays: dict[int, AbstractArray] = dict(zip(map(id, flat.inputs), inputs, strict=True))
         self._views = {id(v): e for e in flat.equations if e.name in VIEWS for v in e.outputs}
         self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
         # Memory that is taken here, by the numbers of what is there.
-        self._own: dict[int, str] = {}
+        self._owned_memory: dict[int, str] = {}
         builder.keep_alive((schedule, list(inputs)))
 
     def results(self) -> Arrays:
@@ -64,37 +64,37 @@ class _CodeGenerator:
             if isinstance(stage, Kernel):
                 self._kernel(stage)
             else:
-                self._whole(stage)
+                self._standalone(stage)
             for v in self.schedule.last_used(stage):
-                if id(v) in self._own:
-                    self.k.release(self._own.pop(id(v)))
+                if id(v) in self._owned_memory:
+                    self.k.release(self._owned_memory.pop(id(v)))
         return [self._read(x) for x in self.schedule.flat.outputs]
 
     def _read(self, x: Any) -> AbstractArray:
         if not isinstance(x, Value):
             return self.b.keep_alive(Constant(x))
-        if id(x) not in self._found:
+        if id(x) not in self._arrays:
             e = self._views[id(x)]
-            self._know(e, build_views(e, list(map(self._read, e.inputs))))
-        return self._found[id(x)]
+            self._define(e, build_views(e, list(map(self._read, e.inputs))))
+        return self._arrays[id(x)]
 
-    def _know(self, e: Equation, arrays: Sequence[AbstractArray]) -> None:
+    def _define(self, e: Equation, arrays: Sequence[AbstractArray]) -> None:
         self.b.keep_alive(arrays)
-        self._found.update(zip(map(id, e.outputs), arrays, strict=True))
+        self._arrays.update(zip(map(id, e.outputs), arrays, strict=True))
 
     # --- loops over elements ------------------------------------------------------------------------------------------
 
     def _kernel(self, kernel: Kernel) -> None:
-        views = set(self._found)
+        views = set(self._arrays)
         for e in kernel.equations:
-            prepare = self._preparing(kernel) if is_long(e) else _no_preparation
-            self._know(e, build_elements(e, list(map(self._read, e.inputs)), prepare))
-        shape = axes(kernel.kept[0].shape) if kernel.kept else ()
-        if any(axes(v.shape) != shape for v in kernel.kept):
-            raise UnsupportedByLLVM("results of different loops")
-        targets = {id(v): self._target(v) for v in kernel.kept if v.shape}
+            prepare = self._preparation(kernel) if is_long(e) else _no_preparation
+            self._define(e, build_elements(e, list(map(self._read, e.inputs)), prepare))
+        shape = axes(kernel.stored[0].shape) if kernel.stored else ()
+        if any(axes(v.shape) != shape for v in kernel.stored):
+            raise UnsupportedNativeOperation("results of different loops")
+        targets = {id(v): self._target(v) for v in kernel.stored if v.shape}
         plain = not any(is_long(e) for e in kernel.equations)
-        with self.k.apart():
+        with self.k.scope():
             if shape:
                 self._read_numbers(kernel)
             with self.k.nest(shape, independent=plain) as around:
@@ -104,18 +104,18 @@ class _CodeGenerator:
                         for place, value in elements:
                             targets[v].put(self.k, place, value)
         # What was a view of something computed is one of something in memory from now on.
-        self._found = {key: x for key, x in self._found.items() if key in views or not isinstance(x, View)}
-        for v in kernel.kept:
+        self._arrays = {key: x for key, x in self._arrays.items() if key in views or not isinstance(x, View)}
+        for v in kernel.stored:
             value = made[id(v)][0][1] if not v.shape else ""
-            self._found[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(value, v.dtype))
+            self._arrays[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(value, v.dtype))
 
     def _elements(self, kernel: Kernel, shape: Any, around: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
         """The elements of one pass of all that is kept; in order, so that none is asked for before its operands."""
-        kept, made = set(map(id, kernel.kept)), {}
+        kept, made = set(map(id, kernel.stored)), {}
         for e in kernel.equations:
             for v in e.outputs:
                 if axes(v.shape) == shape and (id(v) in kept or not kernel.is_reduction):
-                    x = self._found[id(v)]
+                    x = self._arrays[id(v)]
                     made[id(v)] = [(place, x.at(self.k, place)) for place in places(v.shape, around)]
         return {v: elements for v, elements in made.items() if v in kept}
 
@@ -123,47 +123,47 @@ class _CodeGenerator:
         """Numbers that a loop needs, before it."""
         for e in kernel.equations:
             for x in e.inputs:
-                for v in self.schedule.behind(x):
-                    a = self._found.get(id(v))
+                for v in self.schedule.sources(x):
+                    a = self._arrays.get(id(v))
                     if not v.shape and isinstance(a, Buffer | Register):
                         a.at(self.k, ())
 
-    def _preparing(self, kernel: Kernel) -> Callable[[tuple[int, ...], Place], None]:
+    def _preparation(self, kernel: Kernel) -> Callable[[tuple[int, ...], Place], None]:
         """Asks for all elements of a long reduction's operands at one place, in order."""
 
         def prepare(shape: tuple[int, ...], place: Place) -> None:
             for e in kernel.equations:
                 for v in e.outputs:
                     if v.shape == shape:
-                        self._found[id(v)].at(self.k, place)
+                        self._arrays[id(v)].at(self.k, place)
 
         return prepare
 
     def _target(self, v: Value) -> Buffer:
         if id(v) in self._targets:
             return self._targets[id(v)]
-        return self._owned(v, allocate(self.k, v.shape, v.dtype))
+        return self._take_ownership(v, allocate(self.k, v.shape, v.dtype))
 
-    def _owned(self, v: Value, memory: Buffer) -> Buffer:
-        self._own[id(v)] = memory.pointer
+    def _take_ownership(self, v: Value, memory: Buffer) -> Buffer:
+        self._owned_memory[id(v)] = memory.pointer
         return memory
 
     # --- operations by themselves -------------------------------------------------------------------------------------
 
-    def _whole(self, e: Equation) -> None:
+    def _standalone(self, e: Equation) -> None:
         x = list(map(self._read, e.inputs))
-        self._know(e, _WHOLE[e.name](self, e, x) if e.name in _WHOLE else self._scatter(e, x))
+        self._define(e, _STANDALONE[e.name](self, e, x) if e.name in _STANDALONE else self._scatter(e, x))
 
     def _scatter(self, e: Equation, x: Arrays) -> Arrays:
         to = self._target(e.outputs[0])
         self.b.copy(x[0], to)
-        with self.k.apart():
+        with self.k.scope():
             scatter(self.k, e, to, x[1], x[2])
         return [to]
 
     def _place(self, e: Equation, x: Arrays) -> Arrays:
         (v,) = e.outputs
-        to = self._owned(v, dense(self.k.space(v.size), v.shape, v.dtype))
+        to = self._take_ownership(v, dense(self.k.space(v.size), v.shape, v.dtype))
         self._fill(e.inputs[0], to)
         return [to]
 
@@ -181,7 +181,7 @@ class _CodeGenerator:
             self.b.copy(self._read(x), to)
 
     def _sort(self, e: Equation, x: Arrays) -> Arrays:
-        return list(sort_by_key(self.k, e, list(map(self.b.placed, x)), self.b.copy))
+        return list(sort_by_key(self.k, e, list(map(self.b.materialise, x)), self.b.copy))
 
     def _cond(self, e: Equation, x: Arrays) -> Arrays:
         w, (which, *operands) = self.b.w, x
@@ -199,13 +199,13 @@ class _CodeGenerator:
             for label, branch in zip(labels, branches, strict=True):
                 w.open(label)
                 with alternative():
-                    outs = self._settled(generate(self.b, branch, operands), fixed, e.outputs)
+                    outs = self._materialise_outputs(generate(self.b, branch, operands), fixed, e.outputs)
                 ends.append((outs, w.block))
                 w.jump(behind)
         w.open(behind)
         return [self._either([(outs[n], block) for outs, block in ends]) for n in range(len(e.outputs))]
 
-    def _settled(self, outs: Arrays, fixed: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
+    def _materialise_outputs(self, outs: Arrays, fixed: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
         """Results of a branch as numbers or arrays in memory, in their own places where these are fixed."""
         found: Arrays = []
         for x, to, v in zip(outs, fixed, values, strict=True):
@@ -217,7 +217,7 @@ class _CodeGenerator:
                 like = strides_of(v.shape)
                 ready = to is None and isinstance(x, Buffer) and x.strides == like
                 # Copied, so that nothing that is put into its place is read after that.
-                found.append(x if ready else self.b.copied(x))
+                found.append(x if ready else self.b.new_copy(x))
         for n, (x, to) in enumerate(zip(found, fixed, strict=True)):
             if to is not None and x.shape:
                 self.b.copy(x, to)
@@ -233,7 +233,7 @@ class _CodeGenerator:
         if all(x.pointer == first.pointer for x, _ in ends):
             return first
         cases = ", ".join(f"[ {x.pointer}, %{block} ]" for x, block in ends)
-        return first.moved(w.value(f"phi ptr {cases}"))
+        return first.with_pointer(w.value(f"phi ptr {cases}"))
 
     def _while(self, e: Equation, x: Arrays) -> Arrays:
         p = e.params
@@ -259,7 +259,7 @@ class _CodeGenerator:
             return self._scan_of_arrays(e, x)
         made = scan_rows(self.k, e, x, body)
         for v, array in zip(e.outputs, made, strict=True):
-            self._owned(v, array.memory if isinstance(array, PartlyConstant) else array)
+            self._take_ownership(v, array.memory if isinstance(array, PartlyConstant) else array)
         return list(made)
 
     def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
@@ -295,7 +295,7 @@ def _row(table: AbstractArray, at: str) -> AbstractArray:
     return View(table.shape[1:], table.dtype, lambda k, place: table.at(k, (at, *place)))
 
 
-_WHOLE: dict[str, Callable[[_CodeGenerator, Equation, Arrays], Arrays]] = {
+_STANDALONE: dict[str, Callable[[_CodeGenerator, Equation, Arrays], Arrays]] = {
     "while": _CodeGenerator._while,
     "scan": _CodeGenerator._scan,
     "cond": _CodeGenerator._cond,

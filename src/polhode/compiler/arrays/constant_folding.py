@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.numpy.interpreter import Equation, UnsupportedByNumPy
+from polhode.compiler.numpy.interpreter import Equation, UnsupportedNumPyOperation
 
 
 def fold(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
@@ -16,7 +16,7 @@ def fold(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
         return None
     try:
         equation = Equation(eqn, [], [])
-    except UnsupportedByNumPy:
+    except UnsupportedNumPyOperation:
         return None
     if not equation.is_known:
         return None

@@ -13,7 +13,7 @@ from polhode.compiler.arrays.fusion import MAX_UNROLLED, is_long
 from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Constant, LazyArray, Place, allocate
 from polhode.compiler.llvm.ir_builder import IRBuilder
-from polhode.compiler.llvm.types import UnsupportedByLLVM, constant, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, type_of
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.compiler.scalars.program import Operation
 
@@ -35,7 +35,7 @@ def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> lis
     elif e.name in _OTHERS:
         element = _OTHERS[e.name](e, x)
     else:
-        raise UnsupportedByLLVM(e.name)
+        raise UnsupportedNativeOperation(e.name)
     (v,) = e.outputs
     return [LazyArray(v.shape, v.dtype, element)]
 
@@ -110,9 +110,9 @@ def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
             k.store(lanes.pointer, lane, kind, total)
 
         with k.nest(tuple(a.shape[d] for d in outer)) as around:
-            with k.over(count // LANES) as block, k.over(LANES, independent=True) as lane:
+            with k.loop(count // LANES) as block, k.loop(LANES, independent=True) as lane:
                 add(around, lane, k.plus(k.times(block, LANES), lane))
-            with k.over(count % LANES, independent=True) as lane:
+            with k.loop(count % LANES, independent=True) as lane:
                 add(around, lane, k.plus(lane, count - count % LANES))
         total = k.load(lanes.pointer, 0, kind)
         for lane in range(1, LANES):
@@ -177,7 +177,7 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
         begins = window_start(k, dims, _OF_GATHER, indices, batch, len(a.shape))
         inside = begins
         if not within:
-            inside = [k.clipped(b, n - size + 1) for b, n, size in zip(begins, a.shape, sizes, strict=True)]
+            inside = [k.clamp(b, n - size + 1) for b, n, size in zip(begins, a.shape, sizes, strict=True)]
         at = list(inside)
         for d, of in zip(window, dims.offset_dims, strict=True):
             at[d] = k.plus(inside[d], place[of])
@@ -216,7 +216,7 @@ def _dynamic_slice(e: Equation, x: list[AbstractArray]) -> Element:
         for p, start, n, size in zip(place, starts, a.shape, e.outputs[0].shape, strict=True):
             value, kind = start.at(k, ()), type_of(start)
             whole = value if kind == "i64" else k.w.value(f"sext {kind} {value} to i64")
-            at.append(k.plus(k.clipped(whole, n - size + 1), p))
+            at.append(k.plus(k.clamp(whole, n - size + 1), p))
         return a.at(k, tuple(at))
 
     return element

@@ -15,7 +15,7 @@ from polhode.compiler.arrays.selection import leaf_buffers
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
 
@@ -24,7 +24,7 @@ Tell = Callable[[CompileReport], None] | None
 
 def step_block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> CompiledFunction:
     """The function of a block: a loop over frames. `check` and `steps` are traces of `more` and `advance` of
-    `Marching`; `layouts` are of arguments, progress and the contents of a frame.
+    `StepLoop`; `layouts` are of arguments, progress and the contents of a frame.
     """
     w = IRBuilder()
     b, (args, progress, row) = ArrayBuilder(w), layouts
@@ -61,7 +61,7 @@ def _without_aliases(b: ArrayBuilder, results: Arrays, told: Sequence[Any], now:
             return Register(b.number(x), x.dtype)
         if isinstance(x, Buffer) and (x is own or x.pointer not in pointers):
             return x
-        return b.copied(x)
+        return b.new_copy(x)
 
     owners = [*now, *[None] * len(results)]
     return [apart(x, owners[n]) for n, x in enumerate(results)]
@@ -70,7 +70,7 @@ def _without_aliases(b: ArrayBuilder, results: Arrays, told: Sequence[Any], now:
 def adjoint_block(
     program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, summed: Layout
 ) -> CompiledFunction:
-    """The function of a block of `Returning`: a loop over steps, the last one first."""
+    """The function of a block of `AdjointLoop`: a loop over steps, the last one first."""
     w = IRBuilder()
     b, flat = ArrayBuilder(w), flatten(program)
     fixed, now, totals = (
@@ -96,7 +96,7 @@ def adjoint_block(
 def tangent_block(
     program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, fixed: Layout
 ) -> CompiledFunction:
-    """The function of a block of `Following`: a loop over steps."""
+    """The function of a block of `TangentLoop`: a loop over steps."""
     w = IRBuilder()
     b, flat = ArrayBuilder(w), flatten(program)
     before, now, directions = (
@@ -136,5 +136,5 @@ def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> CompiledF
 
 def _code(w: IRBuilder, pointers: tuple[str, ...], returned: str, tell: Tell) -> CompiledFunction:
     if len(w.lines) > size_limits.MACHINE_CODE:
-        raise UnsupportedByLLVM(f"{len(w.lines)} lines")
+        raise UnsupportedNativeOperation(f"{len(w.lines)} lines")
     return CompiledFunction(w, pointers, returned, tell, long=True)

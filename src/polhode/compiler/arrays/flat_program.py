@@ -14,7 +14,7 @@ from polhode.compiler.arrays.constant_folding import fold
 from polhode.compiler.arrays.op_kinds import VIEWS
 from polhode.compiler.arrays.rewrites import rewrite
 from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, parameters, solve_program
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 
 
 class Value:
@@ -104,17 +104,17 @@ class _Flattener:
             elif (simpler := rewrite(eqn)) is not None:
                 found = self.evaluate(simpler.jaxpr, [_constant(c) for c in simpler.consts], inputs)
             else:
-                found = self._added(eqn, inputs)
+                found = self._append(eqn, inputs)
             env.update(zip(eqn.outvars, found, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def _added(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
+    def _append(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
         name, params = eqn.primitive.name, parameters(eqn)
         if eqn.effects and not eqn.outvars:
             # It is called for what it does, such as printing.
-            raise UnsupportedByLLVM(name)
-        if name == "gather" and self._is_better_placed(inputs[0], eqn.outvars[0].aval.size):
-            inputs = [self._placed(inputs[0]), *inputs[1:]]
+            raise UnsupportedNativeOperation(name)
+        if name == "gather" and self._is_better_in_memory(inputs[0], eqn.outvars[0].aval.size):
+            inputs = [self._materialise(inputs[0]), *inputs[1:]]
         types = [(v.aval.shape, _storage_dtype(v.aval.dtype)) for v in eqn.outvars]
         key = None
         if name not in _NOT_SHARED:
@@ -125,20 +125,20 @@ class _Flattener:
         self.equations.append(made)
         self._makers.update((id(v), made) for v in made.outputs)
         if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
-            made = self._wrapped(made)
+            made = self._modulo_2_32(made)
         # Identities are told apart as long as what they belong to lives.
         self._alive.append(inputs)
         if key is not None:
             self._same[key] = made.outputs
         return made.outputs
 
-    def _is_better_placed(self, x: Atom, reads: int) -> bool:
+    def _is_better_in_memory(self, x: Atom, reads: int) -> bool:
         """Whether finding an element takes more than its place: which part it is in, and where there."""
         maker = self._makers.get(id(x))
         parted = maker is not None and maker.name in ("concatenate", "stack", "reshape")
         return parted and (("placed", id(x)) in self._same or reads >= x.size // 4)
 
-    def _placed(self, x: Any) -> Value:
+    def _materialise(self, x: Any) -> Value:
         """The same array, its elements one after the other in memory."""
         key = "placed", id(x)
         if key not in self._same:
@@ -147,10 +147,10 @@ class _Flattener:
             self._same[key] = made.outputs
         return self._same[key][0]
 
-    def _wrapped(self, made: Equation) -> Equation:
+    def _modulo_2_32(self, made: Equation) -> Equation:
         """The result without what lies beyond 32 bits."""
         if made.name not in _MODULAR:
-            raise UnsupportedByLLVM(f"{made.name} of unsigned numbers")
+            raise UnsupportedNativeOperation(f"{made.name} of unsigned numbers")
         (v,) = made.outputs
         low = Equation("and", {}, [v, np.asarray(np.iinfo(_UINT32).max, v.dtype)], [Value(v.shape, v.dtype)])
         self.equations.append(low)
@@ -168,7 +168,7 @@ def _identity(atom: Atom) -> Any:
 
 def _constant(constant: Any) -> Atom:
     if isinstance(constant, Tracer):
-        raise UnsupportedByLLVM("what JAX traces")
+        raise UnsupportedNativeOperation("what JAX traces")
     values = np.asarray(constant)
     return values.astype(_storage_dtype(values.dtype))
 

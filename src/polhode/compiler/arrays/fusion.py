@@ -54,7 +54,7 @@ class Kernel:
     def __init__(self, level: int, group: Group) -> None:
         self.level, self.group = level, group
         self.equations: list[Equation] = []
-        self.kept: list[Value] = []
+        self.stored: list[Value] = []
 
     @property
     def is_reduction(self) -> bool:
@@ -74,42 +74,42 @@ class Schedule:
     def __init__(self, flat: FlatProgram) -> None:
         self.flat = flat
         self._maker = {id(v): e for e in flat.equations for v in e.outputs}
-        self._behind: dict[int, list[Value]] = {}
+        self._sources: dict[int, list[Value]] = {}
         self._uses: dict[int, list[tuple[Equation, bool]]] = defaultdict(list)
-        self._wanted = {id(v) for x in flat.outputs for v in self.behind(x)}
+        self._results = {id(v) for x in flat.outputs for v in self.sources(x)}
         computing = [e for e in flat.equations if e.name not in VIEWS]
         for e in computing:
             memory = set(in_memory(e))
             for k, x in enumerate(e.inputs):
-                for v in self.behind(x):
+                for v in self.sources(x):
                     self._uses[id(v)].append((e, k in memory))
-        self._groups = self._grouped(computing)
-        self._levels = self._leveled(computing)
-        self.stages = list(self._staged(computing))
-        self._lasts = self._ends()
+        self._groups = self._assign_groups(computing)
+        self._levels = self._assign_levels(computing)
+        self.stages = list(self._build_stages(computing))
+        self._last_reads = self._find_last_reads()
 
-    def behind(self, x: Any) -> list[Value]:
+    def sources(self, x: Any) -> list[Value]:
         """The values that an operand is a view of."""
         if not isinstance(x, Value):
             return []
-        found = self._behind.get(id(x))
+        found = self._sources.get(id(x))
         if found is None:
             maker = self._maker.get(id(x))
             is_view = maker is not None and maker.name in VIEWS
-            found = [v for y in maker.inputs for v in self.behind(y)] if maker is not None and is_view else [x]
-            self._behind[id(x)] = found
+            found = [v for y in maker.inputs for v in self.sources(y)] if maker is not None and is_view else [x]
+            self._sources[id(x)] = found
         return found
 
     def last_used(self, stage: Equation | Kernel) -> list[Value]:
         """Values that nothing reads after a stage."""
-        return self._lasts[id(stage)]
+        return self._last_reads[id(stage)]
 
-    def _ends(self) -> dict[int, list[Value]]:
+    def _find_last_reads(self) -> dict[int, list[Value]]:
         """For each stage, the values that are read there for the last time."""
         left: dict[int, list[Value]] = {id(stage): [] for stage in self.stages}
         # What a loop or a branch returns may be where an operand is, so these are kept.
         returned = (v for stage in self.stages if _returns(stage) for v, _ in self._operands(stage))
-        read = {*self._wanted, *map(id, returned)}
+        read = {*self._results, *map(id, returned)}
         for stage in reversed(self.stages):
             equations = stage.equations if isinstance(stage, Kernel) else [stage]
             for e in equations:
@@ -119,7 +119,7 @@ class Schedule:
                         left[id(stage)].append(v)
         return left
 
-    def _grouped(self, computing: Sequence[Equation]) -> dict[int, Group]:
+    def _assign_groups(self, computing: Sequence[Equation]) -> dict[int, Group]:
         """The group of each operation; those that only one reduction needs belong to it."""
         groups: dict[int, Group] = {}
         for e in reversed(computing):
@@ -128,31 +128,37 @@ class Schedule:
                 continue
             (first, *_), shape = e.outputs, axes(e.outputs[0].shape)
             own: Group = ("loop", shape)
-            wishes = {self._wish(v, shape, use, memory, groups, own) for v in [first] for use, memory in self._of(v)}
-            ends = e.name in STANDALONE or id(first) in self._wanted or len(wishes) != 1
+            wishes = {
+                self._preferred_group(v, shape, use, memory, groups, own)
+                for v in [first]
+                for use, memory in self._uses_of(v)
+            }
+            ends = e.name in STANDALONE or id(first) in self._results or len(wishes) != 1
             wish = own if ends else wishes.pop()
             # What two short reductions read, which may be done at different times, has to be kept.
-            several = len({id(use) for use, _ in self._of(first)}) > 1
+            several = len({id(use) for use, _ in self._uses_of(first)}) > 1
             groups[id(e)] = own if several and wish[0] == "loop" else wish
         return groups
 
-    def _of(self, v: Value) -> list[tuple[Equation, bool]]:
+    def _uses_of(self, v: Value) -> list[tuple[Equation, bool]]:
         return self._uses[id(v)]
 
-    def _wish(self, v: Value, shape: Any, use: Equation, memory: bool, groups: dict[int, Group], own: Group) -> Group:
+    def _preferred_group(
+        self, v: Value, shape: Any, use: Equation, memory: bool, groups: dict[int, Group], own: Group
+    ) -> Group:
         if memory or use.name in STANDALONE:
             return own
         same = shape == axes(use.outputs[0].shape)
         return groups[id(use)] if reduction_size(use) is not None or same else own
 
-    def _leveled(self, computing: Sequence[Equation]) -> dict[int, int]:
+    def _assign_levels(self, computing: Sequence[Equation]) -> dict[int, int]:
         """When each operation is done: as soon as its operands are there, or when what it is for is."""
         levels: dict[int, int] = {}
         for e in computing:
             levels[id(e)] = max((self._ready(e, v, memory, levels) for v, memory in self._operands(e)), default=0)
         for e in reversed(computing):
-            uses = [use for v in e.outputs for use in self._of(v)]
-            alone = not any(id(v) in self._wanted for v in e.outputs) and uses and e.name not in STANDALONE
+            uses = [use for v in e.outputs for use in self._uses_of(v)]
+            alone = not any(id(v) in self._results for v in e.outputs) and uses and e.name not in STANDALONE
             if alone and all(not m and self._groups[id(u)] == self._groups[id(e)] for u, m in uses):
                 levels[id(e)] = min(levels[id(u)] for u, _ in uses)
         return levels
@@ -160,7 +166,7 @@ class Schedule:
     def _operands(self, e: Equation) -> Iterator[tuple[Value, bool]]:
         memory = set(in_memory(e))
         for k, x in enumerate(e.inputs):
-            for v in self.behind(x):
+            for v in self.sources(x):
                 yield v, k in memory
 
     def _ready(self, e: Equation, v: Value, memory: bool, levels: dict[int, int]) -> int:
@@ -172,7 +178,7 @@ class Schedule:
         together = not memory and e.name not in STANDALONE and self._groups[id(maker)] == self._groups[id(e)]
         return levels[id(maker)] + (0 if together else 1)
 
-    def _staged(self, computing: Sequence[Equation]) -> Iterator[Equation | Kernel]:
+    def _build_stages(self, computing: Sequence[Equation]) -> Iterator[Equation | Kernel]:
         kernels: dict[tuple[int, Group], Kernel] = {}
         alone: dict[int, list[Equation]] = defaultdict(list)
         for e in computing:
@@ -182,17 +188,17 @@ class Schedule:
                 continue
             kernel = kernels.setdefault((level, group), Kernel(level, group))
             kernel.equations.append(e)
-            kernel.kept += [v for v in e.outputs if self._is_kept(e, v)]
+            kernel.stored += [v for v in e.outputs if self._is_stored(e, v)]
         last = max((*alone, *(level for level, _ in kernels)), default=-1)
         for level in range(last + 1):
             yield from alone[level]
             yield from (kernel for (at, _), kernel in kernels.items() if at == level)
 
-    def _is_kept(self, e: Equation, v: Value) -> bool:
-        if id(v) in self._wanted:
+    def _is_stored(self, e: Equation, v: Value) -> bool:
+        if id(v) in self._results:
             return True
         here = self._levels[id(e)], self._groups[id(e)]
-        return any(m or (self._levels[id(u)], self._groups[id(u)]) != here for u, m in self._of(v))
+        return any(m or (self._levels[id(u)], self._groups[id(u)]) != here for u, m in self._uses_of(v))
 
     # --- what may be changed where it is ------------------------------------------------------------------------------
 
@@ -201,9 +207,9 @@ class Schedule:
         maker = self._maker.get(id(result)) if isinstance(result, Value) else None
         if maker is None or given.shape != result.shape or maker.name in VIEWS or maker.name in ("while", "scan"):
             return False
-        if any(given in self.behind(x) for x in self.flat.outputs):
+        if any(given in self.sources(x) for x in self.flat.outputs):
             return False
-        uses = self._of(given)
+        uses = self._uses_of(given)
         if maker.name in STANDALONE:
             return self._is_last(given, maker)
         here = self._levels[id(maker)], self._groups[id(maker)]
@@ -213,13 +219,13 @@ class Schedule:
 
     def _is_last(self, given: Value, maker: Equation) -> bool:
         """Whether an operation by itself changes an operand that is not read elsewhere in it, nor afterwards."""
-        at = [k for k, x in enumerate(maker.inputs) if given in self.behind(x)]
+        at = [k for k, x in enumerate(maker.inputs) if given in self.sources(x)]
         changes = len(at) == 1 and (at == [0] or maker.name == "cond") and maker.name != "sort"
-        others = (u for u, _ in self._of(given) if u is not maker)
+        others = (u for u, _ in self._uses_of(given) if u is not maker)
         last = all(self._levels[id(u)] < self._levels[id(maker)] for u in others)
         return changes and maker.inputs[at[0]] is given and last
 
     def _is_plain(self, use: Equation, given: Value) -> bool:
         """Whether an operation reads each element only for the same one of its result."""
-        direct = all(x is given for x in use.inputs if given in self.behind(x))
+        direct = all(x is given for x in use.inputs if given in self.sources(x))
         return direct and use.name in ELEMENTWISE and use.outputs[0].shape == given.shape

@@ -23,10 +23,10 @@ class LoopCarry:
     def __init__(self, builder: ArrayBuilder, body: FlatProgram, before: int, start: Sequence[AbstractArray]) -> None:
         self.b = builder
         schedule = Schedule(body)
-        self._given = body.inputs[before : before + len(start)]
-        self._same = [out is v for v, out in zip(self._given, body.outputs, strict=False)]
+        self._inputs = body.inputs[before : before + len(start)]
+        self._unchanged = [out is v for v, out in zip(self._inputs, body.outputs, strict=False)]
         repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
-        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
+        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._inputs)]
         self._repeated = repeated
         self._start = list(start)
         self.now: list[AbstractArray] = list(start)
@@ -37,31 +37,31 @@ class LoopCarry:
         w, k = self.b.w, self.b.k
         first: dict[int, str] = {}
         pairs: dict[int, tuple[Buffer, Buffer]] = {}
-        for n, (x, v) in enumerate(zip(self._start, self._given, strict=True)):
-            if not self._same[n] and not v.shape:
+        for n, (x, v) in enumerate(zip(self._start, self._inputs, strict=True)):
+            if not self._unchanged[n] and not v.shape:
                 first[n] = self.b.number(x)
             elif self._in_place[n]:
-                self.now[n] = self.b.copied(x)
-            elif not self._same[n]:
+                self.now[n] = self.b.new_copy(x)
+            elif not self._unchanged[n]:
                 pairs[n] = allocate(k, v.shape, v.dtype), allocate(k, v.shape, v.dtype)
-                begin = self._begun(x, pairs[n][0])
+                begin = self._initial_buffer(x, pairs[n][0])
                 self.now[n], first[n] = begin, begin.pointer
         counted = [] if count is None else [("i64", "0")]
         kinds = [("ptr" if self.now[n].shape else type_of(self.now[n]), begin) for n, begin in first.items()]
         self._passes = LoopBuilder(w, [*counted, *kinds])
         if count is not None:
             count.name = self._passes.now[0]
-        self._turned, self._count = list(first), count
+        self._loop_values, self._count = list(first), count
         for n, name in zip(first, self._passes.now[len(counted) :], strict=True):
             x = self.now[n]
-            self.now[n] = x.moved(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
+            self.now[n] = x.with_pointer(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
         for n, (a, b) in pairs.items():
             now: Any = self.now[n]
             is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
-            self._others[n] = a.moved(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
+            self._others[n] = a.with_pointer(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
         self.b.keep_alive(list(self.now))
 
-    def _begun(self, x: AbstractArray, place: Buffer) -> Buffer:
+    def _initial_buffer(self, x: AbstractArray, place: Buffer) -> Buffer:
         """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""
         if isinstance(x, Buffer) and x.strides == place.strides:
             return x
@@ -78,7 +78,7 @@ class LoopCarry:
         w = self.b.w
         then: dict[int, str] = {}
         for n, out in enumerate(outs):
-            if self._same[n]:
+            if self._unchanged[n]:
                 continue
             if not out.shape:
                 then[n] = self.b.number(out)
@@ -88,4 +88,4 @@ class LoopCarry:
             else:
                 self.b.copy(out, self.now[n])  # type: ignore[arg-type]
         following = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
-        self._passes.end([*following, *(then[n] for n in self._turned)])
+        self._passes.end([*following, *(then[n] for n in self._loop_values)])

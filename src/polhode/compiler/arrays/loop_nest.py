@@ -30,7 +30,7 @@ class LoopNest:
         self._marks = 0
         self._top = 0
         self._tables: dict[int, int] = {}
-        self._taken: dict[str, tuple[int, int]] = {}
+        self._allocations: dict[str, tuple[int, int]] = {}
         self._free: list[tuple[int, int]] = []
 
     # --- places -------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class LoopNest:
             return a * b if isinstance(a, int) else a if b else 0
         return self.w.value(f"mul i64 {a}, {b}")
 
-    def parts(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
+    def unravel(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
         """The place along each axis of an element, from its number."""
         out: list[Index] = []
         for d, n in reversed(list(enumerate(shape))):
@@ -63,7 +63,7 @@ class LoopNest:
                 place = self.w.value(f"udiv i64 {place}, {n}")
         return tuple(reversed(out))
 
-    def clipped(self, place: Index, n: int) -> Index:
+    def clamp(self, place: Index, n: int) -> Index:
         """The nearest place that there is along an axis of this length."""
         if isinstance(place, int):
             return min(max(place, 0), max(n - 1, 0))
@@ -83,7 +83,7 @@ class LoopNest:
     def store(self, pointer: str, slot: Index, kind: str, value: str) -> None:
         self.w.store(pointer, slot, kind, value, self._independent or "")
 
-    def known(self, values: np.ndarray, position: Index, kind: str) -> str:
+    def constant_element(self, values: np.ndarray, position: Index, kind: str) -> str:
         """A known number by its place in an array, which has to live as long as this."""
         if id(values) not in self._tables:
             self._tables[id(values)] = self.w.table(_slots(values))
@@ -105,12 +105,12 @@ class LoopNest:
             at, self._top = self._top, self._top + slots
             self.w.workspace = max(self.w.workspace, self._top)
         pointer = self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
-        self._taken[pointer] = at, slots
+        self._allocations[pointer] = at, slots
         return pointer
 
     def release(self, pointer: str) -> None:
         """A part of the workspace may be used for something else: nothing reads what is there any more."""
-        at, slots = self._taken.pop(pointer)
+        at, slots = self._allocations.pop(pointer)
         for part in list(self._free):
             if part[0] + part[1] == at or at + slots == part[0]:
                 self._free.remove(part)
@@ -121,7 +121,7 @@ class LoopNest:
     def scratch(self) -> Iterator[None]:
         """A scope: memory allocated inside is free afterwards, and values made inside are unknown then."""
         top, free = self._top, list(self._free)
-        with self.apart():
+        with self.scope():
             yield
         self._top, self._free = top, free
 
@@ -133,7 +133,7 @@ class LoopNest:
         @contextlib.contextmanager
         def alternative() -> Iterator[None]:
             self._top, self._free = begin, []
-            with self.apart():
+            with self.scope():
                 yield
             tops.append(self._top)
 
@@ -142,7 +142,7 @@ class LoopNest:
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
-    def once(self, key: Any, make: Any) -> str:
+    def memoise(self, key: Any, make: Any) -> str:
         """A value that is made only once in a loop."""
         for scope in reversed(self._scopes):
             if key in scope:
@@ -151,7 +151,7 @@ class LoopNest:
         return found
 
     @contextlib.contextmanager
-    def apart(self) -> Iterator[None]:
+    def scope(self) -> Iterator[None]:
         """A scope: values made inside are unknown outside."""
         self._scopes.append({})
         try:
@@ -162,23 +162,23 @@ class LoopNest:
     # --- loops --------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def over(self, count: int, independent: bool = False) -> Iterator[str]:
+    def loop(self, count: int, independent: bool = False) -> Iterator[str]:
         """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
         w, outer = self.w, self._independent
         passes, body, behind = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
         (place,) = passes.now
         w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, behind)
         w.open(body)
-        self._independent = self._mark("") if independent else None
+        self._independent = self._metadata("") if independent else None
         mark = self._independent
-        with self.apart():
+        with self.scope():
             yield place
         self._independent = outer
         following = w.value(f"add i64 {place}, 1")
-        passes.end([following], "" if mark is None else f", !llvm.loop {self._mark(mark)}")
+        passes.end([following], "" if mark is None else f", !llvm.loop {self._metadata(mark)}")
         w.open(behind)
 
-    def _mark(self, accesses: str) -> str:
+    def _metadata(self, accesses: str) -> str:
         """A name for accesses to memory, or, of these, for a loop in which none reads what another pass writes."""
         self._marks += 1
         name = f"!{2 * self._marks}"
@@ -196,7 +196,7 @@ class LoopNest:
         """Loops inside each other; inside, the place in each."""
         with contextlib.ExitStack() as stack:
             last = len(lengths) - 1
-            yield tuple(stack.enter_context(self.over(n, independent and k == last)) for k, n in enumerate(lengths))
+            yield tuple(stack.enter_context(self.loop(n, independent and k == last)) for k, n in enumerate(lengths))
 
 
 def _slots(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from polhode.compiler.arrays.flat_program import Equation
 from polhode.compiler.arrays.loop_nest import LoopNest
 from polhode.compiler.arrays.operands import Buffer, View, allocate
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 
 
 def sort_by_key(
@@ -16,7 +16,7 @@ def sort_by_key(
     """All operands in the order of the first, whole numbers; `copy` puts the elements of an array into memory."""
     keys, p = x[0], e.params
     if p["num_keys"] != 1 or len(keys.shape) != 1 or keys.dtype.kind not in "iu" or keys.strides != (1,):
-        raise UnsupportedByLLVM("sort")
+        raise UnsupportedNativeOperation("sort")
     n = keys.shape[0]
     if _MERGE not in k.w.beside:
         k.w.beside.append(_MERGE)

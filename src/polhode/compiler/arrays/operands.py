@@ -39,7 +39,7 @@ class Constant(AbstractArray):
         if all(isinstance(p, int) for p in place):
             at: Any = place
             return constant(np.atleast_1d(self.values[at])[0])
-        return k.known(self.values, _position(k, place, _row_major(self.shape)), type_of(self))
+        return k.constant_element(self.values, _position(k, place, _row_major(self.shape)), type_of(self))
 
 
 def _mixed_zeros(values: np.ndarray) -> bool:
@@ -70,7 +70,7 @@ class Buffer(AbstractArray):
         self.pointer, self.shape, self.dtype, self.strides = pointer, shape, dtype, strides
 
     def at(self, k: LoopNest, place: Place) -> str:
-        return k.once(
+        return k.memoise(
             (self.pointer, self.strides, place),
             lambda: k.load(self.pointer, _position(k, place, self.strides), type_of(self)),
         )
@@ -78,7 +78,7 @@ class Buffer(AbstractArray):
     def put(self, k: LoopNest, place: Place, value: str) -> None:
         k.store(self.pointer, _position(k, place, self.strides), type_of(self), value)
 
-    def moved(self, pointer: str) -> Buffer:
+    def with_pointer(self, pointer: str) -> Buffer:
         """The same at another place of the memory."""
         return Buffer(pointer, self.shape, self.dtype, self.strides)
 
@@ -161,7 +161,7 @@ class LazyArray(AbstractArray):
         self.shape, self.dtype, self._element = shape, dtype, element
 
     def at(self, k: LoopNest, place: Place) -> str:
-        return k.once((id(self), place), lambda: self._element(k, place))
+        return k.memoise((id(self), place), lambda: self._element(k, place))
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

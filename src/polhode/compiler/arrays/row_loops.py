@@ -39,23 +39,25 @@ class ScalarBody:
         kinds += [_variables(a) for a in avals[n_consts : n_consts + n_carry]]
         behind = n_consts + n_carry
         kinds += [_elements(x, a.shape, (_ANY_ROW,)) for x, a in zip(given[behind:], avals[behind:], strict=True)]
-        self.consts, self.carried, self.rows = kinds[:n_consts], kinds[n_consts:behind], kinds[behind:]
-        self.region = Program([])
-        replay = Unroller(ProgramBackend(self.region))
+        self.consts, self.carry, self.rows = kinds[:n_consts], kinds[n_consts:behind], kinds[behind:]
+        self.program = Program([])
+        replay = Unroller(ProgramBackend(self.program))
         consts = [replay.unpack(c) for c in closed.consts]
         results = replay.evaluate(closed.jaxpr, consts, replay.adopt(kinds))
-        self.region.outputs = replay.flatten(results, closed.out_avals)
-        self.region.prune()
-        self.read = self.region.captured
-        left = iter(self.region.outputs)
+        self.program.outputs = replay.flatten(results, closed.out_avals)
+        self.program.prune()
+        self.operand_variables = self.program.free_variables
+        left = iter(self.program.outputs)
         self.outs = [_reshape([next(left) for _ in range(x.size)], x.shape) for x in results]
 
-    def name(self, k: LoopNest, elements: Sequence[Elements], given: Sequence[AbstractArray], at: Place) -> None:
+    def read_operands(
+        self, k: LoopNest, elements: Sequence[Elements], given: Sequence[AbstractArray], at: Place
+    ) -> None:
         """Read those elements of operands that the program needs."""
         for of, x in zip(elements, given, strict=True):
             for place in np.ndindex(of.shape):
                 element: Any = of[place]
-                if isinstance(element, Variable) and element in self.read:
+                if isinstance(element, Variable) and element in self.operand_variables:
                     k.w.name(element, x.at(k, (*at, *place)))
 
 
@@ -85,13 +87,13 @@ class PartlyConstant(AbstractArray):
     """
 
     def __init__(self, memory: Buffer, known: Elements) -> None:
-        self.memory, self.known = memory, known
+        self.memory, self.elements = memory, known
         self.shape, self.dtype = memory.shape, memory.dtype
 
     def at(self, k: LoopNest, place: Place) -> str:
         inside = place[1:]
         if all(isinstance(p, int) for p in inside):
-            element = self.known[inside]  # type: ignore[index]
+            element = self.elements[inside]  # type: ignore[index]
             if is_known(element):
                 return constant(element)
         return self.memory.at(k, place)
@@ -140,9 +142,9 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
     rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
     ends = [allocate(k, v.shape, v.dtype) for v in e.outputs[:n_carry]]
     with k.scratch():
-        body.name(k, body.consts, x[:n_consts], ())
+        body.read_operands(k, body.consts, x[:n_consts], ())
         start = [a.at(k, place) for a in x[n_consts:behind] for place in np.ndindex(a.shape)]
-        variables = [v for of in body.carried for v in of.flat]
+        variables = [v for of in body.carry for v in of.flat]
         begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
         passes, inside, end = LoopBuilder(w, [("i64", "0"), *begin]), w.label(), w.label()
         count, *carried = passes.now
@@ -151,9 +153,9 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
         w.branch(w.value(f"icmp slt i64 {count}, {length}"), inside, end)
         w.open(inside)
         at = w.value(f"sub i64 {length - 1}, {count}") if p["reverse"] else count
-        with k.apart():
-            body.name(k, body.rows, x[behind:], (at,))
-            results = w.program(body.region, [])
+        with k.scope():
+            body.read_operands(k, body.rows, x[behind:], (at,))
+            results = w.program(body.program, [])
             _put_all(k, rows, (at,), results[len(start) :])
         passes.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
         w.open(end)

@@ -9,7 +9,7 @@ from polhode.compiler.arrays.elementwise import window_start
 from polhode.compiler.arrays.flat_program import Equation
 from polhode.compiler.arrays.loop_nest import Index, LoopNest
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.scalars.primitives import SCATTERS
 from polhode.compiler.scalars.program import Operation
 
@@ -19,7 +19,7 @@ _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_
 def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
     """Put the updates into `to`, one after the other; those whose windows aren't inside are left out."""
     if e.name == "scatter" and e.params.get("update_jaxpr") is not None:
-        raise UnsupportedByLLVM(e.name)
+        raise UnsupportedNativeOperation(e.name)
     dims, clips = e.params["dimension_numbers"], "CLIP" in str(e.params["mode"]).upper()
     of_window = dims.update_window_dims
     window = [d for d in range(len(to.shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
@@ -27,7 +27,7 @@ def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, update
     with k.nest(updates.shape) as place:
         batch = tuple(p for d, p in enumerate(place) if d not in of_window)
         begins = window_start(k, dims, _OF_SCATTER, indices, batch, len(to.shape))
-        inside = [k.clipped(b, to.shape[d] - sizes.get(d, 1) + 1) for d, b in enumerate(begins)]
+        inside = [k.clamp(b, to.shape[d] - sizes.get(d, 1) + 1) for d, b in enumerate(begins)]
         value, at = updates.at(k, place), list(inside)
         for d, of in zip(window, of_window, strict=True):
             at[d] = k.plus(inside[d], place[of])
@@ -48,7 +48,7 @@ def _where(k: LoopNest, condition: str) -> Iterator[None]:
 
 def _put(k: LoopNest, name: str, to: Buffer, place: Place, value: str) -> None:
     if name in SCATTERS:
-        with k.apart():
+        with k.scope():
             before = to.at(k, place)
         (value,) = k.w.apply(Operation(SCATTERS[name], {}, [to, to], [to]), [before, value])  # type: ignore[list-item]
     to.put(k, place, value)

@@ -14,7 +14,7 @@ from polhode.compiler.arrays.operands import Buffer, dense
 from polhode.compiler.jaxprs import callee, parameters
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
@@ -44,20 +44,23 @@ def has_dynamic_indices(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
 
 
 def compile_either(
-    jaxpr: core.Jaxpr, on_arrays: Callable[[], CompiledFunction], on_scalars: Callable[[], CompiledFunction], cost: float = math.inf
+    jaxpr: core.Jaxpr,
+    on_arrays: Callable[[], CompiledFunction],
+    on_scalars: Callable[[], CompiledFunction],
+    cost: float = math.inf,
 ) -> CompiledFunction:
     """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
 
     `cost` is a guess of how many operations it has on scalars, where these are to be preferred as long as compiling
-    them takes less. Raises `NotNative` where neither can be.
+    them takes less. Raises `UnsupportedNativeOperation` where neither can be.
     """
     first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost) else (on_scalars, on_arrays)
     try:
         return first()
-    except UnsupportedByLLVM as reason:
+    except UnsupportedNativeOperation as reason:
         try:
             return second()
-        except UnsupportedByLLVM:
+        except UnsupportedNativeOperation:
             # Of both reasons that of the way that was meant for it.
             raise reason from None
 

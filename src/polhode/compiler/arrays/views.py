@@ -45,7 +45,7 @@ def _reshape(e: Equation, x: list[AbstractArray]) -> Reader:
         number: Index = 0
         for p, n in zip(place, shape, strict=True):
             number = k.plus(k.times(number, n), p)
-        return a.at(k, k.parts(number, a.shape))
+        return a.at(k, k.unravel(number, a.shape))
 
     return anywhere
 
@@ -108,7 +108,7 @@ def _concatenate(e: Equation, x: list[AbstractArray]) -> Reader:
 
     def at(k: LoopNest, place: Place) -> str:
         def read(a: AbstractArray, p: Index) -> str:
-            return a.at(k, (*place[:axis], k.clipped(p, a.shape[axis]), *place[axis + 1 :]))
+            return a.at(k, (*place[:axis], k.clamp(p, a.shape[axis]), *place[axis + 1 :]))
 
         return _select_part(k, place[axis], x, [a.shape[axis] for a in x], read)
 

@@ -42,7 +42,7 @@ class Terms:
     def where(self, test: Any, yes: Any, no: Any) -> Any:
         return self.graph.operation(Kind("select_n", {}), _FLOAT, [test, _scalar(no), _scalar(yes)])
 
-    def scaled(self, c: Any, partial: Any) -> Any:
+    def times(self, c: Any, partial: Any) -> Any:
         """The product, without an operation for the factors 1 and -1."""
         if isinstance(partial, float) and partial == -1.0:
             return self("sub", 0.0, c)
@@ -169,7 +169,7 @@ NO_DERIVATIVE = frozenset(["stop_gradient", "sign", "floor", "ceil", "round", "n
 
 
 def partials(f: Terms, name: str, operands: Sequence[Any], result: Any, params: Any) -> Sequence[Any]:
-    """Derivatives of an operation's result: expressions, numbers, or None. Raises `NeedsArrays` without a rule."""
+    """Derivatives of an operation's result: expressions, numbers, or None. Raises `UnsupportedScalarOperation` without a rule."""
     rule = _PARTIALS.get(name)
     if rule is None:
         raise UnsupportedScalarOperation(f"the derivative of {name}")

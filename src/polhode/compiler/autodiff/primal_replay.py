@@ -30,20 +30,20 @@ class PrimalReplay:
     def __init__(
         self, emission: ProgramBackend, around: PrimalReplay | None = None, graph: Graph | None = None
     ) -> None:
-        self.emission, self.around = emission, around
+        self.backend, self.outer = emission, around
         self.graph = Graph(emission) if graph is None else graph
         self.elements: dict[Variable, Any] = {}
-        self.saved: dict[Operation, list[Elements]] = {}
+        self._row_carries: dict[Operation, list[Elements]] = {}
 
-    def part(self) -> PrimalReplay:
+    def nested(self) -> PrimalReplay:
         """A scope for other programs that are carried out here."""
-        return PrimalReplay(self.emission, self, self.graph)
+        return PrimalReplay(self.backend, self, self.graph)
 
-    def inside(self, loop: PrimalReplay) -> PrimalReplay:
+    def in_loop(self, loop: PrimalReplay) -> PrimalReplay:
         """A scope in the program of a loop for what has been carried out here, around it."""
-        return PrimalReplay(loop.emission, self, loop.graph)
+        return PrimalReplay(loop.backend, self, loop.graph)
 
-    def within(self, emission: AbstractScalarBackend) -> PrimalReplay:
+    def for_body(self, emission: AbstractScalarBackend) -> PrimalReplay:
         """A scope for a loop or a branch."""
         assert isinstance(emission, ProgramBackend)
         return PrimalReplay(emission, self)
@@ -54,22 +54,22 @@ class PrimalReplay:
             return x
         found = self.elements.get(x)
         if found is None:
-            assert self.around is not None
-            found = self.around.read(x)
-            if self.around.graph is not self.graph:
-                found = self.adopt(self.around.values([found]))[0]
+            assert self.outer is not None
+            found = self.outer.read(x)
+            if self.outer.graph is not self.graph:
+                found = self.adopt(self.outer.values([found]))[0]
             self.elements[x] = found
         return found
 
-    def begins(self, operation: Operation) -> list[Elements]:
+    def row_carries(self, operation: Operation) -> list[Elements]:
         """The carry with which each of some rows began, where that was kept."""
-        found = self.saved.get(operation)
+        found = self._row_carries.get(operation)
         if found is None:
-            assert self.around is not None
-            found = self.around.begins(operation)
-            if self.around.graph is not self.graph:
-                found = [self.adopt(self.around.values(row)) for row in found]
-            self.saved[operation] = found
+            assert self.outer is not None
+            found = self.outer.row_carries(operation)
+            if self.outer.graph is not self.graph:
+                found = [self.adopt(self.outer.values(row)) for row in found]
+            self._row_carries[operation] = found
         return found
 
     def values(self, elements: Iterable[Any]) -> Values:
@@ -78,17 +78,17 @@ class PrimalReplay:
 
     def floats(self, elements: Iterable[Any]) -> Values:
         """The same as floats; zeros for None."""
-        return [self.emission.scalar(x, FLOAT) for x in self.values(zeros_for_none(elements))]
+        return [self.backend.scalar(x, FLOAT) for x in self.values(zeros_for_none(elements))]
 
-    def typed(self, elements: Iterable[Any], like: Sequence[Any]) -> Values:
+    def with_dtypes(self, elements: Iterable[Any], like: Sequence[Any]) -> Values:
         """The same with the types of these variables."""
-        return [self.emission.scalar(x, v.dtype) for x, v in zip(self.values(elements), like, strict=True)]
+        return [self.backend.scalar(x, v.dtype) for x, v in zip(self.values(elements), like, strict=True)]
 
     def adopt(self, values: Iterable[Any]) -> Elements:
         """Elements from scalars of this program or one around it."""
         return [x if is_known(x) else self.graph.leaf(x) for x in values]
 
-    def carry_out(self, region: Program, given: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
+    def evaluate(self, region: Program, given: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
         """The outputs of a program; what it carries through rows is kept where that is `active`."""
         self.elements.update(zip(region.inputs, given, strict=True))
         for operation in region.operations:
@@ -113,25 +113,25 @@ class PrimalReplay:
         cond, body = operation.params["cond"], operation.params["body"]
 
         def run(inside: AbstractScalarBackend, region: Program, flat: Values) -> Values:
-            scope = self.within(inside)
-            return scope.typed(scope.carry_out(region, scope.adopt(flat)), region.outputs)
+            scope = self.for_body(inside)
+            return scope.with_dtypes(scope.evaluate(region, scope.adopt(flat)), region.outputs)
 
-        start = self.typed(map(self.read, operation.operands), operation.results)
+        start = self.with_dtypes(map(self.read, operation.operands), operation.results)
         return self.adopt(
-            self.emission.loop(lambda e, flat: run(e, cond, flat)[0], lambda e, flat: run(e, body, flat), start)
+            self.backend.loop(lambda e, flat: run(e, cond, flat)[0], lambda e, flat: run(e, body, flat), start)
         )
 
     def _cond(self, operation: Operation) -> Elements:
         def run(inside: AbstractScalarBackend, branch: Program) -> Values:
-            scope = self.within(inside)
-            return scope.typed(scope.carry_out(branch, []), operation.results)
+            scope = self.for_body(inside)
+            return scope.with_dtypes(scope.evaluate(branch, []), operation.results)
 
         branches = [lambda e, b=b: run(e, b) for b in operation.params["branches"]]
-        return self.adopt(self.emission.branch(self.which(operation), branches))
+        return self.adopt(self.backend.branch(self.which(operation), branches))
 
     def which(self, operation: Operation) -> Any:
         """The number of the branch that is taken."""
-        return self.typed([self.read(operation.operands[0])], operation.operands)[0]
+        return self.with_dtypes([self.read(operation.operands[0])], operation.operands)[0]
 
     def _rows(self, operation: Operation, saves: bool) -> Elements:
         """`saves`: whether what each row begins with is kept for the way back."""
@@ -139,23 +139,23 @@ class PrimalReplay:
         n, length = p["carried"], p["length"]
 
         def row(inside: AbstractScalarBackend, carried: Values, given: Values) -> tuple[Values, Values]:
-            scope = self.within(inside)
-            outs = scope.typed(scope.carry_out(region, scope.adopt([*carried, *given])), region.outputs)
+            scope = self.for_body(inside)
+            outs = scope.with_dtypes(scope.evaluate(region, scope.adopt([*carried, *given])), region.outputs)
             return outs[:n], [*outs[n:], *(carried if saves else ())]
 
-        start = self.typed(map(self.read, operation.operands[:n]), region.inputs[:n])
-        carried, found = self.emission.rows(row, start, self.rows_given(operation), p["reverse"])
+        start = self.with_dtypes(map(self.read, operation.operands[:n]), region.inputs[:n])
+        carried, found = self.backend.rows(row, start, self.row_inputs(operation), p["reverse"])
         width = len(region.outputs) - n
         if saves:
-            self.saved[operation] = [self.adopt(values[width:]) for values in found]
+            self._row_carries[operation] = [self.adopt(values[width:]) for values in found]
         return self.adopt([*carried, *(x for k in range(length) for x in found[k][:width])])
 
-    def rows_given(self, operation: Operation) -> list[Values]:
+    def row_inputs(self, operation: Operation) -> list[Values]:
         """The operands of a loop over rows, row by row."""
         p = operation.params
         n, of_row = p["carried"], p["body"].inputs[p["carried"] :]
         width, given = len(of_row), [self.read(x) for x in operation.operands[n:]]
-        return [self.typed(given[k * width : (k + 1) * width], of_row) for k in range(p["length"])]
+        return [self.with_dtypes(given[k * width : (k + 1) * width], of_row) for k in range(p["length"])]
 
 
 _ZERO = np.float64(0.0)
@@ -233,7 +233,7 @@ def _mark_cond(operation: Operation, active: set[Variable]) -> None:
 
 
 def _mark_solution(operation: Operation, active: set[Variable]) -> None:
-    if _is_any_active(operation.params["equation"].captured, active):
+    if _is_any_active(operation.params["equation"].free_variables, active):
         _mark(operation.results, active)
 
 

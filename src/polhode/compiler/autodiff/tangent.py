@@ -18,16 +18,16 @@ from polhode.compiler.scalars.program import Operation, Program, ProgramBackend,
 def tangent(region: Program, inputs: Sequence[int]) -> Program:
     """From all inputs and the tangents of some, all floats, to those of the outputs, which are floats.
 
-    Solutions have the derivative of their equations. Raises `NeedsArrays` for what can't be derived.
+    Solutions have the derivative of their equations. Raises `UnsupportedScalarOperation` for what can't be derived.
     """
     made = Program([*(x.dtype for x in region.inputs), *(FLOAT for _ in inputs)])
     scope = PrimalReplay(ProgramBackend(made))
     given = scope.adopt(made.inputs)
     n = len(region.inputs)
     moving = [region.inputs[k] for k in inputs]
-    scope.carry_out(region, given[:n])
+    scope.evaluate(region, given[:n])
     made.outputs = scope.floats(
-        _TangentSweep(scope, active_variables(region, moving)).through(region, moving, given[n:])
+        _TangentSweep(scope, active_variables(region, moving)).propagate(region, moving, given[n:])
     )
     made.prune()
     return made
@@ -44,47 +44,47 @@ class _TangentSweep:
     """
 
     def __init__(self, scope: PrimalReplay, active: frozenset[Variable], around: _TangentSweep | None = None) -> None:
-        self._scope, self._active, self._around = scope, active, around
+        self._primal, self._active, self._outer = scope, active, around
         self._f = Terms(scope.graph)
-        self._dots: dict[Variable, Any] = {}
+        self._tangents: dict[Variable, Any] = {}
 
-    def through(self, region: Program, moving: Iterable[Variable], dots: Iterable[Any]) -> Elements:
+    def propagate(self, region: Program, moving: Iterable[Variable], dots: Iterable[Any]) -> Elements:
         """From tangents of variables to those of the outputs; None where there is none."""
-        self._dots.update(zip(moving, dots, strict=True))
+        self._tangents.update(zip(moving, dots, strict=True))
         needed = _required_variables(region, self._active)
         for operation in region.operations:
             if not needed.isdisjoint(operation.results):
-                found = _RULES.get(operation.name, _TangentSweep._plain)(self, operation)
-                self._dots.update(zip(operation.results, found, strict=True))
-        return [self._dot(x) for x in region.outputs]
+                found = _RULES.get(operation.name, _TangentSweep._elementwise)(self, operation)
+                self._tangents.update(zip(operation.results, found, strict=True))
+        return [self._tangent(x) for x in region.outputs]
 
-    def _dot(self, x: Any) -> Any:
+    def _tangent(self, x: Any) -> Any:
         """The tangent of a variable, None if it has none."""
         if not isinstance(x, Variable) or x not in self._active:
             return None
-        if x not in self._dots and self._around is not None:
-            found = self._around._dot(x)
-            other = self._around._scope
-            if found is not None and other.graph is not self._scope.graph:
-                (found,) = self._scope.adopt(other.values([found]))
-            self._dots[x] = found
-        found = self._dots.get(x)
+        if x not in self._tangents and self._outer is not None:
+            found = self._outer._tangent(x)
+            other = self._outer._primal
+            if found is not None and other.graph is not self._primal.graph:
+                (found,) = self._primal.adopt(other.values([found]))
+            self._tangents[x] = found
+        found = self._tangents.get(x)
         return None if found is None or is_zero(found) else found
 
-    def _plain(self, operation: Operation) -> Elements:
-        operands, (result,) = [self._scope.read(x) for x in operation.operands], operation.results
-        factors = partials(self._f, operation.name, operands, self._scope.read(result), operation.params)
+    def _elementwise(self, operation: Operation) -> Elements:
+        operands, (result,) = [self._primal.read(x) for x in operation.operands], operation.results
+        factors = partials(self._f, operation.name, operands, self._primal.read(result), operation.params)
         total = None
         for x, factor in zip(operation.operands, factors, strict=True):
-            dot = self._dot(x)
+            dot = self._tangent(x)
             if factor is not None and dot is not None:
-                term = self._f.scaled(dot, factor)
+                term = self._f.times(dot, factor)
                 total = term if total is None else self._f("add", total, term)
         return [total]
 
     def _select(self, operation: Operation) -> Elements:
         which, *cases = operation.operands
-        chosen, dots = self._scope.read(which), zeros_for_none(map(self._dot, cases))
+        chosen, dots = self._primal.read(which), zeros_for_none(map(self._tangent, cases))
         if which.dtype == bool:
             return [self._f.where(chosen, dots[1], dots[0])]
         total = dots[0]
@@ -92,15 +92,15 @@ class _TangentSweep:
             total = self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), dot, total)
         return [total]
 
-    def _inside(
+    def _evaluate_body(
         self, emission: AbstractScalarBackend, region: Program, given: Values, moving: list[Variable]
     ) -> _BodyResult:
         """Results of a region and their tangents inside a loop, from its inputs and the tangents of some."""
-        scope = self._scope.within(emission)
+        scope = self._primal.for_body(emission)
         here = scope.adopt(given)
         n = len(region.inputs)
-        outs = scope.carry_out(region, here[:n])
-        dots = _TangentSweep(scope, self._active, self).through(region, moving, here[n:])
+        outs = scope.evaluate(region, here[:n])
+        dots = _TangentSweep(scope, self._active, self).propagate(region, moving, here[n:])
         return scope, outs, dots
 
     def _while(self, operation: Operation) -> Elements:
@@ -109,16 +109,16 @@ class _TangentSweep:
         moving = [body.inputs[k] for k in going]
 
         def more(inside: AbstractScalarBackend, flat: Values) -> Any:
-            scope = self._scope.within(inside)
-            return scope.typed(scope.carry_out(cond, scope.adopt(flat[:n])), cond.outputs)[0]
+            scope = self._primal.for_body(inside)
+            return scope.with_dtypes(scope.evaluate(cond, scope.adopt(flat[:n])), cond.outputs)[0]
 
         def again(inside: AbstractScalarBackend, flat: Values) -> Values:
-            scope, outs, dots = self._inside(inside, body, flat, moving)
-            return [*scope.typed(outs, body.inputs), *scope.floats(dots[k] for k in going)]
+            scope, outs, dots = self._evaluate_body(inside, body, flat, moving)
+            return [*scope.with_dtypes(outs, body.inputs), *scope.floats(dots[k] for k in going)]
 
-        start = self._scope.typed(map(self._scope.read, operation.operands), body.inputs)
-        dots = self._scope.floats(self._dot(operation.operands[k]) for k in going)
-        end = self._scope.adopt(self._scope.emission.loop(more, again, [*start, *dots]))
+        start = self._primal.with_dtypes(map(self._primal.read, operation.operands), body.inputs)
+        dots = self._primal.floats(self._tangent(operation.operands[k]) for k in going)
+        end = self._primal.adopt(self._primal.backend.loop(more, again, [*start, *dots]))
         found = dict(zip(going, end[n:], strict=True))
         return [found.get(k) for k in range(n)]
 
@@ -126,35 +126,35 @@ class _TangentSweep:
         wanted = [k for k, v in enumerate(operation.results) if v in self._active]
 
         def run(inside: AbstractScalarBackend, branch: Program) -> Values:
-            scope, _, dots = self._inside(inside, branch, [], [])
+            scope, _, dots = self._evaluate_body(inside, branch, [], [])
             return scope.floats(dots[k] for k in wanted)
 
         branches = [lambda e, b=b: run(e, b) for b in operation.params["branches"]]
-        made = self._scope.adopt(self._scope.emission.branch(self._scope.which(operation), branches))
+        made = self._primal.adopt(self._primal.backend.branch(self._primal.which(operation), branches))
         found = dict(zip(wanted, made, strict=True))
         return [found.get(k) for k in range(len(operation.results))]
 
     def _rows(self, operation: Operation) -> Elements:
-        p, body, scope = operation.params, operation.params["body"], self._scope
+        p, body, scope = operation.params, operation.params["body"], self._primal
         n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
         going = [k for k in range(n) if body.inputs[k] in self._active]
         given = [k for k in range(n, width) if body.inputs[k] in self._active]
         wanted = [k for k in range(n, made) if _is_in(body.outputs[k], self._active)]
         moving = [body.inputs[k] for k in (*given, *going)]
-        carried_dots = scope.floats(self._dot(operation.operands[k]) for k in going)
-        start = scope.typed(map(scope.read, operation.operands[:n]), body.inputs[:n])
+        carried_dots = scope.floats(self._tangent(operation.operands[k]) for k in going)
+        start = scope.with_dtypes(map(scope.read, operation.operands[:n]), body.inputs[:n])
         row_dots = [
-            scope.floats(self._dot(operation.operands[k + r * (width - n)]) for k in given) for r in range(length)
+            scope.floats(self._tangent(operation.operands[k + r * (width - n)]) for k in given) for r in range(length)
         ]
-        rows = [[*values, *dots] for values, dots in zip(scope.rows_given(operation), row_dots, strict=True)]
+        rows = [[*values, *dots] for values, dots in zip(scope.row_inputs(operation), row_dots, strict=True)]
 
         def row(inside: AbstractScalarBackend, carried: Values, values: Values) -> tuple[Values, Values]:
             told = [*carried[:n], *values, *carried[n:]]
-            inner, outs, dots = self._inside(inside, body, told, moving)
-            now = [*inner.typed(outs[:n], body.inputs[:n]), *inner.floats(dots[k] for k in going)]
+            inner, outs, dots = self._evaluate_body(inside, body, told, moving)
+            now = [*inner.with_dtypes(outs[:n], body.inputs[:n]), *inner.floats(dots[k] for k in going)]
             return now, inner.floats(dots[k] for k in wanted)
 
-        end, found = scope.emission.rows(row, [*start, *carried_dots], rows, p["reverse"])
+        end, found = scope.backend.rows(row, [*start, *carried_dots], rows, p["reverse"])
         last = dict(zip(going, scope.adopt(end[n:]), strict=True))
         out: Elements = [last.get(k) for k in range(n)]
         for r in range(length):
@@ -167,32 +167,32 @@ class _TangentSweep:
         p, n = operation.params, operation.params["unknowns"]
         equation, precondition = p["equation"], p["precondition"]
         unknowns, parts = equation.inputs, precondition.inputs[n:]
-        x = [self._scope.read(v) for v in operation.operands[:n]]
-        exact, approximate = self._scope.part(), self._scope.part()
-        exact.carry_out(equation, x)
+        x = [self._primal.read(v) for v in operation.operands[:n]]
+        exact, approximate = self._primal.nested(), self._primal.nested()
+        exact.evaluate(equation, x)
         # Linear in what it is applied to, so that its derivative is the same everywhere.
-        approximate.carry_out(precondition, [*x, *(np.float64(0.0) for _ in parts)])
+        approximate.evaluate(precondition, [*x, *(np.float64(0.0) for _ in parts)])
         along, linear = active_variables(equation, unknowns), active_variables(precondition, parts)
-        across = active_variables(equation, (v for v in equation.captured if v in self._active))
-        of_rest = _TangentSweep(exact, across, self).through(equation, [], [])
+        across = active_variables(equation, (v for v in equation.free_variables if v in self._active))
+        of_rest = _TangentSweep(exact, across, self).propagate(equation, [], [])
 
         def matvec(inner: PrimalReplay, y: Elements) -> Elements:
-            return _TangentSweep(exact.inside(inner), along).through(equation, unknowns, y)[: len(parts)]
+            return _TangentSweep(exact.in_loop(inner), along).propagate(equation, unknowns, y)[: len(parts)]
 
         def inverse(inner: PrimalReplay, r: Elements) -> Elements:
-            return _TangentSweep(approximate.inside(inner), linear).through(precondition, parts, r)
+            return _TangentSweep(approximate.in_loop(inner), linear).propagate(precondition, parts, r)
 
         minus = [self._f("sub", 0.0, c) for c in zeros_for_none(of_rest[: len(parts)])]
-        dots = solve_by_refinement(self._scope, matvec, inverse, minus)
-        moved = zeros_for_none(_TangentSweep(exact, along).through(equation, unknowns, dots)[len(parts) :])
+        dots = solve_by_refinement(self._primal, matvec, inverse, minus)
+        moved = zeros_for_none(_TangentSweep(exact, along).propagate(equation, unknowns, dots)[len(parts) :])
         return [
             *dots,
             *(self._f("add", a, b) for a, b in zip(moved, zeros_for_none(of_rest[len(parts) :]), strict=True)),
         ]
 
-    def _ruled(self, operation: Operation) -> Elements:
+    def _custom_jvp(self, operation: Operation) -> Elements:
         of = operation.operands[len(operation.results) :]
-        return self._scope.part().carry_out(operation.params["tangents"], zeros_for_none(map(self._dot, of)))
+        return self._primal.nested().evaluate(operation.params["tangents"], zeros_for_none(map(self._tangent, of)))
 
 
 def _is_in(x: Any, variables: frozenset[Variable]) -> bool:
@@ -210,11 +210,11 @@ def _required_variables(region: Program, active: frozenset[Variable]) -> set[Var
         if needed.isdisjoint(operation.results):
             continue
         if operation.name == "solution":
-            through: Iterable[Any] = operation.params["equation"].captured
+            through: Iterable[Any] = operation.params["equation"].free_variables
         elif operation.name == "ruled":
             through = operation.operands[len(operation.results) :]
         else:
-            through = [*operation.operands, *(v for inner in _bodies(operation) for v in inner.captured)]
+            through = [*operation.operands, *(v for inner in _bodies(operation) for v in inner.free_variables)]
         needed.update(x for x in through if isinstance(x, Variable) and x in active)
     return needed
 
@@ -231,5 +231,5 @@ _RULES: dict[str, Callable[[_TangentSweep, Operation], Elements]] = {
     "cond": _TangentSweep._cond,
     "rows": _TangentSweep._rows,
     "solution": _TangentSweep._solution,
-    "ruled": _TangentSweep._ruled,
+    "ruled": _TangentSweep._custom_jvp,
 }

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache import disk_cache as kept
-from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, split_arguments, shape_of
-from polhode.compiler.fingerprint.closures import node_types, frozen
+from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, shape_of, split_arguments
+from polhode.compiler.fingerprint.closures import frozen, node_types
 from polhode.compiler.fingerprint.persistent_keys import persistent_key
 from polhode.compiler.fingerprint.provenance import is_user_class
 from polhode.compiler.placement import default_device_for, on_processor
@@ -26,7 +26,7 @@ T = TypeVar("T")
 def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
     """A function of this library as compiled programs, which see what users' functions in its arguments capture.
 
-    Arrays are inputs; everything else tells programs from each other. Of all programs, the last `KEPT` stay in memory.
+    Arrays are inputs; everything else tells programs from each other. Of all programs, the last `CAPACITY` stay in memory.
     """
 
     @functools.wraps(function)
@@ -46,7 +46,7 @@ def cached(
 ) -> tuple[T, Any]:
     """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
-    `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture. `keeping` says
+    `eqx.combine(inputs, rest)` are the arguments. As `xla_jit` it sees what users' functions capture. `keeping` says
     how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
     which tells nothing apart: it must not matter for what is made.
     """
@@ -79,7 +79,9 @@ class Arguments:
 
     def found(self, make: Callable[..., T], keeping: kept.Serialiser[T] | None = None) -> T:
         """The program that `found` would return."""
-        return _PROGRAMS.find((make, self._key), lambda: _load_or_build(make, *split_arguments(self._args)[:3], keeping, ()))
+        return _PROGRAMS.find(
+            (make, self._key), lambda: _load_or_build(make, *split_arguments(self._args)[:3], keeping, ())
+        )
 
 
 def _load_or_build(

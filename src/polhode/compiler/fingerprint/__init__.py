@@ -11,7 +11,7 @@ Open first: `object_walk.py`, which traverses an object graph and hashes it. `pr
 from polhode.compiler.fingerprint.closures import AbstractHolder as AbstractHolder
 from polhode.compiler.fingerprint.closures import Closure as Closure
 from polhode.compiler.fingerprint.closures import FunctionIdentity as FunctionIdentity
-from polhode.compiler.fingerprint.closures import is_immutable as is_immutable
 from polhode.compiler.fingerprint.closures import frozen as frozen
-from polhode.compiler.fingerprint.persistent_keys import persistent_key as persistent_key
+from polhode.compiler.fingerprint.closures import is_immutable as is_immutable
 from polhode.compiler.fingerprint.persistent_keys import fingerprint as fingerprint
+from polhode.compiler.fingerprint.persistent_keys import persistent_key as persistent_key

@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from polhode.compiler.fingerprint.closures import is_function, is_immutable, frozen
+from polhode.compiler.fingerprint.closures import frozen, is_function, is_immutable
 from polhode.compiler.fingerprint.inspection import VALUES
 from polhode.compiler.fingerprint.object_cache import CachedByIdentity
 from polhode.compiler.fingerprint.process_keys import ObjectHasher
@@ -61,7 +61,9 @@ class _HashedKey:
         self._key, self._hash = key, hash(key)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _HashedKey) and self._hash == other._hash and self._key == other._key)
+        return self is other or (
+            isinstance(other, _HashedKey) and self._hash == other._hash and self._key == other._key
+        )
 
     def __hash__(self) -> int:
         return self._hash

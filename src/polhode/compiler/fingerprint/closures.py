@@ -84,7 +84,7 @@ class FunctionIdentity:
 def frozen(tree: Any) -> Any:
     """`tree` with all its functions as they are now: their captured values become part of their identity.
 
-    Functions become `Captured`, and modules that hold functions among their static parts are made anew. Captured
+    Functions become `Closure`, and modules that hold functions among their static parts are made anew. Captured
     modules and traced values become inputs of compiled programs, all other captured values constants of them.
     """
     return jax.tree.map(_freeze, tree, is_leaf=is_holder)

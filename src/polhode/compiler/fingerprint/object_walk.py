@@ -24,19 +24,19 @@ from polhode.compiler.fingerprint.inspection import (
     content_of,
     content_of_cell,
     imported_modules,
+    is_cached_property,
     is_fixed,
     is_special,
-    is_cached_property,
     names_used,
     numbers_of,
 )
 from polhode.compiler.fingerprint.object_cache import FrozenDigests
 from polhode.compiler.fingerprint.provenance import (
     is_library_class,
+    is_library_file,
     is_user_class,
     is_user_module,
     is_written_by_user,
-    is_library_file,
 )
 
 _MOST = 200_000

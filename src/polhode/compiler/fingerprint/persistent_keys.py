@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode.compiler.fingerprint.closures import FunctionIdentity
-from polhode.compiler.fingerprint.inspection import JIT_FUNCTION, TYPES_AND_FUNCTIONS, PLAIN, SCALARS
+from polhode.compiler.fingerprint.inspection import JIT_FUNCTION, PLAIN, SCALARS, TYPES_AND_FUNCTIONS
 from polhode.compiler.fingerprint.object_walk import AbstractObjectHasher, content_digest
 from polhode.compiler.fingerprint.provenance import is_dependency, is_library_file
 

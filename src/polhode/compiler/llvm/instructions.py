@@ -1,6 +1,6 @@
 """Operations on numbers as instructions of LLVM's intermediate representation, or calls of the C library.
 
-Each is written for single numbers or for vectors of lanes, as the `Writer` is.
+Each is written for single numbers or for vectors of lanes, as the `IRBuilder` is.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from polhode.compiler.llvm.control_flow import BLOCKS, Block
 from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
 from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import UnsupportedByLLVM, constant, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, type_of
 from polhode.compiler.scalars.program import Operation, Program, Variable
 
 _COMPARISONS = {
@@ -221,7 +221,7 @@ class IRBuilder:
         elif kind != "double" and name in INTEGERS:
             result = INTEGERS[name](self, kind, x)
         else:
-            raise UnsupportedByLLVM(name)
+            raise UnsupportedNativeOperation(name)
         return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if unsigned else result]
 
     def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:

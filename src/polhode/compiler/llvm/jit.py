@@ -156,7 +156,7 @@ def _nothing() -> None:
 
 
 @functools.cache
-def is_missing() -> bool:
+def is_compiler_missing() -> bool:
     """Whether there is no compiler here, or none for programs of this JAX, which is said once."""
     if not IS_KNOWN:
         warn(

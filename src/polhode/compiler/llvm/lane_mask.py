@@ -37,7 +37,9 @@ class LaneMask:
         """Those of some lanes that are on their way."""
         return which if self.mask is None else w.do("and", "i1", which, self.mask)
 
-    def program(self, w: IRBuilder, operation: Operation, key: str, n: int | None, mask: str, x: list[str]) -> list[str]:
+    def program(
+        self, w: IRBuilder, operation: Operation, key: str, n: int | None, mask: str, x: list[str]
+    ) -> list[str]:
         """The results of a region of an operation, for these lanes."""
         region = operation.params[key] if n is None else operation.params[key][n]
         outer, self.mask = self.mask, mask

@@ -17,7 +17,7 @@ _TYPES = {
 """LLVM's numbers have no sign of their own; unsigned ones are kept in larger ones, where they are never negative."""
 
 
-class UnsupportedByLLVM(Exception):
+class UnsupportedNativeOperation(Exception):
     """A program holds an operation or a type that has no rule here."""
 
 
@@ -25,7 +25,7 @@ def type_of(scalar: Any) -> str:
     """LLVM's type of a scalar. Raises NotNative for types without one."""
     name = _TYPES.get(scalar.dtype)
     if name is None:
-        raise UnsupportedByLLVM(str(scalar.dtype))
+        raise UnsupportedNativeOperation(str(scalar.dtype))
     return name
 
 

@@ -15,7 +15,7 @@ from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.differentiation import DifferentiableFunction
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
@@ -38,13 +38,13 @@ class RowMap:
     def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
         """A function as machine code.
 
-        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         program = trace(function, shared, row)
         layouts = Layout(shared), Layout(row), Layout(program.out_shape)
         code = compile_either(
-            program.closed.jaxpr,
-            lambda: row_map(program.closed, *layouts),
+            program.closed_jaxpr.jaxpr,
+            lambda: row_map(program.closed_jaxpr, *layouts),
             lambda: _compile(_on_scalars(program, shared, row), *layouts),
             program.cost,
         )
@@ -60,7 +60,7 @@ class RowMap:
     ) -> RowMap:
         """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
 
-        `of` picks what it is wanted with respect to, see `Derivable`. Raises `NotNative` as `of` does.
+        `of` picks what it is wanted with respect to, see `DifferentiableFunction`. Raises `UnsupportedNativeOperation` as `of` does.
         """
         derivable = DifferentiableFunction(function, of, shared, row)
         both, out = (row, told), Layout(derivable.wanted)
@@ -96,7 +96,7 @@ class RowMap:
 def _on_scalars(program: TracedFunction, shared: Any, row: Any) -> Program:
     """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
     if size_limits.is_long(row):
-        raise UnsupportedByLLVM(f"{Layout(row).size} numbers")
+        raise UnsupportedNativeOperation(f"{Layout(row).size} numbers")
     return on_scalars(program, shared, row)
 
 
@@ -125,7 +125,7 @@ def try_row_map(
     function: Callable[[Any, Any], Any],
     shared: Any,
     row: Any,
-    untraceable: tuple[type[Exception], ...] = (UnsupportedByLLVM,),
+    untraceable: tuple[type[Exception], ...] = (UnsupportedNativeOperation,),
 ) -> RowMapResult:
     """As `RowMap.of`, where some exceptions mean that there is none."""
     try:

@@ -14,7 +14,7 @@ from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.numpy.interpreter import Equation, Interpreter
 from polhode.compiler.scalars.program import Program
@@ -39,7 +39,7 @@ class RowScan:
 
     @classmethod
     def of(cls, scan: Equation) -> RowScan:
-        """A scan as machine code. Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """A scan as machine code. Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
 
         What is known of its inputs becomes constants: places to read from can't be unknown.
         """
@@ -50,7 +50,7 @@ class RowScan:
         known = [not isinstance(x, int) for x in scan.inputs[:n]]
         shared, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
         if Layout(examples).size > size_limits.SCAN_NUMBERS or has_dynamic_indices(body.jaxpr, known):
-            raise UnsupportedByLLVM("rows that are large, or look up what only the data say")
+            raise UnsupportedNativeOperation("rows that are large, or look up what only the data say")
 
         def run(given: Any, carried: Any, row: Any) -> tuple[Any, Any]:
             consts = [x if isinstance(place, int) else place for x, place in zip(given, scan.inputs, strict=False)]
@@ -93,7 +93,7 @@ def compile_scans(program: Interpreter) -> None:
             try:
                 equation.name, equation.params["jaxpr"] = "swept", RowScan.of(equation)
                 continue
-            except UnsupportedByLLVM:
+            except UnsupportedNativeOperation:
                 pass
         for inner in equation.programs:
             compile_scans(inner)

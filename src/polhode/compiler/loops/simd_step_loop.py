@@ -17,7 +17,7 @@ from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction, vector_width
 from polhode.compiler.llvm.lane_mask import LaneMask, any_lane
 from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import UnsupportedByLLVM, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop import LoopControl
 from polhode.compiler.loops.step_loop_ir import ControlValues
@@ -70,16 +70,16 @@ class SimdStepLoop:
         row: Any,
         tell: Callable[[CompileReport], None] | None = None,
     ) -> SimdStepLoop:
-        """Functions as machine code, as `Marching.of` takes them.
+        """Functions as machine code, as `StepLoop.of` takes them.
 
-        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
         steps, check = trace(advance, *examples), trace(more, *examples)
         numbers = sum(layout.size for layout in layouts)
         if numbers > size_limits.NUMBERS:
-            raise UnsupportedByLLVM(f"{numbers} numbers")
+            raise UnsupportedNativeOperation(f"{numbers} numbers")
         programs = on_scalars(check, *examples), on_scalars(steps, *examples)
         width = vector_width() * (2 if programs[1].size < _SMALL else 1)
         code = _compile(*programs, layouts, width, tell)
@@ -155,7 +155,9 @@ def _frames(
     body, end = w.label(), w.label()
     reached = w.do("add", "i64", done, count)
     waiting = w.do("icmp slt", "i64", reached, n_targets)
-    told = ControlValues(n_limit, every, last, _gather_targets(w, w.intrinsic("smin", "i64", reached, n_targets)), waiting)
+    told = ControlValues(
+        n_limit, every, last, _gather_targets(w, w.intrinsic("smin", "i64", reached, n_targets)), waiting
+    )
     now = [w.get(at, k, kind) for k, kind in enumerate(kinds)]
     lanes.mask = None
     (goes_on,) = w.program(check, [*given, *now, *told])

@@ -59,11 +59,11 @@ class StepLoop:
     ) -> StepLoop:
         """Functions as machine code.
 
-        - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
+        - `more`: whether a block goes on, from the arguments, the progress and a `LoopControl`.
         - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
         - `tell`: is told what is going to be compiled.
 
-        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
@@ -72,8 +72,8 @@ class StepLoop:
         if found != layouts[2]:
             raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
         code = compile_either(
-            steps.closed.jaxpr,
-            lambda: step_block(check.closed, steps.closed, layouts, tell),
+            steps.closed_jaxpr.jaxpr,
+            lambda: step_block(check.closed_jaxpr, steps.closed_jaxpr, layouts, tell),
             lambda: _compile(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
         )
         return cls(code, args, progress, row)

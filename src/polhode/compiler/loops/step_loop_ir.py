@@ -15,7 +15,7 @@ POINTERS = ("args", "progress", "control", "targets", "rows")
 
 
 class ControlValues(NamedTuple):
-    """The values of a `Control`, and their types."""
+    """The values of a `LoopControl`, and their types."""
 
     n_limit: str
     every: str
@@ -29,7 +29,11 @@ class ControlValues(NamedTuple):
 
 
 def block(
-    w: IRBuilder, goes_on: Callable[[ControlValues], str], step: Callable[[ControlValues], str], keep: Callable[[str], None], width: int
+    w: IRBuilder,
+    goes_on: Callable[[ControlValues], str],
+    step: Callable[[ControlValues], str],
+    keep: Callable[[str], None],
+    width: int,
 ) -> str:
     """Writes a block; returns the number of frames.
 

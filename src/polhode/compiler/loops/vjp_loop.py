@@ -43,7 +43,7 @@ class AdjointLoop:
         - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
           trees the same at its beginning, and parameters.
 
-        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         step = DifferentiableFunction(advance, of, args, row)
         carried, summed = step.wanted

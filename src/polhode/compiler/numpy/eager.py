@@ -17,8 +17,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedByNumPy, from_jaxpr
-from polhode.compiler.placement import default_device_for, on_processor, device_array
+from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedNumPyOperation, from_jaxpr
+from polhode.compiler.placement import default_device_for, device_array, on_processor
 from polhode.compiler.primitives.row_loop import ROWS, on_arrays
 from polhode.jax_context import (
     IS_KNOWN,
@@ -82,7 +82,7 @@ def _evaluate(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
 
 
 def array_of(x: np.ndarray) -> jax.Array:
-    """`jnp.asarray(x)` of values that won't change, without asking JAX where `uncompiled` is open."""
+    """`jnp.asarray(x)` of values that won't change, without asking JAX where `eager_numpy` is open."""
     return device_array(x) if evaluates_by(_TRACE) else jnp.asarray(x)
 
 
@@ -105,7 +105,7 @@ def _program(primitive: Any, params: Any, types: Any) -> Interpreter | None:
     """The operation as a program, which knows the types of what it gives; None if NumPy can't evaluate it."""
     try:
         return from_jaxpr(jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types))
-    except UnsupportedByNumPy:
+    except UnsupportedNumPyOperation:
         return None
 
 

@@ -17,7 +17,7 @@ from polhode.compiler.primitives.lowering import ARRAYS, lower
 from polhode.jax_context import IS_KNOWN
 
 
-class UnsupportedByNumPy(Exception):
+class UnsupportedNumPyOperation(Exception):
     """A program has what can't be done here: programs for several devices, or what only JAX knows."""
 
 
@@ -42,7 +42,7 @@ class Equation:
         self.name = origin.primitive.name
         self.params = {key: _parameter(value) for key, value in parameters(origin).items()}
         if self.name not in RULES and any(map(_programs, self.params.values())):
-            raise UnsupportedByNumPy(self.name)
+            raise UnsupportedNumPyOperation(self.name)
         self.inputs, self.outputs, self.origin = inputs, outputs, origin
         self.outs = [ArrayType(v.aval.shape, v.aval.dtype) for v in origin.outvars]
 
@@ -82,7 +82,7 @@ class Equation:
 
     def _by_jax(self, x: list[np.ndarray]) -> Sequence[Any]:
         if self.origin is None:
-            raise UnsupportedByNumPy(self.name)
+            raise UnsupportedNumPyOperation(self.name)
         primitive = self.origin.primitive
         outs = primitive.bind(*(jax.device_put(v) for v in x), **self.origin.params)
         return outs if primitive.multiple_results else [outs]
@@ -104,13 +104,13 @@ _PLAIN_PARAMETERS = frozenset(
 class Interpreter:
     """A program, from JAX's; called with the list of its arguments it returns that of its results.
 
-    Raises `NeedsJax` where it is made if it has programs inside that can't be carried out here.
+    Raises `UnsupportedNumPyOperation` where it is made if it has programs inside that can't be carried out here.
     """
 
     def __init__(self, jaxpr: core.Jaxpr, consts: Sequence[Any]) -> None:
         everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
         if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
-            raise UnsupportedByNumPy("keys of random numbers")
+            raise UnsupportedNumPyOperation("keys of random numbers")
         made = Simplification(len(jaxpr.invars), Equation)
         known = [made.known(np.asarray(c)) for c in consts]
         self.results = made.results(jaxpr, known, range(len(jaxpr.invars)))
@@ -138,7 +138,7 @@ class Interpreter:
 def from_jaxpr(closed: core.ClosedJaxpr) -> Interpreter:
     """The program of a trace."""
     if not IS_KNOWN:
-        raise UnsupportedByNumPy("a version of JAX that is not known")
+        raise UnsupportedNumPyOperation("a version of JAX that is not known")
     closed = lower(closed, ARRAYS)
     return Interpreter(closed.jaxpr, closed.consts)
 

@@ -1,7 +1,7 @@
 """Questions in a trace about what is going to run it, which each back end answers for itself when it compiles.
 
 A question is a primitive without operands that gives a truth value. Code that is not the same everywhere traces both
-ways as branches of a `jax.lax.cond`, of which a back end takes one, or leaves them to `by_libraries`, of which only the
+ways as branches of a `jax.lax.cond`, of which a back end takes one, or leaves them to `lapack_or`, of which only the
 one that is taken gets traced. JAX itself answers no.
 """
 
@@ -35,12 +35,12 @@ DIFFERENTIATED = _query("derived")
 
 
 def no_lapack() -> jax.Array:
-    """The answer to `WITHOUT_LIBRARIES`, for `jax.lax.cond`."""
+    """The answer to `NO_LAPACK`, for `jax.lax.cond`."""
     return _bind(NO_LAPACK)
 
 
 def is_differentiated() -> jax.Array:
-    """The answer to `DERIVED`, for `jax.lax.cond`."""
+    """The answer to `DIFFERENTIATED`, for `jax.lax.cond`."""
     return _bind(DIFFERENTIATED)
 
 
@@ -49,7 +49,7 @@ def _bind(question: Any) -> jax.Array:
 
 
 ALTERNATIVES = core.Primitive("ways")
-"""One of two programs by the answer to `WITHOUT_LIBRARIES`, neither of which is traced before that is known.
+"""One of two programs by the answer to `NO_LAPACK`, neither of which is traced before that is known.
 
 Parameters: `ways`, functions `(without, by_libraries)` of flat operands, and `types` of the results.
 """

@@ -10,17 +10,17 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler.jaxprs import is_high_level, lower_equation, scan
-from polhode.compiler.primitives.backend_query import DIFFERENTIATED, ALTERNATIVES, NO_LAPACK
+from polhode.compiler.primitives.backend_query import ALTERNATIVES, DIFFERENTIATED, NO_LAPACK
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
-from polhode.compiler.primitives.row_loop import ROWS, with_remat, on_arrays
+from polhode.compiler.primitives.row_loop import ROWS, on_arrays, with_remat
 
 
 class Backend(NamedTuple):
     """A back end, by how it treats operations that a trace leaves open.
 
     - `rows`: the operation that a loop over rows becomes; None for a scan.
-    - `without_libraries`: whether LAPACK can't be called.
-    - `derived`: whether derivatives are taken of the record.
+    - `no_lapack`: whether LAPACK can't be called.
+    - `differentiated`: whether derivatives are taken of the record.
     """
 
     rows: Callable[[Any], Callable[..., list[Any]]] | None = None

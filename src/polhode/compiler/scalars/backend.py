@@ -39,7 +39,7 @@ class AbstractScalarBackend(abc.ABC):
     keeps_rules: bool = False
 
     @abc.abstractmethod
-    def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def emit(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
         """Give each node, in this order, its value; `wanted` are those that are asked for."""
 
     @abc.abstractmethod
@@ -80,9 +80,11 @@ class AbstractScalarBackend(abc.ABC):
         """`x` and `place` as they are, but with derivatives of a solution, see `derivatives.solutions`."""
 
     @abc.abstractmethod
-    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]) -> Values:
+    def custom_jvp(
+        self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]
+    ) -> Values:
         """`outs` as they are, but with the derivatives that `tangents` makes of those of `of`."""
 
     @abc.abstractmethod
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
-        """The results, as arrays, of an equation on arrays of which these are the elements. Raises `NeedsArrays`."""
+        """The results, as arrays, of an equation on arrays of which these are the elements. Raises `UnsupportedScalarOperation`."""

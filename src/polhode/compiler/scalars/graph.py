@@ -83,7 +83,7 @@ class Graph:
     """
 
     def __init__(self, emission: AbstractScalarBackend) -> None:
-        self._emission = emission
+        self._backend = emission
         self._nodes: dict[Any, Node] = {}
 
     def leaf(self, value: Any) -> Node:
@@ -153,7 +153,7 @@ class Graph:
 
     def emit(self, wanted: Sequence[Any]) -> list[Any]:
         """Scalars of the program under construction (or known ones) for these elements."""
-        self._emission.carry_out(_topological_order([e for e in wanted if isinstance(e, Node)]), wanted)
+        self._backend.emit(_topological_order([e for e in wanted if isinstance(e, Node)]), wanted)
         return [e.value if isinstance(e, Node) else e for e in wanted]
 
 

@@ -21,7 +21,7 @@ def solve_by_refinement(scope: PrimalReplay, matvec: Map, inverse: Map, b: Eleme
     constant = scope.floats(b)
 
     def cond(inside: AbstractScalarBackend, carried: Values) -> object:
-        inner = scope.within(inside)
+        inner = scope.for_body(inside)
         here = inner.adopt(carried)
         f = Terms(inner.graph)
         size, count, before = here[2 * n : 2 * n + 3]
@@ -36,7 +36,7 @@ def solve_by_refinement(scope: PrimalReplay, matvec: Map, inverse: Map, b: Eleme
         return inner.values([f.test("and", f.test("or", large, falling), few)])[0]
 
     def body(inside: AbstractScalarBackend, carried: Values) -> Values:
-        inner = scope.within(inside)
+        inner = scope.for_body(inside)
         here = inner.adopt(carried)
         f = Terms(inner.graph)
         change = zeros_for_none(inverse(inner, here[n : 2 * n]))
@@ -47,7 +47,7 @@ def solve_by_refinement(scope: PrimalReplay, matvec: Map, inverse: Map, b: Eleme
 
     zeros = [np.float64(0.0)] * n
     end = scope.adopt(
-        scope.emission.loop(cond, body, [*zeros, *constant, np.float64(np.inf), np.float64(0.0), np.float64(np.inf)])
+        scope.backend.loop(cond, body, [*zeros, *constant, np.float64(np.inf), np.float64(0.0), np.float64(np.inf)])
     )
     f = Terms(scope.graph)
     good = f.test("le", end[2 * n], f("mul", ACCEPTANCE, _size(f, end[:n])))

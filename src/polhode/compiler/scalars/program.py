@@ -44,13 +44,13 @@ class Program:
         return len(self.operations) + passed + sum(region.size for region in inner)
 
     @property
-    def captured(self) -> dict[Variable, None]:
+    def free_variables(self) -> dict[Variable, None]:
         """Variables of what is around that are used here, in order."""
         own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
         used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
         for operation in self.operations:
             for region in subprograms(operation):
-                used.update(region.captured)
+                used.update(region.free_variables)
         used.update(dict.fromkeys(x for x in self.outputs if isinstance(x, Variable)))
         return {v: None for v in used if v not in own}
 
@@ -63,7 +63,7 @@ class Program:
                 continue
             for region in subprograms(operation):
                 region.prune()
-                used.update(region.captured)
+                used.update(region.free_variables)
             used.update(x for x in operation.operands if isinstance(x, Variable))
             kept.append(operation)
         self.operations = kept[::-1]
@@ -100,9 +100,9 @@ class ProgramBackend(AbstractScalarBackend):
     has_rows = True
 
     def __init__(self, region: Program, keeps_rules: bool = False) -> None:
-        self.region, self.keeps_rules = region, keeps_rules
+        self.program, self.keeps_rules = region, keeps_rules
 
-    def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def emit(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
         for node in nodes:
             operands = [getattr(o, "value", o) for o in node.operands]
             (node.value,) = self._add(node.kind.name, node.kind.params, operands, [node.dtype])
@@ -120,14 +120,14 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> Values:
         dtypes = [x.dtype for x in start]
         test, again = Program(dtypes), Program(dtypes)
-        test.outputs = [cond(self._into(test), list(test.inputs))]
-        again.outputs = body(self._into(again), list(again.inputs))
+        test.outputs = [cond(self._nested(test), list(test.inputs))]
+        again.outputs = body(self._nested(again), list(again.inputs))
         return self._add("while", {"cond": test, "body": again}, start, dtypes)
 
     def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
         regions = [Program([]) for _ in branches]
         for region, branch in zip(regions, branches, strict=True):
-            region.outputs = branch(self._into(region))
+            region.outputs = branch(self._nested(region))
         return self._add("cond", {"branches": regions}, [which], [x.dtype for x in regions[0].outputs])
 
     def rows(
@@ -139,7 +139,7 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> tuple[Values, list[Values]]:
         n, length = len(start), len(rows)
         region = Program([x.dtype for x in (*start, *rows[0])])
-        carried, row = body(self._into(region), region.inputs[:n], region.inputs[n:])
+        carried, row = body(self._nested(region), region.inputs[:n], region.inputs[n:])
         region.outputs = [*carried, *row]
         params = {"body": region, "carried": n, "length": length, "reverse": reverse}
         dtypes = [*(x.dtype for x in carried), *(x.dtype for _ in rows for x in row)]
@@ -156,14 +156,16 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> Values:
         n, dtypes = len(x), [v.dtype for v in x]
         exact = Program(dtypes)
-        exact.outputs = equation(self._into(exact), list(exact.inputs))
+        exact.outputs = equation(self._nested(exact), list(exact.inputs))
         parts = exact.outputs[: len(exact.outputs) - len(place)]
         inverse = Program([*dtypes, *(v.dtype for v in parts)])
-        inverse.outputs = precondition(self._into(inverse), inverse.inputs[:n], inverse.inputs[n:])
+        inverse.outputs = precondition(self._nested(inverse), inverse.inputs[:n], inverse.inputs[n:])
         params = {"equation": exact, "precondition": inverse, "unknowns": n}
         return self._add("solution", params, [*x, *place], [v.dtype for v in (*x, *place)])
 
-    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]) -> Values:
+    def custom_jvp(
+        self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]
+    ) -> Values:
         region = Program([x.dtype for x in of])
         # Linear, so that what is inside needs no rules; some have rules that use themselves without end.
         region.outputs = tangents(ProgramBackend(region), list(region.inputs))
@@ -175,10 +177,10 @@ class ProgramBackend(AbstractScalarBackend):
             raise UnsupportedScalarOperation(eqn.primitive.name)
         return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
 
-    def _into(self, region: Program) -> ProgramBackend:
+    def _nested(self, region: Program) -> ProgramBackend:
         return ProgramBackend(region, self.keeps_rules)
 
     def _add(self, name: str, params: dict[str, Any], operands: Sequence[Any], dtypes: Sequence[Any]) -> list[Variable]:
         results = [Variable(d) for d in dtypes]
-        self.region.operations.append(Operation(name, params, operands, results))
+        self.program.operations.append(Operation(name, params, operands, results))
         return results

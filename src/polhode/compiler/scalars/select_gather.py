@@ -102,7 +102,9 @@ def _gather(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] |
     out = jax.eval_shape(functools.partial(_bind, jax.lax.gather_p, params), *avals)
     if places is None or len(places) * math.prod(out.shape) > _MAX_SELECTIONS:
         return None
-    positions = [gather_scatter.gather_positions(params, x.shape, np.broadcast_to(place, indices.shape)) for place in places]
+    positions = [
+        gather_scatter.gather_positions(params, x.shape, np.broadcast_to(place, indices.shape)) for place in places
+    ]
     fills = "FILL" in str(params["mode"]).upper()
 
     def run(x: Any, indices: Any) -> Any:
@@ -143,7 +145,10 @@ def _scatter(params: Any, avals: Any, known: KnownValues, name: str) -> Callable
     if places is None or (name == "scatter" and params.get("update_jaxpr") is None and _batches(indices) > 1):
         # Where several windows are written to, the last of them counts.
         return None
-    at = [gather_scatter.scatter_positions(params, x.shape, np.broadcast_to(p, indices.shape), updates.shape) for p in places]
+    at = [
+        gather_scatter.scatter_positions(params, x.shape, np.broadcast_to(p, indices.shape), updates.shape)
+        for p in places
+    ]
     fills = "FILL" in str(params["mode"]).upper()
 
     def run(x: Any, indices: Any, updates: Any) -> Any:

@@ -35,52 +35,52 @@ class TracedFunction:
 
     def __init__(self, fun: Callable, *examples: Any, target: Backend = ARRAYS) -> None:
         closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
-        self.closed = lower(closed, target)
-        self.cost = cost(self.closed.jaxpr, scans=target.rows is None)
+        self.closed_jaxpr = lower(closed, target)
+        self.cost = cost(self.closed_jaxpr.jaxpr, scans=target.rows is None)
 
-    def on_arrays(self, *args: Any) -> Any:
+    def call_on_arrays(self, *args: Any) -> Any:
         """The result of the function, from its trace as it is."""
         flat = [jnp.asarray(x) for x in jax.tree.leaves(args)]
-        return jax.tree.unflatten(jax.tree.structure(self.out_shape), core.jaxpr_as_fun(self.closed)(*flat))
+        return jax.tree.unflatten(jax.tree.structure(self.out_shape), core.jaxpr_as_fun(self.closed_jaxpr)(*flat))
 
     def constants(self) -> list[Any]:
         """The elements of what `fun` closes over and JAX traces, such as the leaves of a system."""
-        return [x for c in self.closed.consts if _is_split(c) for x in split(c)]
+        return [x for c in self.closed_jaxpr.consts if _is_split(c) for x in split(c)]
 
-    def reads(self) -> list[bool]:
+    def used_inputs(self) -> list[bool]:
         """Which elements of the arguments the results depend on once structural zeros are gone.
 
         Raises NeedsArrays for what can't be a few operations on scalars.
         """
-        slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
+        slots = [_Slot(v.aval.dtype) for v in self.closed_jaxpr.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
         replay = Unroller(XlaBackend(None), scalars_only=True)
-        inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
-        consts = [replay.unpack(c) for c in self.closed.consts]
-        outs = replay.evaluate(self.closed.jaxpr, consts, inputs)
+        inputs = replay.restore(slots, [v.aval for v in self.closed_jaxpr.jaxpr.invars])
+        consts = [replay.unpack(c) for c in self.closed_jaxpr.consts]
+        outs = replay.evaluate(self.closed_jaxpr.jaxpr, consts, inputs)
         reached = leaf_values([e for out in outs for e in out.flat])
         return [id(slot) in reached for slot in slots]
 
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
         """From the flat list of all argument elements to that of all result elements.
 
-        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `OnJax`.
+        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `XlaBackend`.
         `constants` stand in for `constants()`.
         """
-        return self.carried_out(XlaBackend(one), flat, constants)
+        return self.emit(XlaBackend(one), flat, constants)
 
-    def carried_out(
+    def emit(
         self, emission: AbstractScalarBackend, flat: Sequence[Any], constants: Sequence[Any] | None = None
     ) -> list[Any]:
         """The same as operations of a program under construction."""
         replay = Unroller(emission)
-        jaxpr = self.closed.jaxpr
+        jaxpr = self.closed_jaxpr.jaxpr
         inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
         given = iter(self.constants() if constants is None else constants)
         consts = [
             replay.restore([next(given) for _ in range(math.prod(c.shape))], [v.aval])[0]
             if _is_split(c)
             else replay.unpack(c)
-            for v, c in zip(jaxpr.constvars, self.closed.consts, strict=True)
+            for v, c in zip(jaxpr.constvars, self.closed_jaxpr.consts, strict=True)
         ]
         outs = replay.evaluate(jaxpr, consts, inputs)
         return replay.flatten(outs, [v.aval for v in jaxpr.outvars])

@@ -36,12 +36,12 @@ class Unroller:
     **Arguments:**
 
     - `emission`: the program under construction.
-    - `scalars_only`: whether to raise `NeedsArrays` where an operation needs arrays, instead of putting them together.
+    - `scalars_only`: whether to raise `UnsupportedScalarOperation` where an operation needs arrays, instead of putting them together.
     """
 
     def __init__(self, emission: AbstractScalarBackend, scalars_only: bool = False) -> None:
         self.graph = Graph(emission)
-        self._emission = emission
+        self._backend = emission
         self._scalars_only = scalars_only
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
@@ -82,19 +82,19 @@ class Unroller:
         """All elements as one flat list of scalars of the program."""
         wanted = [e for v in values for e in v.flat]
         dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
-        return list(map(self._emission.scalar, self.graph.emit(wanted), dtypes))
+        return list(map(self._backend.scalar, self.graph.emit(wanted), dtypes))
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name, params = eqn.primitive.name, eqn.params
-        if self._emission.keeps_rules and name in _CUSTOM_JVP:
-            return self._ruled(eqn, inputs)
-        if self._emission.keeps_rules and name in _CUSTOM_VJP:
+        if self._backend.keeps_rules and name in _CUSTOM_JVP:
+            return self._custom_jvp(eqn, inputs)
+        if self._backend.keeps_rules and name in _CUSTOM_VJP:
             raise UnsupportedScalarOperation(name)
         if (called := callee(eqn)) is not None:
             inner, consts = called
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
-        if name == LINEAR_SOLVE and self._emission.has_rows:
-            if self._emission.keeps_rules:
+        if name == LINEAR_SOLVE and self._backend.has_rows:
+            if self._backend.keeps_rules:
                 closed, given = differentiable_solve(eqn), inputs
             else:
                 closed, given = solve_program(params, inputs)
@@ -119,7 +119,7 @@ class Unroller:
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
-        if self._emission.has_rows:
+        if self._backend.has_rows:
             spelled = as_selections(eqn, inputs) or expand_library_call(eqn)
             if spelled is not None:
                 return self.evaluate(spelled.jaxpr, [self.unpack(c) for c in spelled.consts], inputs)
@@ -132,7 +132,7 @@ class Unroller:
             return self._while(eqn, inputs)
         elif name == "cond":
             return self._cond(eqn, inputs)
-        elif name == "scan" and self._emission.has_rows and eqn.params["length"]:
+        elif name == "scan" and self._backend.has_rows and eqn.params["length"]:
             return self._scan(eqn, inputs)
         elif name == SOLUTION:
             return self._solution(eqn, inputs)
@@ -140,7 +140,7 @@ class Unroller:
 
     def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         flat = [self.flatten([x], [v.aval]) for x, v in zip(inputs, eqn.invars, strict=True)]
-        return [self.unpack(out) for out in self._emission.foreign(eqn, flat)]
+        return [self.unpack(out) for out in self._backend.foreign(eqn, flat)]
 
     def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
         shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
@@ -204,7 +204,7 @@ class Unroller:
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
         consts, start = inputs[: nc + nb], inputs[nc + nb :]
         avals = [v.aval for v in eqn.outvars]
-        captured = self._captured(consts)
+        captured = self._capture(consts)
 
         def run(
             inside: AbstractScalarBackend, closed: Any, which: slice, flat: list[Any]
@@ -221,7 +221,7 @@ class Unroller:
             inner, outs = run(inside, p["body_jaxpr"], slice(nc, None), flat)
             return inner.flatten(outs, avals)
 
-        return self.restore(self._emission.loop(cond, body, self.flatten(start, avals)), avals)
+        return self.restore(self._backend.loop(cond, body, self.flatten(start, avals)), avals)
 
     def _cond(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         index, *operands = inputs
@@ -230,7 +230,7 @@ class Unroller:
             chosen = branches[int(index[()])]
             return self.evaluate(chosen.jaxpr, [self.unpack(c) for c in chosen.consts], operands)
         avals = [v.aval for v in eqn.outvars]
-        captured = self._captured(operands)
+        captured = self._capture(operands)
 
         def run(inside: AbstractScalarBackend, branch: Any) -> list[Any]:
             inner = Unroller(inside)
@@ -238,7 +238,7 @@ class Unroller:
             return inner.flatten(outs, avals)
 
         (which,) = self.graph.emit([index[()]])
-        return self.restore(self._emission.branch(which, [lambda e, b=b: run(e, b) for b in branches]), avals)
+        return self.restore(self._backend.branch(which, [lambda e, b=b: run(e, b) for b in branches]), avals)
 
     def _scan(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """A loop over rows. What is known and equal in all of them is part of the program, or no part of it at all."""
@@ -249,8 +249,8 @@ class Unroller:
         tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
         of_carry, of_rows = closed.in_avals[n_consts : n_consts + n_carry], closed.in_avals[n_consts + n_carry :]
         columns = [table[:, k] for table in tables for k in range(table.shape[1])]
-        fixed = self._captured(consts)
-        common = [self._captured([column[:1]])[0][0] if _is_common(column) else None for column in columns]
+        fixed = self._capture(consts)
+        common = [self._capture([column[:1]])[0][0] if _is_common(column) else None for column in columns]
         varying = [column for column, same in zip(columns, common, strict=True) if same is None]
         known: list[Any] = []
 
@@ -267,7 +267,7 @@ class Unroller:
 
         flat = [self.flatten([column], [_DtypeOnly(column[0].dtype)]) for column in varying]
         rows = [[column[k] for column in flat] for k in range(length)]
-        carried, found = self._emission.rows(row, self.flatten(carry, of_carry), rows, p["reverse"])
+        carried, found = self._backend.rows(row, self.flatten(carry, of_carry), rows, p["reverse"])
         out = np.empty((length, len(known)), dtype=object)
         for k in range(length):
             made = iter(found[k])
@@ -283,7 +283,7 @@ class Unroller:
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]
         *captured, x, place = split_operands(p, inputs)
-        of_equation, of_precondition = map(self._captured, captured)
+        of_equation, of_precondition = map(self._capture, captured)
         of_x, of_place = avals[: len(x)], avals[len(x) :]
 
         def run(inside: AbstractScalarBackend, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
@@ -292,7 +292,7 @@ class Unroller:
             outs = inner.evaluate(jaxpr, inner.adopt(closed_over), given)
             return inner.flatten(outs, [v.aval for v in jaxpr.outvars])
 
-        outs = self._emission.solution(
+        outs = self._backend.solution(
             self.flatten(x, of_x),
             self.flatten(place, of_place),
             lambda inside, x: run(inside, p["equation"], of_equation, x),
@@ -300,13 +300,13 @@ class Unroller:
         )
         return self.restore(outs, avals)
 
-    def _ruled(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+    def _custom_jvp(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """An operation with a derivative of its own, which is that of JAX's `custom_jvp`."""
         inner, consts = cast(Callee, callee(eqn))
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
         moving, floats = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
-        captured = self._captured(inputs)
+        captured = self._capture(inputs)
 
         def tangents(inside: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
             replay, closed = Unroller(inside), _jvp_rule(eqn, avals, moving, floats)
@@ -316,7 +316,7 @@ class Unroller:
 
         of_outs = [eqn.outvars[k].aval for k in floats]
         of = self.flatten([inputs[k] for k in moving], [avals[k] for k in moving])
-        ruled = self._emission.ruled(self.flatten([outs[k] for k in floats], of_outs), of, tangents)
+        ruled = self._backend.custom_jvp(self.flatten([outs[k] for k in floats], of_outs), of, tangents)
         for k, out in zip(floats, self.restore(ruled, of_outs), strict=True):
             outs[k] = out
         return outs
@@ -325,7 +325,7 @@ class Unroller:
         """An element of this graph from a known scalar or one of the program."""
         return value if is_known(value) else self.graph.leaf(value)
 
-    def _captured(self, values: Sequence[Elements]) -> list[Elements]:
+    def _capture(self, values: Sequence[Elements]) -> list[Elements]:
         """The same elements as known scalars and those of the program, ready to be used in another graph."""
         out = []
         for value in values:

@@ -35,18 +35,18 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
 
     def scalarised(*args: Any) -> Any:
         program = TracedFunction(fun, *args, target=_ON_HOST)
-        plain = not calls_out(program.closed.jaxpr, NO_LIBRARY)
+        plain = not calls_out(program.closed_jaxpr.jaxpr, NO_LIBRARY)
         most = size_limits.XLA if limit is None else limit
         allowed = most if plain else most / size_limits.XLA_LESS_WITH_LIBRARIES
         if program.cost > size_limits.WORTH_TRYING * allowed:
-            return program.on_arrays(*args)
+            return program.call_on_arrays(*args)
         # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
         # that its own simplifications have left unused.
         given, closed_over = split(args), program.constants()
         flat, n = [hidden_one(), *given, *closed_over], 1 + len(given)
         traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
         if count_operations(traced.jaxpr) > allowed:
-            return program.on_arrays(*args)
+            return program.call_on_arrays(*args)
         alone = one_kernel and plain and not calls_out(traced.eqns[0].params["jaxpr"].jaxpr, ONE_FUNCTION)
         outs = in_one_function(traced, flat) if alone else core.jaxpr_as_fun(traced)(*flat)
         return join(outs[: -len(flat)], program.out_shape)
@@ -63,7 +63,7 @@ def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callab
         return (lambda p: p), (lambda p: p), step
     program = TracedFunction(step, p, x)
     # Solutions of equations have rules for derivatives, which a replay would lose.
-    if program.cost > size_limits.XLA_DIFFERENTIATED or iterates(program.closed.jaxpr):
+    if program.cost > size_limits.XLA_DIFFERENTIATED or iterates(program.closed_jaxpr.jaxpr):
         return (lambda p: p), (lambda p: p), step
     one = hidden_one()
     return split, (lambda flat: join(flat, p)), (lambda flat, x: program([*flat, *split(x)], one))

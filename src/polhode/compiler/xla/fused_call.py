@@ -29,5 +29,5 @@ def in_one_function(closed: core.ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
 
 
 def hidden_one() -> jax.Array:
-    """A one of which XLA doesn't know that it is one, see `OnJax`; to be made outside of what is divided by it."""
+    """A one of which XLA doesn't know that it is one, see `XlaBackend`; to be made outside of what is divided by it."""
     return jax.lax.optimization_barrier(jnp.ones(()))

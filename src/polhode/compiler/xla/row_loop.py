@@ -43,11 +43,11 @@ def lower_rows(params: Any) -> Callable[..., list[Any]]:
 
 def _used(program: TracedFunction) -> list[bool] | None:
     """The elements that a body reads; None if it is too large for scalars or holds what can't be done on them."""
-    jaxpr = program.closed.jaxpr
+    jaxpr = program.closed_jaxpr.jaxpr
     if program.cost > size_limits.XLA_ROW or calls_out(jaxpr, NO_LIBRARY) or iterates(jaxpr):
         return None
     try:
-        return program.reads()
+        return program.used_inputs()
     except UnsupportedScalarOperation:
         return None
 

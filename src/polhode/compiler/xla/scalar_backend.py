@@ -34,7 +34,7 @@ class XlaBackend(AbstractScalarBackend):
     def __init__(self, one: Any) -> None:
         self._one = one
 
-    def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def emit(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
         cuts = self._cuts(nodes, wanted) if self._one is not None else frozenset()
         for node in nodes:
             operands = (getattr(o, "value", o) for o in node.operands)
@@ -62,7 +62,7 @@ class XlaBackend(AbstractScalarBackend):
     def solution(self, x: Values, place: Values, equation: Any, precondition: Any) -> Values:
         raise UnsupportedScalarOperation("solution")
 
-    def ruled(self, outs: Values, of: Values, tangents: Any) -> Values:
+    def custom_jvp(self, outs: Values, of: Values, tangents: Any) -> Values:
         raise UnsupportedScalarOperation("ruled")
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:

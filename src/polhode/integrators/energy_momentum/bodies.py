@@ -60,7 +60,7 @@ class BodiesEquations(AbstractEquations):
     start: LivensState
 
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
-        return BodiesPlace(self.start, self.step.reached(self.h, self.start, x.x))
+        return BodiesPlace(self.start, self.step.end_state(self.h, self.start, x.x))
 
     def residual(self, place: BodiesPlace, x: BodiesUnknowns) -> Residual:
         balance, size = self.step.balance(self.t, self.h, place.begin, x.x, x.multipliers)
@@ -108,7 +108,7 @@ class RatesEquations(AbstractEquations):
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
         step, start = self.plain.step, self.plain.start
         # Where the step ends is known before its impulses.
-        end = step.reached(self.plain.h, start, x.x)
+        end = step.end_state(self.plain.h, start, x.x)
         before, after = step.reaction(self.plain.t, start, x.rates), step.reaction(self.plain.end, end, x.rates)
         before = self._share(before, after)[0] * before
         # What velocities lack at the start of a step, they have at its end.
@@ -121,7 +121,7 @@ class RatesEquations(AbstractEquations):
         step, start = self.plain.step, self.plain.start
         if step.system.rheonomic:
             return jnp.ones(()), jnp.array(jnp.inf)
-        a0, a1 = before @ step.gained(before), after @ step.gained(after)
+        a0, a1 = before @ step.velocity_change(before), after @ step.velocity_change(after)
         # Impulses that are round-off, as where nothing moves, have no ratio.
         least = jnp.maximum(_ROUND_OFF**2 * jnp.abs(start.p @ start.v), jnp.finfo(float).tiny)
         some = (a0 > least) & (a1 > least)
@@ -144,9 +144,9 @@ class RatesEquations(AbstractEquations):
         M, both, B1 = step.impulse_matrices(self.plain.t, self.plain.h, start, place.end, share)
         impulses = step.system.kkt.factor(M, both, B1)
         # (σa₀ - b) dσ = ½da₁ - ½σ²da₀ + σdb, and 2 `both` - B₁ = σB₀.
-        gain = step.gained(before)
+        gain = step.velocity_change(before)
         rest = step.system.velocities(start) - share * gain
-        slope = apply(B1, step.gained(after) - rest, m) + 2 * apply(both, rest, m)
+        slope = apply(B1, step.velocity_change(after) - rest, m) + 2 * apply(both, rest, m)
         slope = slope / root
         _, twice = step.system.kkt.solve(impulses, jnp.zeros(step.system.d), apply(B1, gain, m))
         response = -0.5 * twice

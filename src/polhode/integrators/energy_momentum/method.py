@@ -15,10 +15,15 @@ from polhode import checks
 from polhode.compiler.primitives.backend_query import is_differentiated
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
-from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, ReducedUnknowns
+from polhode.integrators.energy_momentum.lagrangian import (
+    AbstractLivensEquations,
+    AllUnknowns,
+    NullSpace,
+    ReducedUnknowns,
+)
 from polhode.integrators.energy_momentum.step import BodiesStep
 from polhode.integrators.implicit._equations import AbstractEquations
-from polhode.integrators.implicit._newton import Newton, Solved, solve
+from polhode.integrators.implicit._newton import Newton, NewtonResult, solve
 from polhode.multibody.conversions.livens import LivensMultibody
 from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
 
@@ -235,7 +240,7 @@ def _equations(system: LivensMultibody, t: Array, h: Array, start: LivensState, 
     return RatesEquations(plain, keep) if system.keeps_rates else plain
 
 
-def _info(solution: Solved) -> StepInfo:
+def _info(solution: NewtonResult) -> StepInfo:
     return StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)
 
 

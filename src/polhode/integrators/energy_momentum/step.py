@@ -10,13 +10,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.integrators.energy_momentum.discrete_gradients import (
-    motion_gradients,
     mean_gradient,
     middle_gradient,
+    motion_gradients,
     rolling_gradient,
     slip_over_step,
 )
-from polhode.integrators.energy_momentum.rotation_update import ROTATION_UPDATES, AbstractRotationUpdate, NodeStep, rotate_quaternion
+from polhode.integrators.energy_momentum.rotation_update import (
+    ROTATION_UPDATES,
+    AbstractRotationUpdate,
+    NodeStep,
+    rotate_quaternion,
+)
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.multibody.conversions.livens import LivensMultibody, is_rigid
 from polhode.multibody.mechanism.elements import AbstractForceElement, InFirstFrame
@@ -65,7 +70,7 @@ class BodiesStep(eqx.Module):
             parts.append(v.reshape(-1))
         return jnp.concatenate(parts)
 
-    def reached(self, h: Array, state: LivensState, x: Increments) -> LivensState:
+    def end_state(self, h: Array, state: LivensState, x: Increments) -> LivensState:
         """The end of a step."""
 
         def body(q0: Array, v0: Array, p0: Array, x: Array, inertia: Array) -> tuple[Array, Array, Array]:
@@ -140,7 +145,7 @@ class BodiesStep(eqx.Module):
         """The state after an impulse."""
         vs, ps = [], []
         for group, q, v, p in self._bodies(state):
-            momentum, change = group.velocities(impulse), group.velocities(self.gained(impulse))
+            momentum, change = group.velocities(impulse), group.velocities(self.velocity_change(impulse))
             if is_rigid(group):
                 turn = 0.5 * jax.vmap(G_transposed)(q[:, 3:], change[:, :3])
                 change = jnp.concatenate((change[:, 3:], turn), axis=1)
@@ -150,7 +155,7 @@ class BodiesStep(eqx.Module):
             ps.append((p + momentum).reshape(-1))
         return LivensState(state.q, jnp.concatenate(vs), jnp.concatenate(ps))
 
-    def gained(self, impulse: Array) -> Array:
+    def velocity_change(self, impulse: Array) -> Array:
         """M⁻¹ times an impulse on the velocities (Ω, u) of `base`; what has no mass is not moved."""
         parts = []
         for group in self.system.bodies:

@@ -27,7 +27,7 @@ def move_if(space: AbstractSpace, q: Point, theta: Vector | None) -> Point:
     return q if theta is None else space.move(q, theta)
 
 
-def once(values: Tree) -> Tree:
+def barrier(values: Tree) -> Tree:
     """The values, computed once: on arrays XLA would copy what is behind them into the kernels of all that use them.
 
     On scalars this is nothing; there the replay takes care of it.

@@ -48,14 +48,14 @@ class Scheme:
     def __post_init__(self) -> None:
         if len(self.c) != len(self.stages) + 1 or self.c[0] != 0:
             raise ValueError(f"scheme {self.name}: one node for each stage, the first one zero")
-        for what, composition, expected in [
+        for what, composition, target in [
             *((f"stage {i}", s, self.c[i]) for i, s in enumerate(self.stages, start=1)),
             ("final", self.final, 1.0),
             *([("auxiliary", self.auxiliary, 1.0)] if self.auxiliary else []),
         ]:
             total = self.c[composition.start] + sum(sum(row) for row in composition.rows)
-            if abs(total - expected) > 1e-14:
-                raise ValueError(f"scheme {self.name}: the coefficients of {what} sum to {total}, not {expected}")
+            if abs(total - target) > 1e-14:
+                raise ValueError(f"scheme {self.name}: the coefficients of {what} sum to {total}, not {target}")
 
 
 class CommutatorFree(AbstractIntegrator):

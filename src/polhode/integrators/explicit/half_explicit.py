@@ -15,7 +15,7 @@ from polhode.checks import short_repr
 from polhode.compiler.scalars.cost import cost
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, plain_number
 from polhode.integrators.explicit import half_explicit_projection as projection
-from polhode.integrators.explicit._stages import combine, hermite, move_if, once
+from polhode.integrators.explicit._stages import combine, hermite, move_if, barrier
 from polhode.integrators.tableaus.half_explicit import HalfExplicitTableau
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
 from polhode.linalg.solver_choice import kkt_solver
@@ -85,8 +85,8 @@ class HalfExplicit(AbstractIntegrator):
     @property
     def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `AbstractIntegrator`."""
-        kept = {"manifold": "round-off", "velocity": "round-off"}
-        return kept if self.projection == "none" else {**kept, "position": "newton"}
+        base = {"manifold": "round-off", "velocity": "round-off"}
+        return base if self.projection == "none" else {**base, "position": "newton"}
 
     @property
     def order(self) -> int:
@@ -125,13 +125,13 @@ class HalfExplicit(AbstractIntegrator):
             multipliers = combine(jnp.ones(()), [float(d) for d in tableau.d], stages.multipliers)
         error = None
         if tableau.b_hat is not None:
-            theta_hat, v_hat = _embedded([float(b) for b in tableau.b_hat], system, t, h, carry.state, stages)
+            theta_hat, v_hat = _embedded_solution([float(b) for b in tableau.b_hat], system, t, h, carry.state, stages)
             error = jnp.concatenate((end.theta - theta_hat, v - v_hat))
         result, residual = stages.result, None
         if self.projection == "position" and system.m:
             (q, v), residual = projection.onto_position(system, end.t, (q, v))
-            missed = jnp.int32(Result.newton_not_converged)
-            result = jnp.where((result == 0) & (residual > self.tolerance), missed, result)
+            not_converged = jnp.int32(Result.newton_not_converged)
+            result = jnp.where((result == 0) & (residual > self.tolerance), not_converged, result)
             end = _place(system, end.t, q, end.theta)
         elif (system.m == 0 or tableau.first_same_as_last) and len(stages.accelerations) > s:
             return Carry((q, v), stages.accelerations[s], multipliers), StepInfo(result, error)
@@ -186,11 +186,11 @@ def _stages(tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, 
     begin = _place(system, t + float(tableau.c[1]) * h, move_if(system.configuration, q0, theta), theta)
     # There are none where there are no constraints.
     result = jnp.zeros((), jnp.int32) if first is None else _singular(jnp.sum(carry.memory), first)
-    found = _Stages(
+    initial = _Stages(
         [_Place(t, q0, None, (), jnp.zeros(system.m)), begin], [nu0], [carry.memory], [None], [first], result
     )
-    way = _in_a_loop if _is_large(tableau, system, begin, h, v0) else _one_by_one
-    return way(tableau, system, t, h, carry.state, found)
+    run = _run_loop if _is_large(tableau, system, begin, h, v0) else _run_unrolled
+    return run(tableau, system, t, h, carry.state, initial)
 
 
 def _is_large(tableau: HalfExplicitTableau, system: AbstractMechanical, place: _Place, h: Array, v: Vector) -> bool:
@@ -204,12 +204,12 @@ def _is_large(tableau: HalfExplicitTableau, system: AbstractMechanical, place: _
     return cost(jax.make_jaxpr(stage)(place, v).jaxpr) * _count(tableau, system) > _OPERATIONS
 
 
-def _one_by_one(
-    tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, h: Array, state: State, found: _Stages
+def _run_unrolled(
+    tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, h: Array, state: State, initial: _Stages
 ) -> _Stages:
     """The stages after the first, as straight code."""
-    A, c, (q0, v0), result = tableau.A, tableau.c, state, found.result
-    places, rates, vdot, forces, multipliers, _ = found
+    A, c, (q0, v0), result = tableau.A, tableau.c, state, initial.result
+    places, rates, vdot, forces, multipliers, _ = initial
     for i in range(1, _count(tableau, system)):
         here = places[i]
         v = _forward(v0, h, A[i, :i], vdot)
@@ -235,43 +235,43 @@ class _Loop(NamedTuple):
     result: Array
 
 
-def _in_a_loop(
-    tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, h: Array, state: State, found: _Stages
+def _run_loop(
+    tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, h: Array, state: State, initial: _Stages
 ) -> _Stages:
     """The same as a loop over the stages, which compiles one of them only: for large systems."""
     count, (q0, v0) = _count(tableau, system), state
-    begin = found.places[1]
-    begin = begin._replace(theta=jnp.zeros_like(found.rates[0]) if begin.theta is None else begin.theta)
+    begin = initial.places[1]
+    begin = begin._replace(theta=jnp.zeros_like(initial.rates[0]) if begin.theta is None else begin.theta)
     table = jnp.zeros((count, system.n))
 
     def stage(loop: _Loop, row: tuple[Array, ...]) -> tuple[_Loop, tuple[_Place, Vector, Multipliers]]:
-        here_only, weights, known_weights, own_weight, c = row
+        here_only, weights, explicit_weights, own_weight, c = row
         here = loop.place
-        v = once(v0 + h * (weights @ loop.accelerations))
+        v = barrier(v0 + h * (weights @ loop.accelerations))
         rates = jnp.where(here_only, _rate(system, here, v), loop.rates)
-        theta = h * ((known_weights + own_weight * here_only[:, 0]) @ rates)
-        there = once(_place(system, t + c * h, system.configuration.move(q0, theta), theta))
-        force = once(system.force(here.t, here.q, v))
-        known = v0 + h * (known_weights @ loop.accelerations)
-        x, multipliers, code = _solve_from(system, here, there, force, known, h * own_weight)
+        theta = h * ((explicit_weights + own_weight * here_only[:, 0]) @ rates)
+        there = barrier(_place(system, t + c * h, system.configuration.move(q0, theta), theta))
+        force = barrier(system.force(here.t, here.q, v))
+        v_explicit = v0 + h * (explicit_weights @ loop.accelerations)
+        x, multipliers, code = _solve_from(system, here, there, force, v_explicit, h * own_weight)
         result = jnp.where(loop.result == 0, code, loop.result)
         accelerations = jnp.where(here_only, x, loop.accelerations)
         return _Loop(there, rates, accelerations, result), (there, force, multipliers)
 
-    start = _Loop(begin, table.at[0].set(found.rates[0]), table.at[0].set(found.accelerations[0]), found.result)
+    start = _Loop(begin, table.at[0].set(initial.rates[0]), table.at[0].set(initial.accelerations[0]), initial.result)
     # Masks, because places in a table that only the loop knows would cost a lookup.
     own = np.eye(count, dtype=bool)[1:]
-    following = tableau.A[2 : count + 1, :count]
-    rows = own[:, :, None], tableau.A[1:count, :count], np.where(own, 0.0, following), following[own], tableau.c[2:]
+    next_rows = tableau.A[2 : count + 1, :count]
+    rows = own[:, :, None], tableau.A[1:count, :count], np.where(own, 0.0, next_rows), next_rows[own], tableau.c[2:]
     rows = tuple(jnp.asarray(row[: count - 1]) for row in rows)
     end, (places, forces, multipliers) = jax.lax.scan(stage, start, rows)
     row = lambda tree, k: jax.tree.map(lambda a: a[k], tree)  # noqa: E731
     return _Stages(
-        [found.places[0], begin, *(row(places, k) for k in range(count - 1))],
+        [initial.places[0], begin, *(row(places, k) for k in range(count - 1))],
         [end.rates[k] for k in range(count)],
         [end.accelerations[k] for k in range(count)],
         [None, *(forces[k] for k in range(count - 1))],
-        [found.multipliers[0], *(multipliers[k] for k in range(count - 1))],
+        [initial.multipliers[0], *(multipliers[k] for k in range(count - 1))],
         end.result,
     )
 
@@ -330,18 +330,18 @@ def _singular(data: Array, multipliers: Multipliers) -> Array:
     return jnp.where(singular, int(Result.singular_constraints), 0).astype(jnp.int32)
 
 
-def _embedded(
+def _embedded_solution(
     b_hat: Sequence[float], system: AbstractMechanical, t: Array, h: Array, state: State, stages: _Stages
 ) -> tuple[Any, Vector]:
     """Increment and velocity of the embedded solution."""
     q0, v0 = state
     last = len(b_hat) - 1
     theta = combine(h, b_hat, stages.rates)
-    vdot, resolved = stages.accelerations[:last], stages.accelerations[last]
+    vdot, last_vdot = stages.accelerations[:last], stages.accelerations[last]
     if system.m:
         there = _place(system, t + h, move_if(system.configuration, q0, theta), theta)
-        resolved = _solve(system, stages.places[last], there, stages.forces[last], v0, h, b_hat, vdot)[0]
-    return theta, _forward(v0, h, b_hat, [*vdot, resolved])
+        last_vdot = _solve(system, stages.places[last], there, stages.forces[last], v0, h, b_hat, vdot)[0]
+    return theta, _forward(v0, h, b_hat, [*vdot, last_vdot])
 
 
 def _acceleration(system: AbstractMechanical, place: _Place, v: Vector, multipliers: Multipliers | None) -> Vector:

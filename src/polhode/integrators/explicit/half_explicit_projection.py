@@ -45,10 +45,10 @@ def onto_position(system: AbstractMechanical, t: Array, state: State) -> tuple[S
     B = system.jacobian(t, q)
     factors = system.kkt.factor(system.mass(t, q), B, B)
     zero, delta = jnp.zeros(system.n), jnp.zeros(system.n)
-    moved = q
+    point = q
     for _ in range(_ITERATIONS):
-        change, _ = system.kkt.solve(factors, zero, -system.constraint(t, moved))
+        change, _ = system.kkt.solve(factors, zero, -system.constraint(t, point))
         delta = delta + change
-        moved = system.flow(q, delta, 1.0)
-    residual = jnp.max(jnp.abs(system.constraint(t, moved)))
-    return onto_velocity(system, t, (moved, v)), residual
+        point = system.flow(q, delta, 1.0)
+    residual = jnp.max(jnp.abs(system.constraint(t, point)))
+    return onto_velocity(system, t, (point, v)), residual

@@ -24,7 +24,7 @@ class Place(NamedTuple):
     v: Vector
 
 
-class Factored(NamedTuple):
+class IterationMatrix(NamedTuple):
     """A factorised iteration matrix, and the norm of what round-off of positions and velocities makes of forces by
     their stiffness and damping, at most, in units of 2⁻⁵².
     """
@@ -77,18 +77,18 @@ class Index3(AbstractEquations):
             size = size * (1 + jnp.abs(length) * largest_of(place.v))
         return Residual((balance, position), (terms, self.prediction.position * largest_of(x[0])), (terms, size))
 
-    def factor(self, place: Place, x: tuple[Vector, Array]) -> Factored:
+    def factor(self, place: Place, x: tuple[Vector, Array]) -> IterationMatrix:
         B = self.system.jacobian(self.prediction.t, place.q)
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
-        return factored(self.system, self.prediction, place, self.tangent, B, Q)
+        return iteration_matrix(self.system, self.prediction, place, self.tangent, B, Q)
 
-    def magnified(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
-        return magnified_of(factors, residual)
+    def magnified(self, factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
+        return balance_round_off(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Vector, Array]) -> Array:
-        return unmoved(self.prediction, place, correction[0])
+        return is_negligible(self.prediction, place, correction[0])
 
-    def correct(self, factors: Factored, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
+    def correct(self, factors: IterationMatrix, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
         position = parts[1] / self.prediction.position if self.system.m else jnp.zeros(0)
         return self.system.kkt.solve(factors.matrix, -parts[0], -position)
 
@@ -127,28 +127,28 @@ class StabilizedIndex2(AbstractEquations):
         scales = (terms, self.prediction.velocity * a, terms, self.prediction.position * a)
         return Residual((balance, rate, Mz + Bη, position), scales, (terms, speed, shift, size))
 
-    def factor(self, place: Place, x: tuple[Array, ...]) -> Factored:
+    def factor(self, place: Place, x: tuple[Array, ...]) -> IterationMatrix:
         B = self.system.jacobian(self.prediction.t, place.q)
-        return factored(self.system, self.prediction, place, self.tangent, B, B)
+        return iteration_matrix(self.system, self.prediction, place, self.tangent, B, B)
 
-    def magnified(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
-        return magnified_of(factors, residual)
+    def magnified(self, factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
+        return balance_round_off(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
-        return unmoved(self.prediction, place, correction[0] + correction[2])
+        return is_negligible(self.prediction, place, correction[0] + correction[2])
 
-    def correct(self, factors: Factored, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+    def correct(self, factors: IterationMatrix, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         balance, rate, shift, position = parts
         p, kkt = self.prediction, self.system.kkt
         vdot, multipliers = kkt.solve(factors.matrix, -balance, -rate / p.velocity)
-        moved = apply(self.jacobian, vdot, self.system.m)
+        constraint_change = apply(self.jacobian, vdot, self.system.m)
         if len(self.system.nonholonomic):
-            moved = moved.at[self.system.nonholonomic].set(0.0)
-        z, eta = kkt.solve(self.projector, -shift, -position / p.position - moved)
+            constraint_change = constraint_change.at[self.system.nonholonomic].set(0.0)
+        z, eta = kkt.solve(self.projector, -shift, -position / p.position - constraint_change)
         return vdot, multipliers, z, eta
 
 
-def unmoved(p: Prediction, place: Place, w: Vector) -> Array:
+def is_negligible(p: Prediction, place: Place, w: Vector) -> Array:
     """Whether accelerations w move positions by a few units of round-off at most."""
     size = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(place.q)]))
     return p.position * largest_of(w) <= 8 * jnp.finfo(float).eps * (1 + size)
@@ -178,24 +178,24 @@ def positions_of(system: AbstractMechanical, t: Array, place: Place) -> tuple[Ar
     return system.constraint(t, place.q), 1 + size
 
 
-def factored(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix) -> Factored:
+def iteration_matrix(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix) -> IterationMatrix:
     """The derivative of M v̇ - f with respect to v̇ with Bᵀ and Q at its sides, factorised."""
     t, q, v = p.t, place.q, place.v
     K, C = system.stiffness(t, q, v), system.damping(t, q, v)
     largest = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(q)]))
-    rows = _bound(K, largest, system.configuration.dim, system.n) + _bound(C, largest_of(v), system.n, system.n)
+    rows = _row_bounds(K, largest, system.configuration.dim, system.n) + _row_bounds(C, largest_of(v), system.n, system.n)
     if tangent:
         K = times_tangent(K, system.configuration, place.theta)
     A = (*system.mass(t, q), *scaled(C, p.velocity), *scaled(K, p.position))
-    return Factored(system.kkt.factor(A, B, Q), jnp.sqrt(jnp.sum(rows * rows)))
+    return IterationMatrix(system.kkt.factor(A, B, Q), jnp.sqrt(jnp.sum(rows * rows)))
 
 
-def _bound(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
+def _row_bounds(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
     """A bound of the product of a matrix with numbers of some size, row by row."""
     return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
 
 
-def magnified_of(factors: Factored, residual: Residual) -> tuple[Array, ...]:
+def balance_round_off(factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
     """Of the balance, whose positions and velocities may be off by some units in their last places."""
     others = (jnp.zeros(()),) * (len(residual.parts) - 1)
     return (_PLACES / 32 * factors.magnified, *others)

@@ -9,15 +9,15 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.integrators.implicit._alpha_equations import (
-    Factored,
+    IterationMatrix,
     Place,
     Prediction,
     balance_of,
-    factored,
+    iteration_matrix,
     largest_of,
-    magnified_of,
+    balance_round_off,
     positions_of,
-    unmoved,
+    is_negligible,
 )
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
@@ -41,21 +41,21 @@ class Formula(NamedTuple):
         theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
         return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
 
-    def off(self, theta: Vector, v: Vector) -> Formula:
+    def with_values(self, theta: Vector, v: Vector) -> Formula:
         """The same with other values of the polynomials."""
         ahead = self.ahead._replace(theta=self.ahead.theta + theta, v=self.ahead.v + v)
         return self._replace(ahead=ahead)
 
 
-class Keys(NamedTuple):
+class Linearisation(NamedTuple):
     """A factorised iteration matrix, and where it belongs."""
 
-    matrix: Factored
+    matrix: IterationMatrix
     theta: Vector
     v: Vector
 
 
-class Free(AbstractEquations):
+class FreeEquations(AbstractEquations):
     r"""M v̇ - f = 0 and θ̇ = rate(θ, v) at the end of the step, for x = (v̇, θ̇)."""
 
     system: AbstractMechanical
@@ -71,25 +71,25 @@ class Free(AbstractEquations):
         scale = self.formula.ahead.velocity * largest_of(vdot)
         return Residual((balance, kinematics), (terms, scale), (terms, largest_of(rate) + largest_of(place.v)))
 
-    def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
-        return _keys(self.system, self.formula, place, ())
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Linearisation:
+        return _linearise(self.system, self.formula, place, ())
 
-    def magnified(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
-        return magnified_of(factors.matrix, residual)
+    def magnified(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
+        return balance_round_off(factors.matrix, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
-        return _unmoved(self.formula, place, correction[1])
+        return _is_negligible(self.formula, place, correction[1])
 
-    def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Vector, Vector]:
+    def correct(self, factors: Linearisation, parts: tuple[Array, ...]) -> tuple[Vector, Vector]:
         balance, kinematics = parts
         vdot = self.system.kkt.solve(factors.matrix.matrix, -balance, jnp.zeros(0))[0]
-        return vdot, _turned(self.system, self.formula, factors, vdot, -kinematics)
+        return vdot, _rate_change(self.system, self.formula, factors, vdot, -kinematics)
 
-    def moved(self, formula: Formula) -> Free:
+    def with_formula(self, formula: Formula) -> FreeEquations:
         """The same with another formula."""
-        return Free(self.system, formula)
+        return FreeEquations(self.system, formula)
 
-    def turned(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
+    def add_rate(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
         """x with θ̇ + `rate`."""
         return x[0], x[1] + rate
 
@@ -98,7 +98,7 @@ class Free(AbstractEquations):
         return x[0], x[1]
 
 
-class Constrained(AbstractEquations):
+class ConstrainedEquations(AbstractEquations):
     r"""Φ = 0 and B v + ∂Φ/∂t = 0 at the end of the step, for x = (v̇, λ, θ̇, η).
 
     Positions move by $\dot\theta = \mathrm{rate}(\theta, v) - M^{-1}B^T\eta$ (Gear, Gupta and Leimkuhler), with M and B
@@ -122,12 +122,12 @@ class Constrained(AbstractEquations):
         balance, terms = balance_of(self.system, ahead.t, place, vdot, multipliers)
         speeds = self.system.constraint_rate(ahead.t, place.q, place.v)
         gaps, size = positions_of(self.system, ahead.t, place)
-        turned = self.system.configuration.rate(place.theta, place.v)
-        inertia = apply(self.mass, rate, n), apply(self.mass, turned, n)
+        kinematic_rate = self.system.configuration.rate(place.theta, place.v)
+        inertia = apply(self.mass, rate, n), apply(self.mass, kinematic_rate, n)
         shift = apply_transposed(self.jacobian, eta, n)
         rows = self.system.nonholonomic
         if len(rows):
-            slip = apply(self.jacobian, rate - turned, self.system.m)
+            slip = apply(self.jacobian, rate - kinematic_rate, self.system.m)
             gaps = gaps.at[rows].set(ahead.velocity * slip[rows])
         a = largest_of(vdot)
         scales = (terms, ahead.velocity * a, ahead.velocity * terms, ahead.position * a)
@@ -139,33 +139,33 @@ class Constrained(AbstractEquations):
         )
         return Residual((balance, speeds, inertia[0] - inertia[1] + shift, gaps), scales, magnitudes)
 
-    def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
-        return _keys(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Linearisation:
+        return _linearise(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
 
-    def magnified(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
-        return magnified_of(factors.matrix, residual)
+    def magnified(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
+        return balance_round_off(factors.matrix, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
-        return _unmoved(self.formula, place, correction[2])
+        return _is_negligible(self.formula, place, correction[2])
 
-    def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+    def correct(self, factors: Linearisation, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         balance, speeds, shift, gaps = parts
         kkt, ahead = self.system.kkt, self.formula.ahead
         vdot, multipliers = kkt.solve(factors.matrix.matrix, -balance, -speeds / ahead.velocity)
-        rate = _turned(self.system, self.formula, factors, vdot, jnp.zeros_like(vdot))
+        rate = _rate_change(self.system, self.formula, factors, vdot, jnp.zeros_like(vdot))
         along = rate + self.system.configuration.bracket(factors.theta, rate) / 2
-        moved = apply(self.jacobian, along, self.system.m)
+        constraint_change = apply(self.jacobian, along, self.system.m)
         if len(self.system.nonholonomic):
-            moved = moved.at[self.system.nonholonomic].set(0.0)
-        missing = -gaps / ahead.velocity - moved
-        z, eta = kkt.solve(self.projector, -shift, missing)
+            constraint_change = constraint_change.at[self.system.nonholonomic].set(0.0)
+        defect = -gaps / ahead.velocity - constraint_change
+        z, eta = kkt.solve(self.projector, -shift, defect)
         return vdot, multipliers, rate + z, eta
 
-    def moved(self, formula: Formula) -> Constrained:
+    def with_formula(self, formula: Formula) -> ConstrainedEquations:
         """The same with another formula."""
-        return Constrained(self.system, formula, self.mass, self.jacobian, self.projector)
+        return ConstrainedEquations(self.system, formula, self.mass, self.jacobian, self.projector)
 
-    def turned(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
+    def add_rate(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
         """x with θ̇ + `rate`."""
         return x[0], x[1], x[2] + rate, x[3]
 
@@ -174,7 +174,7 @@ class Constrained(AbstractEquations):
         return x[0], x[2]
 
 
-def answered(equations: Free | Constrained, place: Place, factors: Keys, x: tuple[Array, ...], error: Vector) -> Vector:
+def propagate_error(equations: FreeEquations | ConstrainedEquations, place: Place, factors: Linearisation, x: tuple[Array, ...], error: Vector) -> Vector:
     r"""Errors of (θ, v) at the end of a step whose formulas are off by `error`.
 
     The derivative of the solution: with r the change of rate(θ, v), v̇ changes by ẇ, where
@@ -187,9 +187,9 @@ def answered(equations: Free | Constrained, place: Place, factors: Keys, x: tupl
     rate = equations.system.configuration.rate(place.theta, v)
 
     def parts(s: Array) -> tuple[Array, ...]:
-        moved = equations.moved(formula.off(s * theta, s * v))
-        at = moved.turned(x, s * rate)
-        return moved.residual(moved.place(at), at).parts
+        shifted = equations.with_formula(formula.with_values(s * theta, s * v))
+        at = shifted.add_rate(x, s * rate)
+        return shifted.residual(shifted.place(at), at).parts
 
     _, change = jax.jvp(parts, (jnp.zeros(()),), (jnp.ones(()),))
     vdot, more = equations.split(equations.correct(factors, change))
@@ -197,15 +197,15 @@ def answered(equations: Free | Constrained, place: Place, factors: Keys, x: tupl
     return jnp.concatenate((theta + step * (rate + more), v + step * vdot))
 
 
-def _keys(system: AbstractMechanical, formula: Formula, place: Place, B: Matrix) -> Keys:
-    return Keys(factored(system, formula.ahead, place, True, B, B), place.theta, place.v)
+def _linearise(system: AbstractMechanical, formula: Formula, place: Place, B: Matrix) -> Linearisation:
+    return Linearisation(iteration_matrix(system, formula.ahead, place, True, B, B), place.theta, place.v)
 
 
-def _unmoved(formula: Formula, place: Place, rate: Vector) -> Array:
-    return unmoved(formula.ahead, place, rate / formula.ahead.velocity)
+def _is_negligible(formula: Formula, place: Place, rate: Vector) -> Array:
+    return is_negligible(formula.ahead, place, rate / formula.ahead.velocity)
 
 
-def _turned(system: AbstractMechanical, formula: Formula, factors: Keys, vdot: Vector, more: Vector) -> Vector:
+def _rate_change(system: AbstractMechanical, formula: Formula, factors: Linearisation, vdot: Vector, more: Vector) -> Vector:
     """Change of θ̇ = rate(θ, v) + `more` with v̇, where θ follows, up to the square of the rotation."""
     space, step = system.configuration, formula.ahead.velocity
     rate = space.rate(factors.theta, step * vdot) + more

@@ -13,12 +13,12 @@ from jax.dtypes import float0
 from jax.extend import core
 from jaxtyping import Array
 
-from polhode.compiler.primitives.implicit_solution import solution_jvp, mark_solution
+from polhode.compiler.primitives.implicit_solution import mark_solution, solution_jvp
 
 Tree = Any
 
 
-def implicit(
+def with_implicit_derivative(
     search: Callable[[Tree, Tree], Any],
     equation: Callable[[Tree], tuple[Tree, Tree]],
     precondition: Callable[[Tree, Tree], Tree],
@@ -35,25 +35,25 @@ def implicit(
     cost a few solutions with J, for any sparsity, in forward and (by the transposed iteration) in reverse mode. They
     are NaN where the iteration does not converge.
     """
-    searching = jax.make_jaxpr(search, return_shape=True)(guess, memory)
-    equating = jax.make_jaxpr(equation, return_shape=True)(guess)
-    parts, _ = equating[1]
-    correcting = jax.make_jaxpr(precondition, return_shape=True)(guess, parts)
-    programs = tuple(_Program(closed, shape) for closed, shape in (searching, equating, correcting))
+    search_trace = jax.make_jaxpr(search, return_shape=True)(guess, memory)
+    equation_trace = jax.make_jaxpr(equation, return_shape=True)(guess)
+    parts, _ = equation_trace[1]
+    precondition_trace = jax.make_jaxpr(precondition, return_shape=True)(guess, parts)
+    programs = tuple(_Program(jaxpr, shape) for jaxpr, shape in (search_trace, equation_trace, precondition_trace))
 
     @jax.custom_jvp
-    def run(guess: Tree, memory: Tree, traced: Tree) -> Any:
+    def run(guess: Tree, memory: Tree, tracers: Tree) -> Any:
         # The solution has the derivative of its equation, in every record too: the search has none.
-        solved = programs[0](*jax.lax.stop_gradient((traced[0], guess, memory)))
-        closed_over = programs[1].consts(traced[1]), programs[2].consts(traced[2])
-        x, place = mark_solution(programs[1].closed, programs[2].closed, closed_over, solved.x, solved.place)
-        return jax.lax.stop_gradient(solved)._replace(x=x, place=place)
+        solution = programs[0](*jax.lax.stop_gradient((tracers[0], guess, memory)))
+        closed_over = programs[1].consts(tracers[1]), programs[2].consts(tracers[2])
+        x, place = mark_solution(programs[1].closed_jaxpr, programs[2].closed_jaxpr, closed_over, solution.x, solution.place)
+        return jax.lax.stop_gradient(solution)._replace(x=x, place=place)
 
     @run.defjvp
     def _(primals: Tree, tangents: Tree) -> tuple[Any, Any]:
         return _derivative(run(*primals), programs[1], programs[2], primals[2], tangents[2])
 
-    return run(guess, memory, tuple(p.traced for p in programs))
+    return run(guess, memory, tuple(p.tracers for p in programs))
 
 
 class _Program:
@@ -62,26 +62,26 @@ class _Program:
     - `closed`: the trace. - `traced`: these values.
     """
 
-    def __init__(self, closed: core.ClosedJaxpr, shape: Any) -> None:
-        self.closed, self._structure = closed, jax.tree.structure(shape)
-        self.traced = [c for c in closed.consts if isinstance(c, Tracer)]
+    def __init__(self, closed_jaxpr: core.ClosedJaxpr, shape: Any) -> None:
+        self.closed_jaxpr, self._structure = closed_jaxpr, jax.tree.structure(shape)
+        self.tracers = [c for c in closed_jaxpr.consts if isinstance(c, Tracer)]
 
-    def consts(self, traced: Sequence[Any]) -> list[Any]:
+    def consts(self, tracers: Sequence[Any]) -> list[Any]:
         """All that it closes over, with these values for the traced ones."""
-        left = iter(traced)
-        return [next(left) if isinstance(c, Tracer) else c for c in self.closed.consts]
+        values = iter(tracers)
+        return [next(values) if isinstance(c, Tracer) else c for c in self.closed_jaxpr.consts]
 
-    def __call__(self, traced: Sequence[Any], *args: Tree) -> Any:
-        run = core.jaxpr_as_fun(core.ClosedJaxpr(self.closed.jaxpr, self.consts(traced)))
+    def __call__(self, tracers: Sequence[Any], *args: Tree) -> Any:
+        run = core.jaxpr_as_fun(core.ClosedJaxpr(self.closed_jaxpr.jaxpr, self.consts(tracers)))
         return jax.tree.unflatten(self._structure, run(*jax.tree.leaves(args)))
 
 
-def _derivative(solved: Any, equation: _Program, precondition: _Program, traced: Tree, dots: Tree) -> tuple[Any, Any]:
+def _derivative(solution: Any, equation: _Program, precondition: _Program, tracers: Tree, dots: Tree) -> tuple[Any, Any]:
     """The solution and its derivative along those of what the functions close over."""
-    (_, of_equation, of_precondition), (_, dot, _) = traced, dots
-    frozen_x, frozen = jax.lax.stop_gradient((solved.x, of_precondition))
-    x_dot, place_dot = solution_jvp(equation, lambda b: precondition(frozen, frozen_x, b), of_equation, dot, solved.x)
-    return solved, jax.tree.map(_zero, solved)._replace(x=x_dot, place=place_dot)
+    (_, of_equation, of_precondition), (_, dot, _) = tracers, dots
+    frozen_x, frozen = jax.lax.stop_gradient((solution.x, of_precondition))
+    x_dot, place_dot = solution_jvp(equation, lambda b: precondition(frozen, frozen_x, b), of_equation, dot, solution.x)
+    return solution, jax.tree.map(_zero, solution)._replace(x=x_dot, place=place_dot)
 
 
 def _zero(value: Array) -> Any:

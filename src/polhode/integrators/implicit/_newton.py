@@ -13,7 +13,7 @@ from polhode import checks
 from polhode.checks import short_repr
 from polhode.integrators.base import plain_number
 from polhode.integrators.implicit._equations import AbstractEquations, Factors, Place, Residual, TracedOnce, Unknowns
-from polhode.integrators.implicit._implicit_differentiation import implicit
+from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.result_codes import Result
 
 PATIENCE = {"full": 5, "modified": 15}
@@ -65,7 +65,7 @@ class Newton(eqx.Module):
         return self.kind == "modified"
 
 
-class Solved(NamedTuple):
+class NewtonResult(NamedTuple):
     """Where Newton's method ended.
 
     - `x`, `place`: the solution. - `iterations`: int32. - `residual`: the largest norm of a part.
@@ -103,7 +103,7 @@ class _Loop(NamedTuple):
 
 def solve(
     equations: AbstractEquations, guess: Unknowns, factors: Factors, newton: Newton, second: Unknowns = None
-) -> Solved:
+) -> NewtonResult:
     """The solution of F(x) = 0 near `guess`.
 
     `second` is where the search begins if it came to nothing from `guess`; None: it ends then. `factors` are those of
@@ -121,7 +121,7 @@ def solve(
         return jax.tree.map(jnp.negative, correction)
 
     search = _Search(equations, newton, second)
-    return implicit(lambda x, kept: _search(search, x, kept), equation, precondition, guess, factors)
+    return with_implicit_derivative(lambda x, old_factors: _search(search, x, old_factors), equation, precondition, guess, factors)
 
 
 class _Search(NamedTuple):
@@ -132,7 +132,7 @@ class _Search(NamedTuple):
     second: Unknowns
 
 
-def _search(search: _Search, guess: Unknowns, factors: Factors) -> Solved:
+def _search(search: _Search, guess: Unknowns, factors: Factors) -> NewtonResult:
     equations, newton = search.equations, search.newton
     place = equations.place(guess)
     residual = equations.residual(place, guess)
@@ -167,7 +167,7 @@ def _search(search: _Search, guess: Unknowns, factors: Factors) -> Solved:
     # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
     finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
     x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
-    return Solved(x, place, end.iterations, jnp.max(end.norms), end.factors, end.result)
+    return NewtonResult(x, place, end.iterations, jnp.max(end.norms), end.factors, end.result)
 
 
 def _floor(newton: Newton, residual: Residual) -> Array:
@@ -187,15 +187,15 @@ def _norms(residual: Residual) -> Array:
 
 def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     new = _update(search, loop, search.equations.factor(loop.place, loop.x), jnp.ones((), bool))
-    return new if search.second is None else _guarded(search.newton, loop, new)
+    return new if search.second is None else _guard(search.newton, loop, new)
 
 
 def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     equations, newton = search.equations, search.newton
     factors = jax.lax.cond(
         loop.renew,
-        lambda place, x, kept: equations.factor(place, x),
-        lambda place, x, kept: kept,
+        lambda place, x, old: equations.factor(place, x),
+        lambda place, x, old: old,
         loop.place,
         loop.x,
         loop.factors,
@@ -215,26 +215,26 @@ def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     hopeless = (loop.restarts > 1) | (new.iterations >= PATIENCE["modified"])
     new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
     if search.second is not None:
-        new = _guarded(newton, loop, new)
+        new = _guard(newton, loop, new)
         grew = grew & ~new.guarded
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(grew, a, b), again, new)
 
 
-def _guarded(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
+def _guard(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
     """`new`, told how to go on if that doesn't lead to the solution: from `second`, or back along the correction."""
     end = new.converged | (new.iterations >= newton.max_iterations) | (new.result == int(Result.singular_constraints))
-    lost = ~jnp.isfinite(new.worst)
+    not_finite = ~jnp.isfinite(new.worst)
     in_vain = (new.iterations >= PATIENCE[newton.kind]) & (new.worst >= loop.worst)
-    again = ~loop.guarded & (lost | in_vain) & ~end
+    from_second = ~loop.guarded & (not_finite | in_vain) & ~end
     excess = loop.guarded & ~loop.again & ~(new.worst < loop.worst) & ~end
     return new._replace(
-        guarded=loop.guarded | again,
-        again=again,
+        guarded=loop.guarded | from_second,
+        again=from_second,
         excess=excess,
-        renew=new.renew | again | loop.guarded,
+        renew=new.renew | from_second | loop.guarded,
         # The bar is that of the place before.
         worst=jnp.where(excess, loop.worst, new.worst),
-        result=jnp.where(again | excess, 0, new.result).astype(jnp.int32),
+        result=jnp.where(from_second | excess, 0, new.result).astype(jnp.int32),
     )
 
 
@@ -242,11 +242,11 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     """One correction, and the judgement of where it led; `fresh`: whether the factors are those of this place."""
     equations, newton, second = search
     correction = equations.correct(factors, loop.parts)
-    dx = applied = correction
+    dx = last_correction = correction
     if second is not None:
         # A quarter of the last correction instead.
         dx = jax.tree.map(lambda new, old: jnp.where(loop.excess, -0.75 * old, new), correction, loop.applied)
-        applied = jax.tree.map(lambda new, old: jnp.where(loop.excess, 0.25 * old, new), correction, loop.applied)
+        last_correction = jax.tree.map(lambda new, old: jnp.where(loop.excess, 0.25 * old, new), correction, loop.applied)
     x = jax.tree.map(jnp.add, loop.x, dx)
     if second is not None:
         x = jax.tree.map(lambda x, y: jnp.where(loop.again, y, x), x, second)
@@ -258,19 +258,19 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    magnified = equations.magnified(factors, residual)
-    told = residual.noise if magnified is None else magnified
-    noise = 0.0 if told is None else 32 * jnp.finfo(float).eps * jnp.stack(told)
+    amplified = equations.magnified(factors, residual)
+    noise_sizes = residual.noise if amplified is None else amplified
+    noise = 0.0 if noise_sizes is None else 32 * jnp.finfo(float).eps * jnp.stack(noise_sizes)
     # A slow iteration with factors that were kept says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and what it did may help the others next.
-    stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
+    stagnates = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
     # Another beginning is nowhere near, however small the correction would have been.
     settled = equations.negligible(place, dx) & ~loop.again
     within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled
-    converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
-    if magnified is not None:
+    converged = converged | (stagnates & close & ((iterations > 2) | (low & settled)))
+    if amplified is not None:
         # Positions that round-off holds in their places don't answer to corrections as the matrix supposes: iterations
         # would go on to get better slowly, at something that is round-off.
         converged = converged | (low & settled & (iterations > 1))
@@ -291,7 +291,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
         worst=worst,
         first=first,
         iterations=iterations,
-        applied=None if second is None else applied,
+        applied=None if second is None else last_correction,
         factors=factors if newton.keeps_factors else None,
         settled=settled,
         converged=converged,

@@ -14,8 +14,8 @@ from polhode import checks
 from polhode.integrators.base import AbstractIntegrator, Carry, Estimate, StepInfo
 from polhode.integrators.explicit.rkmk import RKMK
 from polhode.integrators.implicit._alpha_equations import Prediction
-from polhode.integrators.implicit._bdf_equations import Constrained, Formula, Free, answered
-from polhode.integrators.implicit._newton import Newton, Solved, solve
+from polhode.integrators.implicit._bdf_equations import ConstrainedEquations, Formula, FreeEquations, propagate_error
+from polhode.integrators.implicit._newton import Newton, NewtonResult, solve
 from polhode.integrators.tableaus.runge_kutta import DORMAND_PRINCE, without_pair
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.mechanical import AbstractMechanical
@@ -138,8 +138,8 @@ class BDF(AbstractIntegrator):
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         q, v = state
         vdot, multipliers = system.accelerations(t, q, v)
-        earlier, ages, resolved = _within(system, t, h, state, vdot, self.max_order)
-        order = jnp.where(resolved, self.max_order, 1).astype(jnp.int32)
+        earlier, ages, is_resolved = _within(system, t, h, state, vdot, self.max_order)
+        order = jnp.where(is_resolved, self.max_order, 1).astype(jnp.int32)
         zero = jnp.zeros((), jnp.int32)
         factors = None
         if self._solver.keeps_factors:
@@ -157,28 +157,28 @@ class BDF(AbstractIntegrator):
         # at the present point, and what the estimate takes for its distance must not be longer than the step.
         tangent = (k == 1) & (memory.count == 0)
         distances = h + jnp.concatenate((jnp.zeros(1), jnp.where(tangent, 0.0, memory.ages)))
-        value, slope = _predicted(past, distances, k)
+        value, slope = _predict(past, distances, k)
         spans = [1 / jnp.sum(1 / distances[:p]) for p in range(1, self.max_order + 1)]
-        equations, guess = self._equations(system, t + h, carry.state, value, slope, _picked(spans, k))
-        solved = solve(equations, guess, memory.factors, self._solver)
-        q, v = solved.place.q, solved.place.v
+        equations, guess = self._equations(system, t + h, carry.state, value, slope, _pick(spans, k))
+        solution = solve(equations, guess, memory.factors, self._solver)
+        q, v = solution.place.q, solution.place.v
         _, v0 = carry.state
-        reached = jnp.concatenate((solved.place.theta, v - v0))
-        found = _errors(past, distances, spans, reached)
-        factors = solved.factors if self._solver.keeps_factors else equations.factor(solved.place, solved.x)
+        end = jnp.concatenate((solution.place.theta, v - v0))
+        errors = _errors(past, distances, spans, end)
+        factors = solution.factors if self._solver.keeps_factors else equations.factor(solution.place, solution.x)
         error, lower, higher = (
-            answered(equations, solved.place, factors, solved.x, _picked(found, p)) for p in (k, k - 1, k + 1)
+            propagate_error(equations, solution.place, factors, solution.x, _pick(errors, p)) for p in (k, k - 1, k + 1)
         )
         info = StepInfo(
-            result=solved.result,
+            result=solution.result,
             error=error,
-            newton_iterations=solved.iterations,
-            residual=solved.residual,
+            newton_iterations=solution.iterations,
+            residual=solution.residual,
             order=k,
             others=(Estimate(lower, k - 1), Estimate(higher, k + 1)),
         )
-        new = self._remembered(h, carry, solved)
-        return Carry((q, v), new, solved.x[1] if system.m else None), info
+        new = self._next_memory(h, carry, solution)
+        return Carry((q, v), new, solution.x[1] if system.m else None), info
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -186,7 +186,7 @@ class BDF(AbstractIntegrator):
         space, memory = system.state_space, carry1.memory
         past = _differences(_local(space, carry1.state, memory.earlier), memory.ages)
         distances = (s - 1) * h + jnp.concatenate((jnp.zeros(1), memory.ages))
-        return space.move(carry1.state, _predicted(past, distances, memory.used)[0])
+        return space.move(carry1.state, _predict(past, distances, memory.used)[0])
 
     def with_step_control(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         """With order 1, which knows nothing of what lies before the start but a slope."""
@@ -210,15 +210,15 @@ class BDF(AbstractIntegrator):
             new = memory._replace(order=order, settled=jnp.zeros_like(order), rejected=memory.rejected + 1)
             return carry._replace(memory=new), jnp.where(k != memory.order, lower, same)
         k, ready = memory.used, memory.settled > memory.used
-        raised = ready & (k < self.max_order) & (memory.count >= k + 2)
+        may_rise = ready & (k < self.max_order) & (memory.count >= k + 2)
         # Of orders that all allow the largest step the highest one.
         same = jnp.minimum(same, 2.0)
         lower = jnp.where(k > 1, jnp.minimum(0.9 * lower, 2.0), 0.0)
-        higher = jnp.where(raised, jnp.minimum(0.9 * higher, 2.0), 0.0)
+        higher = jnp.where(may_rise, jnp.minimum(0.9 * higher, 2.0), 0.0)
         best = jnp.maximum(jnp.maximum(lower, higher), same)
-        wanted = jnp.where(best == higher, k + 1, jnp.where(best == same, k, k - 1))
+        best_order = jnp.where(best == higher, k + 1, jnp.where(best == same, k, k - 1))
         grows, shrinks = ready & (best >= 1.2), same < 1
-        order = jnp.where(grows | shrinks, wanted, k).astype(jnp.int32)
+        order = jnp.where(grows | shrinks, best_order, k).astype(jnp.int32)
         factor = jnp.where(grows, best, jnp.where(shrinks & (best < 1), jnp.clip(best, 0.5, 0.9), 1.0))
         changed = (order != k) | (factor != 1)
         settled = jnp.where(changed, 0, memory.settled).astype(jnp.int32)
@@ -238,7 +238,7 @@ class BDF(AbstractIntegrator):
         value: Vector,
         slope: Vector,
         span: Array,
-    ) -> tuple[Free | Constrained, tuple[Array, ...]]:
+    ) -> tuple[FreeEquations | ConstrainedEquations, tuple[Array, ...]]:
         """Of a step to t, for which the past predicts `value` and `slope`, and where to begin with them."""
         (q, v), space = state, system.configuration
         theta, dv = value[: space.dim], value[space.dim :]
@@ -246,12 +246,12 @@ class BDF(AbstractIntegrator):
         formula = Formula(ahead, slope[: space.dim], slope[space.dim :])
         rate = space.rate(theta, ahead.v)
         if system.m == 0:
-            return Free(system, formula), (formula.vdot, rate)
+            return FreeEquations(system, formula), (formula.vdot, rate)
         M, B = system.mass(t, q), system.jacobian(t, q)
         none = jnp.zeros(system.m)
-        return Constrained(system, formula, M, B, system.kkt.factor(M, B, B)), (formula.vdot, none, rate, none)
+        return ConstrainedEquations(system, formula, M, B, system.kkt.factor(M, B, B)), (formula.vdot, none, rate, none)
 
-    def _remembered(self, h: Array, carry: Carry, solved: Solved) -> Memory:
+    def _next_memory(self, h: Array, carry: Carry, solution: NewtonResult) -> Memory:
         """The memory after a step. Unless step control says otherwise, the order rises to the highest."""
         memory = carry.memory
         earlier = jax.tree.map(lambda x, rest: jnp.concatenate((x[None], rest[:-1])), carry.state, memory.earlier)
@@ -263,27 +263,27 @@ class BDF(AbstractIntegrator):
             count=memory.count + 1,
             settled=memory.settled + 1,
             rejected=jnp.zeros_like(memory.rejected),
-            factors=solved.factors,
+            factors=solution.factors,
         )
 
 
 def _local(space: AbstractSpace, state: Any, earlier: Any) -> Float[Array, "points dim"]:
     """Coordinates of the present state and of earlier ones about the present one."""
-    found = jax.vmap(lambda other: space.difference(state, other))(earlier)
-    return jnp.concatenate((jnp.zeros((1, found.shape[1])), found))
+    points = jax.vmap(lambda other: space.difference(state, other))(earlier)
+    return jnp.concatenate((jnp.zeros((1, points.shape[1])), points))
 
 
 def _differences(points: Float[Array, "points dim"], ages: Array) -> list[Vector]:
     """Divided differences of the present point with so many earlier ones, from none on."""
     ages = jnp.concatenate((jnp.zeros(1), ages))
-    found = [points[0]]
+    differences = [points[0]]
     for i in range(1, points.shape[0]):
         points = (points[:-1] - points[1:]) / (ages[i:] - ages[:-i])[:, None]
-        found.append(points[0])
-    return found
+        differences.append(points[0])
+    return differences
 
 
-def _predicted(past: list[Vector], distances: Array, order: Array) -> tuple[Vector, Vector]:
+def _predict(past: list[Vector], distances: Array, order: Array) -> tuple[Vector, Vector]:
     """Value and slope of the polynomial of a degree through the last points, at `distances` from them."""
     value, slope = past[0], jnp.zeros_like(past[0])
     product, change = jnp.ones(()), jnp.zeros(())
@@ -294,24 +294,24 @@ def _predicted(past: list[Vector], distances: Array, order: Array) -> tuple[Vect
     return value, slope
 
 
-def _errors(past: list[Vector], distances: Array, spans: list[Array], reached: Vector) -> list[Vector]:
+def _errors(past: list[Vector], distances: Array, spans: list[Array], end: Vector) -> list[Vector]:
     r"""Local errors of order 1 and all higher ones, $γ_p \prod_{j<p}(t_{n+1} - t_{n-j})\, x[t_{n+1},…,t_{n-p}]$.
 
     The product with the divided difference is what the derivative of the polynomial through the exact solution lacks.
     """
-    difference = (reached - past[0]) / distances[0]
-    product, found = distances[0], []
+    difference = (end - past[0]) / distances[0]
+    product, errors = distances[0], []
     for p, span in enumerate(spans, start=1):
         difference = (difference - past[p]) / distances[p]
-        found.append(span * product * difference)
+        errors.append(span * product * difference)
         product = product * distances[p]
-    return found
+    return errors
 
 
-def _picked(values: list[Array], order: Array) -> Array:
+def _pick(values: list[Array], order: Array) -> Array:
     """`values[order - 1]`, or zeros where there is none."""
-    chosen = [jnp.where(order == p, value, 0.0) for p, value in enumerate(values, start=1)]
-    return sum(chosen[1:], start=chosen[0])
+    terms = [jnp.where(order == p, value, 0.0) for p, value in enumerate(values, start=1)]
+    return sum(terms[1:], start=terms[0])
 
 
 def _within(
@@ -328,10 +328,10 @@ def _within(
     first, last = speeds[1] - speeds[0], jnp.asarray(_highest(number)) @ speeds
     _, v = state
     size = jnp.max(jnp.abs(first)) + 1e-6 * jnp.max(jnp.abs(v))
-    resolved = jnp.max(jnp.abs(last)) <= size
+    is_resolved = jnp.max(jnp.abs(last)) <= size
     straight, ages = _straight(system, h, state, vdot, number)
-    states = jax.tree.map(lambda a, b: jnp.where(resolved, a, b), ahead, straight)
-    return states, jnp.where(resolved, -part * jnp.arange(1.0, number + 1), ages), resolved
+    states = jax.tree.map(lambda a, b: jnp.where(is_resolved, a, b), ahead, straight)
+    return states, jnp.where(is_resolved, -part * jnp.arange(1.0, number + 1), ages), is_resolved
 
 
 def _straight(

@@ -102,7 +102,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     def __check_init__(self) -> None:
         if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
             raise ValueError(
-                f"`rho_inf` must be a number in [0, 1], got {short_repr(self.rho_inf)}; 0.9 damps high frequencies gently."
+                f"`rho_inf` must be a number in [0, 1], got {short_repr(self.rho_inf)}; 0.9 damps high frequencies "
+                "gently."
             )
         if not isinstance(self.tangent_operator, bool):
             raise ValueError(f"`tangent_operator` must be True or False, got {short_repr(self.tangent_operator)}.")
@@ -114,8 +115,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     @property
     def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `AbstractIntegrator`."""
-        kept = {"manifold": "round-off", "position": "newton"}
-        return kept if self.constraint == "index-3" else {**kept, "velocity": "newton"}
+        base = {"manifold": "round-off", "position": "newton"}
+        return base if self.constraint == "index-3" else {**base, "velocity": "newton"}
 
     @property
     def order(self) -> int:
@@ -158,7 +159,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         vdot, multipliers = system.accelerations(t, q, v)
         shift = zero = jnp.zeros_like(vdot)
         if self.start == "perturbed":
-            v, shift = self._perturbed(system, t, h, state, vdot)
+            v, shift = self._perturbed_start(system, t, h, state, vdot)
         factors = None
         if self._solver.keeps_factors:
             equations = self._equations(system, t, h, q, zero, v)
@@ -184,25 +185,25 @@ class GeneralizedAlpha(AbstractIntegrator):
         (q, v), memory = carry.state, carry.memory
         c = self.coefficients
         a = memory.vdot + h * memory.shift
-        predicted = (c.alpha_f * memory.vdot - c.alpha_m * a) / (1 - c.alpha_m)
-        theta = h * v + h * h * ((0.5 - c.beta) * a + c.beta * predicted)
-        speed = v + h * ((1 - c.gamma) * a + c.gamma * predicted)
+        a_explicit = (c.alpha_f * memory.vdot - c.alpha_m * a) / (1 - c.alpha_m)
+        theta = h * v + h * h * ((0.5 - c.beta) * a + c.beta * a_explicit)
+        speed = v + h * ((1 - c.gamma) * a + c.gamma * a_explicit)
         equations = self._equations(system, t + h, h, q, theta, speed)
         guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
         # Velocities that go on as they are: what sticks, sticks.
         second = (v - speed) / (h * (c.gamma * c.ratio)), *guess[1:]
-        solved = solve(equations, guess, memory.factors, self._solver, second)
-        vdot, multipliers = solved.x[:2]
-        a_new = predicted + c.ratio * vdot
+        solution = solve(equations, guess, memory.factors, self._solver, second)
+        vdot, multipliers = solution.x[:2]
+        a_new = a_explicit + c.ratio * vdot
         slope = (a_new - a) / h
-        new = Memory(vdot, (a_new - vdot) / h, slope, h, solved.factors)
+        new = Memory(vdot, (a_new - vdot) / h, slope, h, solution.factors)
         info = StepInfo(
-            result=_explained(solved.result, carry.state, memory.vdot),
+            result=_explain(solution.result, carry.state, memory.vdot),
             error=self._error(system, h, memory, slope),
-            newton_iterations=solved.iterations,
-            residual=solved.residual,
+            newton_iterations=solution.iterations,
+            residual=solution.residual,
         )
-        return Carry((solved.place.q, solved.place.v), new, multipliers if system.m else None), info
+        return Carry((solution.place.q, solution.place.v), new, multipliers if system.m else None), info
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -215,7 +216,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         v = (1 - s) ** 2 * (1 + 2 * s) * v0 + s * s * (3 - 2 * s) * v1 + h * s * (1 - s) * slopes
         return q, v
 
-    def _perturbed(
+    def _perturbed_start(
         self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector
     ) -> tuple[Vector, Vector]:
         """v₀ and (a₀ - v̇₀)/h, for which the first step commits the same errors as all others."""
@@ -271,7 +272,7 @@ def _jerk(system: AbstractMechanical, t: Array, q: Point, v: Vector, vdot: Vecto
     return jax.jvp(along, (at,), (jnp.ones_like(at),))[1]
 
 
-def _explained(result: Array, state: tuple[Point, Vector], vdot: Vector) -> Array:
+def _explain(result: Array, state: tuple[Point, Vector], vdot: Vector) -> Array:
     """`result`, or singular constraints where a finite state has no finite accelerations to start from."""
     finite = jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(state)))
     singular = (result != 0) & finite & ~jnp.isfinite(jnp.sum(vdot))

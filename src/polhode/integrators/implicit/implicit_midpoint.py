@@ -109,9 +109,9 @@ class ImplicitMidpoint(AbstractSymmetricSecondOrder):
         return Carry(state, system.field(t, state))
 
     def step(self, system: VectorField, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        solved = solve(_Equations(system, t, h, carry.state), carry.memory, None, self._solver)
-        info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
-        return Carry(system.space.move(carry.state, h * solved.x), solved.x), info
+        solution = solve(_Equations(system, t, h, carry.state), carry.memory, None, self._solver)
+        info = StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)
+        return Carry(system.space.move(carry.state, h * solution.x), solution.x), info
 
     def interpolate(self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         space = system.space

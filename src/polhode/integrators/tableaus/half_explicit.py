@@ -94,17 +94,17 @@ class HalfExplicitTableau:
         """Check every order condition exactly; raises ValueError naming the first order that fails."""
         self._check(self.conditions(), self.order)
         if self.b_hat is not None and self.order_hat is not None:
-            found = self.embedded_conditions().y_order(self.order_hat)
-            if found < self.order_hat:
-                raise ValueError(f"tableau {self.name}: b_hat has order {found}, not {self.order_hat}")
+            order = self.embedded_conditions().y_order(self.order_hat)
+            if order < self.order_hat:
+                raise ValueError(f"tableau {self.name}: b_hat has order {order}, not {self.order_hat}")
 
     def _check(self, conditions: Conditions, up_to: int) -> None:
-        wanted = min(self.order, up_to), min(self.multiplier_order, up_to)
-        found = conditions.y_order(wanted[0]), conditions.z_order(wanted[1])
-        if found != wanted:
+        claims = min(self.order, up_to), min(self.multiplier_order, up_to)
+        orders = conditions.y_order(claims[0]), conditions.z_order(claims[1])
+        if orders != claims:
             raise ValueError(
                 f"tableau {self.name}: claims orders {self.order} of q and v and {self.multiplier_order} of λ, but "
-                f"conditions hold up to {found[0]} and {found[1]} only"
+                f"conditions hold up to {orders[0]} and {orders[1]} only"
             )
         if abs(float(conditions.contraction())) >= 1:
             raise ValueError(f"tableau {self.name}: errors of the multiplier grow from step to step, |R| ≥ 1")
@@ -238,7 +238,7 @@ def _constant_step(tableau: HalfExplicitTableau) -> HalfExplicitTableau:
     return dataclasses.replace(tableau, b_hat=None, order_hat=None)
 
 
-def named(order: int, family: str, variant: str | None = None, pair: bool = False) -> HalfExplicitTableau:
+def select_tableau(order: int, family: str, variant: str | None = None, pair: bool = False) -> HalfExplicitTableau:
     """The tableau of an order 1 to 5 of a family.
 
     **Arguments:**

@@ -75,32 +75,32 @@ ROOT: Tree = ((), ())
 def meagre_trees(order: int) -> tuple[Tree, ...]:
     """All trees of derivatives of y with `order` ≥ 1."""
     fat_only = fat_trees(order - 1) if order > 1 else ()
-    return _branching(order) + tuple(((), (u,)) for u in fat_only)
+    return _branch_trees(order) + tuple(((), (u,)) for u in fat_only)
 
 
 @functools.cache
 def fat_trees(order: int) -> tuple[Tree, ...]:
     """All trees of derivatives of the multiplier with `order` ≥ 1."""
-    found = set()
+    trees = set()
     for sizes in _partitions(order + 1):
         # A single branch is left out where g_y f = 0 or g_y f_z (g_y f_z)⁻¹ = 1 reduces it.
         if sizes == (order + 1,):
-            found.update((t,) for t in _branching(order + 1) if t != ROOT)
+            trees.update((t,) for t in _branch_trees(order + 1) if t != ROOT)
         else:
-            found.update(tuple(sorted(c)) for c in itertools.product(*map(meagre_trees, sizes)))
-    return tuple(sorted(found))
+            trees.update(tuple(sorted(c)) for c in itertools.product(*map(meagre_trees, sizes)))
+    return tuple(sorted(trees))
 
 
 @functools.cache
-def _branching(order: int) -> tuple[Tree, ...]:
+def _branch_trees(order: int) -> tuple[Tree, ...]:
     """Trees of derivatives of y without those whose root has a fat child only."""
-    found = set()
+    trees = set()
     for sizes in _partitions(order - 1):
         single = len(sizes) == 1
         kinds = [[(0, t) for t in meagre_trees(k)] + [(1, u) for u in (() if single else fat_trees(k))] for k in sizes]
         for children in itertools.product(*kinds):
-            found.add(tuple(tuple(sorted(tree for kind, tree in children if kind == k)) for k in (0, 1)))
-    return tuple(sorted(found))
+            trees.add(tuple(tuple(sorted(tree for kind, tree in children if kind == k)) for k in (0, 1)))
+    return tuple(sorted(trees))
 
 
 @functools.cache

@@ -41,12 +41,12 @@ class Tableau:
             raise ValueError(f"tableau {self.name}: dense output does not end at b")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tableau) and self._told() == other._told()
+        return isinstance(other, Tableau) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self._identity())
 
-    def _told(self) -> tuple[Hashable, ...]:
+    def _identity(self) -> tuple[Hashable, ...]:
         values = (getattr(self, field.name) for field in dataclasses.fields(self))
         return tuple((x.shape, x.dtype.str, x.tobytes()) if isinstance(x, np.ndarray) else x for x in values)
 
@@ -81,11 +81,11 @@ def _trees(order: int) -> tuple[Tree, ...]:
     """All rooted trees with `order` nodes."""
     if order == 1:
         return ((),)
-    found = set()
+    trees = set()
     for sizes in _partitions(order - 1, order - 1):
         for children in itertools.product(*(_trees(s) for s in sizes)):
-            found.add(tuple(sorted(children)))
-    return tuple(sorted(found))
+            trees.add(tuple(sorted(children)))
+    return tuple(sorted(trees))
 
 
 def _partitions(n: int, largest: int) -> Sequence[tuple[int, ...]]:

@@ -20,7 +20,7 @@ Kick = Callable[[Vectors, Any, Vectors], Vectors]
 """(angular velocities, h/J, moments) → angular velocities."""
 
 
-class Known(NamedTuple):
+class KickDriftMemory(NamedTuple):
     """Memory from step to step besides the state: loads there, and what the system knows of its bodies."""
 
     loads: Loads
@@ -34,39 +34,39 @@ class Bodies(NamedTuple):
     v: Vectors
     omega: Vectors
     rest: Rest
-    known: Known
+    memory: KickDriftMemory
 
     def at(self, system: AbstractSeparable, places: PoseComponents) -> Bodies:
         """The same bodies moved to other places, and what acts on them there."""
-        rest, around = system.moved(places, self.rest, self.known.around)
-        known = Known(system.loads(places, rest, around), around)
-        return self._replace(places=places, rest=rest, known=known)
+        rest, around = system.moved(places, self.rest, self.memory.around)
+        memory = KickDriftMemory(system.loads(places, rest, around), around)
+        return self._replace(places=places, rest=rest, known=memory)
 
-    def packed(self, system: AbstractSeparable) -> Carry:
+    def pack(self, system: AbstractSeparable) -> Carry:
         """As a step leaves them."""
         parts = self.places.x, self.places.q, self.v, self.omega
-        return Carry(system.states(*map(component_arrays.rows, parts), *self.rest), self.known)
+        return Carry(system.states(*map(component_arrays.rows, parts), *self.rest), self.memory)
 
 
-def unpacked(carry: Carry) -> Bodies:
+def unpack(carry: Carry) -> Bodies:
     x, q, v, omega = map(component_arrays.columns, carry.state[:4])
     return Bodies(PoseComponents(x, q), v, omega, tuple(carry.state[4:]), carry.memory)
 
 
-def kicked(system: AbstractSeparable, bodies: Bodies, h: Any, kick: Kick = moved) -> Bodies:
+def apply_kick(system: AbstractSeparable, bodies: Bodies, h: Any, kick: Kick = moved) -> Bodies:
     """Spherical bodies after their loads have acted for h."""
-    force, moment = bodies.known.loads
+    force, moment = bodies.memory.loads
     v = moved(bodies.v, h / system.masses, force)
     return bodies._replace(v=v, omega=kick(bodies.omega, h / system.inertias, moment))
 
 
-def dragged(system: AbstractSeparable, bodies: Bodies, h: Any) -> Bodies:
+def apply_drag(system: AbstractSeparable, bodies: Bodies, h: Any) -> Bodies:
     """Spherical bodies after loads that depend on velocities have acted for h at fixed places: Heun's method."""
     if not system.damped:
         return bodies
 
     def rates(v: Vectors, omega: Vectors) -> tuple[Vectors, Vectors]:
-        drag = system.drag(bodies.places, v, omega, bodies.rest, bodies.known.around)
+        drag = system.drag(bodies.places, v, omega, bodies.rest, bodies.memory.around)
         return scaled(h / system.masses, drag.force), scaled(h / system.inertias, drag.moment)
 
     dv, dw = rates(bodies.v, bodies.omega)
@@ -90,7 +90,7 @@ class AbstractKickDrift(AbstractSymmetricSecondOrder):
         places = PoseComponents(*map(component_arrays.columns, tuple(state)[:2]))
         around = system.surroundings(places)
         loads = system.loads(places, tuple(state)[4:], around)
-        return Carry(state, Known(loads, around))
+        return Carry(state, KickDriftMemory(loads, around))
 
     def interpolate(
         self, system: AbstractSeparable, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

@@ -81,8 +81,8 @@ class _Equations(AbstractEquations):
         return _solve(factors, -parts[0])
 
     def negligible(self, place: _Kick, correction: Multipliers) -> Array:
-        moved = 0.5 * self.h**2 * (self.reaction @ correction)
-        return norm(moved) <= 8 * jnp.finfo(float).eps * norm(place.q)
+        change = 0.5 * self.h**2 * (self.reaction @ correction)
+        return norm(change) <= 8 * jnp.finfo(float).eps * norm(place.q)
 
 
 class AbstractVerlet(AbstractSymmetricSecondOrder):
@@ -111,26 +111,26 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
             )
         if not inside_transformation():
             q, *_ = state
-            for wrong, said in zip(_mass_faults(system, q), self._refusals(system), strict=True):
+            for wrong, message in zip(_mass_faults(system, q), self._refusals(system), strict=True):
                 if wrong:
-                    raise ValueError(said)
+                    raise ValueError(message)
 
     def init(self, system: AbstractLagrangian, t: Array, h: Array, state: LivensState) -> Carry:
         self.check(system, t, state)
         q, v, p = state
         if inside_transformation():
             # Machine code belongs to a run that has begun, with numbers that were looked at.
-            q = jax.lax.cond(no_lapack(), lambda q: q, lambda q: self._refused(system, q), q)
+            q = jax.lax.cond(no_lapack(), lambda q: q, lambda q: self._refuse_mass(system, q), q)
         mass = _factor(_mass(system, q))
         surface = _surface(jax.jacfwd(system.constraint)(q), mass) if system.m else None
         memory = _Memory(mass, jax.grad(system.potential_energy)(q), surface)
         state = LivensState(q, v, p)
         return Carry(state, memory, _multipliers(system, t, state, memory))
 
-    def _refused(self, system: AbstractLagrangian, q: Coordinates) -> Coordinates:
+    def _refuse_mass(self, system: AbstractLagrangian, q: Coordinates) -> Coordinates:
         """q, or an error when the program runs."""
-        for wrong, said in zip(_mass_faults(system, q), self._refusals(system), strict=True):
-            q = eqx.error_if(q, wrong, said)
+        for wrong, message in zip(_mass_faults(system, q), self._refusals(system), strict=True):
+            q = eqx.error_if(q, wrong, message)
         return q
 
     def interpolate(
@@ -143,8 +143,8 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
 
     def _refusals(self, system: AbstractLagrangian) -> tuple[str, str]:
         mass = f"The mass matrix of this {system.called}, ∂²T/∂v²,"
-        wanted = f"`{self.name}` needs it constant and regular. Use `eml` or `mpl`, which take any."
-        return f"{mass} is singular or indefinite; {wanted}", f"{mass} changes with q; {wanted}"
+        advice = f"`{self.name}` needs it constant and regular. Use `eml` or `mpl`, which take any."
+        return f"{mass} is singular or indefinite; {advice}", f"{mass} changes with q; {advice}"
 
 
 class StormerVerlet(AbstractVerlet):
@@ -233,7 +233,7 @@ class Rattle(AbstractVerlet):
     def step(self, system: AbstractLagrangian, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         state: LivensState = carry.state
         v = _first_kick(system, t, h, state, carry.memory)
-        kick, info = self._constrained(system, h, state.q, v, carry)
+        kick, info = self._constrained_drift(system, h, state.q, v, carry)
         mass = carry.memory.mass
         surface = _surface(kick.constraint, mass) if system.m else None
         memory = _Memory(mass, jax.grad(system.potential_energy)(kick.q), surface)
@@ -243,7 +243,7 @@ class Rattle(AbstractVerlet):
         end = LivensState(kick.q, v, system.momenta(kick.q, v))
         return Carry(end, memory, _multipliers(system, t + h, end, memory)), info
 
-    def _constrained(
+    def _constrained_drift(
         self, system: AbstractLagrangian, h: Array, q: Coordinates, v: Coordinates, carry: Carry
     ) -> tuple[_Kick, StepInfo]:
         """The place reached with v and the constraint force at q."""
@@ -323,8 +323,8 @@ def _mass_faults(system: AbstractLagrangian, q: Coordinates) -> tuple[Bool[Array
     changes = ~(jnp.max(jnp.abs(here - there)) <= _CONSTANT * size)
     # Coordinates of different dimension, lengths and angles say, have masses of different dimension.
     units = jnp.sqrt(jnp.abs(jnp.diagonal(here)))
-    scaled = here / (units[:, None] * units)
-    sizes = jnp.linalg.eigvalsh(jnp.where(jnp.isfinite(scaled), scaled, 0.0))
+    unit_mass = here / (units[:, None] * units)
+    sizes = jnp.linalg.eigvalsh(jnp.where(jnp.isfinite(unit_mass), unit_mass, 0.0))
     return ~(jnp.min(sizes) > _REGULAR * jnp.max(sizes)), changes
 
 

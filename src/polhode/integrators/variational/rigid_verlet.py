@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.integrators.base import Carry, StepInfo
-from polhode.integrators.variational._kick_drift import AbstractKickDrift, unpacked
+from polhode.integrators.variational._kick_drift import AbstractKickDrift, unpack
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import (
     Quaternions,
@@ -80,30 +80,30 @@ class RigidVerlet(AbstractKickDrift):
             raise ValueError("`rigid-verlet` takes no loads that depend on velocities. Use `rodrigues`.")
 
     def step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        bodies = unpacked(carry)
+        bodies = unpack(carry)
         h = jnp.asarray(h, bodies.v[0].dtype)
         J = (system.inertias,) * 3 if system.spherical else tuple(system.inertias[:, k] for k in range(3))
         x, q = bodies.places
-        force, moment = bodies.known.loads
+        force, moment = bodies.memory.loads
         v = moved(bodies.v, 0.5 * h / system.masses, force)
         spin = moved(_spin(J, q, bodies.omega), 0.5 * h, moment)
-        turn = _split if self.drift == "splitting" else _moser_veselov
+        turn = _splitting if self.drift == "splitting" else _moser_veselov
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
         bodies = bodies.at(system, PoseComponents(moved(x, h, v), end))
-        force, moment = bodies.known.loads
+        force, moment = bodies.memory.loads
         spin = moved(spin, 0.5 * h, moment)
         omega = rotate(end, mapped(lambda a, b: a / b, rotate(conjugate(end), spin), J))
         bodies = bodies._replace(v=moved(v, 0.5 * h / system.masses, force), omega=omega)
-        known = bodies.known.around.result
-        code = jnp.where(failed, int(Result.newton_not_converged), known).astype(jnp.int32)
-        return bodies.packed(system), StepInfo(result=code)
+        system_code = bodies.memory.around.result
+        code = jnp.where(failed, int(Result.newton_not_converged), system_code).astype(jnp.int32)
+        return bodies.pack(system), StepInfo(result=code)
 
 
 def _spin(J: Vectors, q: Quaternions, omega: Vectors) -> Vectors:
     return rotate(q, mapped(jnp.multiply, J, rotate(conjugate(q), omega)))
 
 
-def _split(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
+def _splitting(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
     """Turns about one axis of the body after the other; m: angular momentum in the body."""
     for axis, share in ((0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)):
         half = 0.5 * share * h * m[axis] / J[axis]
@@ -138,8 +138,8 @@ def _moser_veselov(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Qu
 
     guess = mapped(lambda a, b: a / b, half, J)
     c, _ = jax.lax.scan(better, guess, None, length=_ROUNDS)
-    left, size = residual(c), mapped(jnp.multiply, J, guess)
-    failed = ~jnp.all(dot(left, left) <= (_tolerance(left[0]) ** 2) * (dot(size, size) + dot(half, half)))
+    remainder, size = residual(c), mapped(jnp.multiply, J, guess)
+    failed = ~jnp.all(dot(remainder, remainder) <= (_tolerance(remainder[0]) ** 2) * (dot(size, size) + dot(half, half)))
     # Not finite states have a code of their own.
     failed = failed & jnp.all(jnp.isfinite(dot(half, half)))
     return unit(multiply(q, (jnp.ones_like(c[0]), *c))), failed

@@ -14,7 +14,7 @@ from polhode.checks import short_repr
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._newton import Newton, solve
-from polhode.integrators.variational._kick_drift import AbstractKickDrift, Bodies, Kick, dragged, kicked, unpacked
+from polhode.integrators.variational._kick_drift import AbstractKickDrift, Bodies, Kick, apply_drag, apply_kick, unpack
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.result_codes import Result
@@ -88,7 +88,7 @@ class Rodrigues(AbstractKickDrift):
     def promises_for(self, system: AbstractSeparable, state: State) -> dict[str, str]:
         promises = super().promises_for(system, state)
         if self.implicit:
-            promises = {name: kept for name, kept in promises.items() if name not in ("energy", "angular_momentum")}
+            promises = {name: level for name, level in promises.items() if name not in ("energy", "angular_momentum")}
         return promises
 
     @property
@@ -113,18 +113,18 @@ class Rodrigues(AbstractKickDrift):
     def step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         if self.map == "26":
             return self._implicit_step(system, h, carry)
-        bodies = unpacked(carry)
+        bodies = unpack(carry)
         h = jnp.asarray(h, bodies.v[0].dtype)
         once = self.map == "27"
         part = h if once else 0.5 * h
         before = bodies.places
-        bodies = dragged(system, kicked(system, bodies, part, self._kick(before)), part)
+        bodies = apply_drag(system, apply_kick(system, bodies, part, self._kick(before)), part)
         half, code = self._half_turn(h, bodies.omega)
         bodies = bodies.at(system, PoseComponents(moved(before.x, h, bodies.v), turned(half, before.q)))
         if not once:
-            bodies = kicked(system, dragged(system, bodies, part), part, self._kick(bodies.places))
-        known = bodies.known.around.result
-        return bodies.packed(system), StepInfo(result=jnp.where(code != 0, code, known))
+            bodies = apply_kick(system, apply_drag(system, bodies, part), part, self._kick(bodies.places))
+        system_code = bodies.memory.around.result
+        return bodies.pack(system), StepInfo(result=jnp.where(code != 0, code, system_code))
 
     def _kick(self, places: PoseComponents) -> Kick:
         """How loads change angular velocities: (21) does so in the frames of the bodies."""
@@ -149,17 +149,17 @@ class Rodrigues(AbstractKickDrift):
         return scaled(h / (1 + root), omega), code
 
     def _implicit_step(self, system: AbstractSeparable, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        bodies = unpacked(carry)
+        bodies = unpack(carry)
         equations = _Campello(system, h, bodies, self.phi)
-        guess = equations.velocities(bodies.known.loads)
-        solved = solve(equations, guess, None, Newton("full", _FLOOR, _FLOOR, self.max_iterations))
-        end = equations.moved(solved.x)
+        guess = equations.velocities(bodies.memory.loads)
+        solution = solve(equations, guess, None, Newton("full", _FLOOR, _FLOOR, self.max_iterations))
+        end = equations.bodies_after(solution.x)
         info = StepInfo(
-            result=jnp.where(solved.result != 0, solved.result, end.known.around.result),
-            newton_iterations=solved.iterations,
-            residual=solved.residual,
+            result=jnp.where(solution.result != 0, solution.result, end.memory.around.result),
+            newton_iterations=solution.iterations,
+            residual=solution.residual,
         )
-        return end.packed(system), info
+        return end.pack(system), info
 
 
 class _Campello(AbstractEquations):
@@ -172,24 +172,24 @@ class _Campello(AbstractEquations):
 
     def velocities(self, after: Loads) -> Array:
         """The six components of all velocities with loads `after` at the end of the step."""
-        before, bodies = self.start.known.loads, self.start
+        before, bodies = self.start.memory.loads, self.start
         mean = jax.tree.map(lambda a, b: self.phi * a + (1 - self.phi) * b, before, after)
         v = moved(bodies.v, self.h / self.system.masses, mean.force)
         return jnp.concatenate((*v, *moved(bodies.omega, self.h / self.system.inertias, mean.moment)))
 
-    def moved(self, x: Array) -> Bodies:
+    def bodies_after(self, x: Array) -> Bodies:
         """The bodies after a step with these velocities at its end."""
         parts, start = tuple(x.reshape(6, -1)), self.start.places
         places = PoseComponents(moved(start.x, self.h, parts[:3]), turned(scaled(0.5 * self.h, parts[3:]), start.q))
         return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places)
 
     def place(self, x: Array) -> Loads:
-        return self.moved(x).known.loads
+        return self.bodies_after(x).memory.loads
 
     def residual(self, place: Loads, x: Array) -> Residual:
-        wanted = self.velocities(place)
-        size = jnp.sqrt(jnp.sum(x * x)) + jnp.sqrt(jnp.sum(wanted * wanted))
-        return Residual((x - wanted,), (size,), (size,))
+        target = self.velocities(place)
+        size = jnp.sqrt(jnp.sum(x * x)) + jnp.sqrt(jnp.sum(target * target))
+        return Residual((x - target,), (size,), (size,))
 
     def factor(self, place: Loads, x: Array) -> Any:
         J = jax.jacfwd(lambda x: self.residual(self.place(x), x).parts[0])(x)

@@ -44,8 +44,8 @@ class _Equations(AbstractEquations):
     def place(self, x: _Rates) -> tuple[Vector, Vector]:
         g, mu = self.start
         G, xi, n = self.system.group, self.h * x.xi, self.h * x.n
-        carried = G.Ad_dual(G.increment(self.theta * xi), n)
-        momentum = G.dexp_dual(-xi, mu + carried) - self.theta * G.dexp_dual(-self.theta * xi, carried)
+        n_dual = G.Ad_dual(G.increment(self.theta * xi), n)
+        momentum = G.dexp_dual(-xi, mu + n_dual) - self.theta * G.dexp_dual(-self.theta * xi, n_dual)
         return self.system.gradients(G.compose(G.increment(self.theta * xi), g), momentum)
 
     def residual(self, place: tuple[Vector, Vector], x: _Rates) -> Residual:
@@ -138,10 +138,10 @@ class SymplecticLieGroup(AbstractIntegrator):
         return Carry(CotangentPoint(*state), _Rates(*system.gradients(*state)))
 
     def step(self, system: Hamiltonian, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        solved = solve(_Equations(system, h, carry.state, self.theta), carry.memory, None, self._solver)
-        state = self._moved(system.group, carry.state, h * solved.x.xi, h * solved.x.n)
-        info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
-        return Carry(state, solved.x), info
+        solution = solve(_Equations(system, h, carry.state, self.theta), carry.memory, None, self._solver)
+        state = self._end_state(system.group, carry.state, h * solution.x.xi, h * solution.x.n)
+        info = StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)
+        return Carry(state, solution.x), info
 
     def interpolate(
         self, system: Hamiltonian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -151,7 +151,7 @@ class SymplecticLieGroup(AbstractIntegrator):
         theta = space.difference(carry0.state, carry1.state)
         return hermite_step(field, t, h, carry0.state, carry1.state, theta, s, space)  # pyright: ignore[reportArgumentType]
 
-    def _moved(self, G: AbstractGroup, state: CotangentPoint, xi: Vector, n: Vector) -> CotangentPoint:
+    def _end_state(self, G: AbstractGroup, state: CotangentPoint, xi: Vector, n: Vector) -> CotangentPoint:
         g, mu = state
         whole, back = G.increment(xi), G.increment((self.theta - 1) * xi)
         return CotangentPoint(G.compose(whole, g), G.Ad_dual(back, n) + G.Ad_dual(G.inverse(whole), mu))

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
-from polhode.multibody.measurements.joint_loads import Load, transmitted_loads, constraint_loads
+from polhode.multibody.measurements.joint_loads import Load, constraint_loads, transmitted_loads
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.angles import near
 from polhode.multibody.mechanism.batching import in_order, vmap_alike

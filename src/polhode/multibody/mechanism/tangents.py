@@ -14,7 +14,7 @@ from polhode.linalg.blocks import Blocks
 from polhode.linalg.segment_sum import take
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, members
-from polhode.multibody.mechanism.poses import ORIGIN, AT_REST, Pose, Poses, Twist, Twists
+from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Poses, Twist, Twists
 from polhode.spaces.base import Point, Vector
 
 Bodies = Sequence[BodyGroup]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.checks import short_repr
-from polhode.compiler.fingerprint import AbstractHolder, Closure, is_immutable, frozen
+from polhode.compiler.fingerprint import AbstractHolder, Closure, frozen, is_immutable
 from polhode.time_functions import breakpoints_of
 
 if TYPE_CHECKING:

@@ -133,7 +133,8 @@ def _tracking(model: TransportParameters, path: Callable[[Array], Array], given:
         if np.linalg.norm(normal) < 1e-6 or abs(normal[2]) > 1e-8 or min(abs(r1[2]), abs(r2[2])) < 1e-6:
             raise ValueError(
                 f"`formation` must be two different directions in a plane with e3, neither of them horizontal, got "
-                f"{short_repr(given['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos 30°)."
+                f"{short_repr(given['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos "
+                "30°)."
             )
     return LoadTracking(
         model=model,

@@ -14,7 +14,7 @@ from polhode.multibody.measurements.balances import Balance, balance
 from polhode.multibody.system import MultibodySystem
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.quadrature import integral
-from polhode.results.derived_quantities import StateConversion, ConvertedObserver
+from polhode.results.derived_quantities import ConvertedObserver, StateConversion
 from polhode.results.observer import BatchedObserver
 from polhode.spaces.base import Point, Vector
 

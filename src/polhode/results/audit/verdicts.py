@@ -10,7 +10,15 @@ import numpy as np
 
 from polhode.checks import short_repr
 from polhode.results.audit.balances import BalancedQuantity, balances
-from polhode.results.audit.block_statistics import BLOCKS, SeriesStatistics, series_statistics, span, is_growing, swings, is_drifting
+from polhode.results.audit.block_statistics import (
+    BLOCKS,
+    SeriesStatistics,
+    is_drifting,
+    is_growing,
+    series_statistics,
+    span,
+    swings,
+)
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.model_limits import limit_remarks
 from polhode.results.audit.spins import spin_remarks

@@ -17,10 +17,16 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import convert_for
-from polhode.integrators.serialisation import serialise, deserialise
+from polhode.integrators.serialisation import deserialise, serialise
 from polhode.problem import Problem
 from polhode.simulation import run_types
-from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, event_signatures, state_after, describe
+from polhode.simulation.checkpoint.event_state import (
+    Aftermath,
+    check_unchanged,
+    describe,
+    event_signatures,
+    state_after,
+)
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.plan import Steps
 from polhode.simulation.stepping.constant import ConstantSteps
@@ -281,9 +287,9 @@ def extend(parts: list[Segment], leg: int, n: int, t1: float, breaks: Breakpoint
         longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
         if longer is not None:
             return [*parts[:-1], Segment(longer, fresh)]
-    return [*parts, *last.following(t1, breaks, h)]
+    return [*parts, *last.extend(t1, breaks, h)]
 
 
 def with_limit(parts: list[Segment], max_steps: int) -> list[Segment]:
     """The legs with another limit of attempted steps."""
-    return [leg._replace(stepper=leg.stepper.limited(max_steps)) for leg in parts]
+    return [leg._replace(stepper=leg.stepper.with_limit(max_steps)) for leg in parts]

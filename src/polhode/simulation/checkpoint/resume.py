@@ -17,7 +17,7 @@ from polhode.compiler.placement import with_default_device
 from polhode.events.event import Event, flatten_events
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import convert_for
-from polhode.integrators.serialisation import serialise, deserialise
+from polhode.integrators.serialisation import deserialise, serialise
 from polhode.jax_context import check_environment
 from polhode.problem import Problem
 from polhode.problems.rebuild import rebuilt

@@ -32,7 +32,7 @@ class AdjointSweep:
     def __call__(self, states: list[Any], seen: list[Any], multipliers: Any) -> list[Any]:
         """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.
 
-        Raises `NotNative` if it can't be machine code.
+        Raises `UnsupportedNativeOperation` if it can't be machine code.
         """
         run = self._run
         self._states = self._of_frames(states, seen)

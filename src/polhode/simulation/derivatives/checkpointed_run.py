@@ -12,7 +12,7 @@ from polhode.compiler.loops.step_loop import StepLoop
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import relaxed_gc
-from polhode.results.observer import Observer, BatchedObserver
+from polhode.results.observer import BatchedObserver, Observer
 from polhode.simulation.loops import host, native
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
@@ -64,7 +64,7 @@ class CheckpointedRun:
         """The run, if it can be machine code and goes well; otherwise None."""
         run = cls(*parts)
         for number, leg in enumerate(run.legs):
-            if number and leg.fresh:
+            if number and leg.after_jump:
                 run.before[number] = run.p
                 run.p = host.restart(leg.stepper, run.system, run.integrator, run.p)
             if not run._leg(number, leg.stepper):
@@ -114,11 +114,11 @@ class CheckpointedRun:
 
     def _is_over(self, stepper: AbstractStepper, done: int) -> bool:
         """Whether the leg's end is reached and all save times up to there are behind."""
-        if not bool(stepper.finished(self.p)):
+        if not bool(stepper.is_finished(self.p)):
             return False
         if self._targets is None or done >= len(self._targets) - 1:
             return True
-        return not bool(stepper.passed(self.p, self._targets[done]))
+        return not bool(stepper.has_passed(self.p, self._targets[done]))
 
 
 _MAX_STEPS = np.iinfo(np.int64).max

@@ -73,7 +73,7 @@ def restart(inputs: Any, rest: Any) -> DifferentiableMap:
 
     def run(args: Any, p: Progress) -> Tree:
         stepper, system, integrator = eqx.combine(args, others)
-        return floats(stepper.again(system, integrator, p).carry)
+        return floats(stepper.restart(system, integrator, p).carry)
 
     return DifferentiableMap(run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, moving)), given, p)
 

@@ -29,7 +29,7 @@ def start_jvp(
     places: LeafNumbers,
     directions: Any,
 ) -> Tree:
-    """The derivative of what a run begins with. Raises `NotNative` as the others do."""
+    """The derivative of what a run begins with. Raises `UnsupportedNativeOperation` as the others do."""
     return map_single(_start_jvp, (stepper, system, integrator), (state, directions), places)
 
 
@@ -56,7 +56,7 @@ def _restart_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
 def steps_jvp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
-    """A function of stacked steps like this one: see `Following`."""
+    """A function of stacked steps like this one: see `TangentLoop`."""
     following, inputs = cached(_steps_jvp, (system, integrator), step, places, keeping=_TANGENT_LOOPS)
     return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
 

@@ -18,13 +18,13 @@ from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
 from polhode.compiler.fingerprint.closures import frozen
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.compiler.placement import device_array
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import are_known, in_forward_mode, in_reverse_mode, outside_trace, primal_of
-from polhode.results.observer import Observer, Observation
+from polhode.results.observer import Observation, Observer
 from polhode.simulation.derivatives.adjoint_sweep import AdjointSweep
 from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
 from polhode.simulation.derivatives.differentiable_maps import LeafNumbers, floats
@@ -122,7 +122,7 @@ def _in_reverse(made: CheckpointedRun, model: _Model, expression: Expression) ->
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
         if are_known(there.values()):
-            with contextlib.suppress(UnsupportedByLLVM):
+            with contextlib.suppress(UnsupportedNativeOperation):
                 return (call_linear(lambda values: _cotangents(made, model.places, there, values), [*there.values()]),)
         outs, pull = jax.vjp(expressed, model.values)
         outs, structure = jax.tree.flatten(outs)
@@ -146,7 +146,7 @@ def _in_forward(made: CheckpointedRun, model: _Model, expression: Expression) ->
         leaves, structure = jax.tree.flatten(known)
         floating = [x.dtype == float for x in leaves]
         if are_known(directions):
-            with contextlib.suppress(UnsupportedByLLVM):
+            with contextlib.suppress(UnsupportedNativeOperation):
                 found = iter(call_linear(lambda values: _tangents(made, model.places, values), directions))
                 dots = [next(found) if moves else _zero(x) for x, moves in zip(leaves, floating, strict=True)]
                 return known, jax.tree.unflatten(structure, dots)

@@ -30,7 +30,7 @@ class TangentSweep:
     def __call__(self, directions: Sequence[Any]) -> tuple[Tree, list[Any], Any]:
         """From directions, in the order of the places, to derivatives of states, of what is seen, and of multipliers.
 
-        Raises `NotNative` if it can't be machine code.
+        Raises `UnsupportedNativeOperation` if it can't be machine code.
         """
         run = self._run
         first, second = len(self._of_system), len(self._of_system) + len(self._of_state)

@@ -28,7 +28,7 @@ def start_vjp(
     places: LeafNumbers,
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
-    """From what a run begins with to parameters and the initial state. Raises `NotNative` as the others do."""
+    """From what a run begins with to parameters and the initial state. Raises `UnsupportedNativeOperation` as the others do."""
     return map_single(_start_vjp, (stepper, system, integrator), (state, cotangent), places)
 
 
@@ -55,7 +55,7 @@ def _restart_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
 def steps_vjp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
-    """A function of stacked steps like this one: see `Returning`."""
+    """A function of stacked steps like this one: see `AdjointLoop`."""
     returning, inputs = cached(_steps_vjp, (system, integrator), step, places, keeping=_ADJOINT_LOOPS)
     return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
 

@@ -14,12 +14,12 @@ import numpy as np
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.fingerprint.argument_key import split_arguments
-from polhode.compiler.numpy_jit import numpy_jit
-from polhode.compiler.llvm.types import UnsupportedByLLVM
-from polhode.compiler.loops.row_map import RowMapResult, RowMap, row_map_serialiser, try_row_map
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.row_map import RowMap, RowMapResult, row_map_serialiser, try_row_map
 from polhode.compiler.loops.simd_step_loop import SimdStepLoop
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.problem import Problem
-from polhode.results.observer import Observer, Observation
+from polhode.results.observer import Observation, Observer
 from polhode.simulation import plan as planning
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.loops import host, native
@@ -69,11 +69,11 @@ class PreparedMember(NamedTuple):
 
 
 def prepare_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> PreparedMember:
-    """A member by itself. Raises ValueError for one that can't be run, `NotNative` for one that no lane can take."""
+    """A member by itself. Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that no lane can take."""
     task = wanted.prepared(parameters, state)
     plan = planning.plan(task, wanted.steps)
-    if len(plan.legs) > 1 or plan.legs[0].fresh:
-        raise UnsupportedByLLVM("breakpoints")
+    if len(plan.legs) > 1 or plan.legs[0].after_jump:
+        raise UnsupportedNativeOperation("breakpoints")
     return PreparedMember(task, plan.legs[0].stepper, frame_count(plan.legs, wanted.saving) or 0)
 
 
@@ -121,8 +121,8 @@ def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        made = SimdStepLoop.of(with_all(native.more), with_all(native.advance), args, progress, native.frame(progress))
-    except UnsupportedByLLVM as error:
+        made = SimdStepLoop.of(with_all(native.more), with_all(native.advance_to_frame), args, progress, native.frame(progress))
+    except UnsupportedNativeOperation as error:
         return None, str(error)
     return made, ""
 
@@ -160,7 +160,7 @@ _LANES: Serialiser[tuple[SimdStepLoop | None, str]] = Serialiser(
 
 _OUTPUTS, _STARTS = row_map_serialiser(lambda inputs: ((), inputs)), row_map_serialiser(lambda inputs: ((), inputs[1]))
 
-UNTRACEABLE = (UnsupportedByLLVM, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+UNTRACEABLE = (UnsupportedNativeOperation, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
 """Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
 
 
@@ -172,7 +172,7 @@ def _observe(observer: Observer, t: Any, state: Any) -> Observation:
 class Program:
     """All members' programs.
 
-    Raises `NotNative` where they can't be machine code, or where members are not alike.
+    Raises `UnsupportedNativeOperation` where they can't be machine code, or where members are not alike.
 
     - `lanes`: steps. - `frames`: how many each member saves besides its start.
     - `together`: whether starts are made by machine code, rather than one after the other.
@@ -189,7 +189,7 @@ class Program:
         (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
         (seen, unseen), _ = cached(_outputs, task.observer, look, keeping=_OUTPUTS)
         if lanes is None or seen is None:
-            raise UnsupportedByLLVM(why or unseen)
+            raise UnsupportedNativeOperation(why or unseen)
         self.lanes, self._look = lanes, seen
         self._starts = self._all_starts()
         self._check_extremes()
@@ -222,19 +222,19 @@ class Program:
         progress = self._begun(member)
         inputs, _, shapes, _ = _parts(member, progress)
         if shapes != self._shapes or _identity(member, progress) != self._key:
-            raise UnsupportedByLLVM("members of different structure")
+            raise UnsupportedNativeOperation("members of different structure")
         made = MemberArrays(*jax.tree.map(np.asarray, inputs[:3]))
         if k in self._checked:
             self._check_outputs(member, made)
         return made
 
     def _check_outputs(self, member: PreparedMember, made: MemberArrays) -> None:
-        """Raises `NotNative` if outputs of a member differ from those of others in more than numbers of arrays."""
+        """Raises `UnsupportedNativeOperation` if outputs of a member differ from those of others in more than numbers of arrays."""
         look = made.progress.t, made.progress.carry.state
         stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
         seen = self.seen(stacked[0], *stacked[1])
         if not _alike(jax.tree.map(lambda x: x[0], seen), _observe(member.task.observer, *look)):
-            raise UnsupportedByLLVM("outputs that differ in more than numbers")
+            raise UnsupportedNativeOperation("outputs that differ in more than numbers")
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))

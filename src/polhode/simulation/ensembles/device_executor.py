@@ -13,8 +13,8 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.compiler.placement import device_array
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import CHECK_LIMIT, UNTRACEABLE, Recipe, MemberRequest
-from polhode.simulation.ensembles.executors import AbstractExecutor, run_member, fill_missing
+from polhode.simulation.ensembles.compiled_members import CHECK_LIMIT, UNTRACEABLE, MemberRequest, Recipe
+from polhode.simulation.ensembles.executors import AbstractExecutor, fill_missing, run_member
 from polhode.simulation.ensembles.members import Members
 from polhode.storage import frame_layout
 

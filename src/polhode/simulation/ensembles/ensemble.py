@@ -16,7 +16,7 @@ import numpy as np
 
 from polhode import checks
 from polhode import summary as short
-from polhode.compiler.placement import on_jax_device, default_device_for
+from polhode.compiler.placement import default_device_for, on_jax_device
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.json_values import to_plain

@@ -15,7 +15,7 @@ from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import MemberArrays, Program, MemberRequest
+from polhode.simulation.ensembles.compiled_members import MemberArrays, MemberRequest, Program
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.simulate import simulate, stoppable
 from polhode.simulation.stepping.stepper import Progress

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.simulation.ensembles.batch import Batch
-from polhode.simulation.ensembles.compiled_members import Program, MemberRequest
+from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
 from polhode.simulation.ensembles.device_executor import DeviceExecutor
-from polhode.simulation.ensembles.executors import AbstractExecutor, SimdExecutor, SerialExecutor
+from polhode.simulation.ensembles.executors import AbstractExecutor, SerialExecutor, SimdExecutor
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.ensembles.store import EnsembleStore
 
@@ -58,7 +58,7 @@ def _executor(wanted: MemberRequest, members: Members, frames: int, by: str) -> 
         return DeviceExecutor(wanted, members)
     try:
         return SimdExecutor(Program(wanted, members), wanted)
-    except UnsupportedByLLVM as error:
+    except UnsupportedNativeOperation as error:
         return SerialExecutor(wanted, members, f"lanes can't take it: {error}", frames)
 
 

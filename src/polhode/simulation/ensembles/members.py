@@ -135,6 +135,6 @@ def _check(problem: Problem, name: str, values: np.ndarray) -> None:
     usual = np.asarray(problem.parameters[name])
     if usual.dtype.kind not in "fiu" or usual.shape != values.shape[1:]:
         raise ValueError(
-            f"Parameter `{name}` of problem `{problem.name}` is {short_repr(problem.parameters[name])}; members can have "
-            f"numbers of shape {usual.shape} only, got {values.shape[1:]}. Make an ensemble for each of its words."
+            f"Parameter `{name}` of problem `{problem.name}` is {short_repr(problem.parameters[name])}; members can "
+            f"have numbers of shape {usual.shape} only, got {values.shape[1:]}. Make an ensemble for each of its words."
         )

@@ -14,10 +14,17 @@ from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
 from polhode.simulation.checkpoint.event_state import Aftermath
 from polhode.simulation.events.bracket import Bracket
-from polhode.simulation.events.event_functions import CONTACT_DEPTH, Motion, StepEnd, EventState, EventFunctions, roundoff
-from polhode.simulation.events.sampling import Curve, Sample, Crossing, chosen, find_crossing
+from polhode.simulation.events.event_functions import (
+    CONTACT_DEPTH,
+    EventFunctions,
+    EventState,
+    Motion,
+    StepEnd,
+    roundoff,
+)
+from polhode.simulation.events.sampling import Crossing, Curve, Sample, chosen, find_crossing
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.stepper import AbstractStepper, TrialStep, Progress
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep
 from polhode.systems.base import AbstractSystem, State
 
 _NEAR = 1e-9
@@ -45,12 +52,12 @@ class EventDetectingStepper(AbstractStepper):
     on_grid: ClassVar[bool] = False
     t0: Any
     t1: Any
-    ahead: Any
+    right_limit_offset: Any
     inner: AbstractStepper
     watched: EventFunctions
 
     def __init__(self, inner: AbstractStepper, watched: EventFunctions) -> None:
-        self.t0, self.t1, self.ahead = inner.t0, inner.t1, inner.ahead
+        self.t0, self.t1, self.right_limit_offset = inner.t0, inner.t1, inner.right_limit_offset
         self.inner, self.watched = inner, watched
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
@@ -59,20 +66,20 @@ class EventDetectingStepper(AbstractStepper):
     def next_step(self, p: Progress) -> Array:
         return self.inner.next_step(p)
 
-    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
-        return self.inner.begun(system, integrator, t, h, carry)
+    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+        return self.inner.initial_carry(system, integrator, t, h, carry)
 
-    def finished(self, p: Progress) -> Array:
-        return self.inner.finished(p)
+    def is_finished(self, p: Progress) -> Array:
+        return self.inner.is_finished(p)
 
-    def passed(self, p: Progress, target: Array) -> Array:
-        return self.inner.passed(p, target)
+    def has_passed(self, p: Progress, target: Array) -> Array:
+        return self.inner.has_passed(p, target)
 
     def last_step(self, p: Progress) -> tuple[Array, Array]:
         return p.watch.begin, p.watch.length
 
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
-        return self.inner.part(p, searching, share, whole)
+    def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
+        return self.inner.trial_step(p, searching, share, whole)
 
     def length(self, p: Progress, new: Progress) -> Array:
         return self.inner.length(p, new)
@@ -100,7 +107,7 @@ class EventDetectingStepper(AbstractStepper):
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         w: EventState = p.watch
         share = jnp.where(w.searching, w.share, 1.0)
-        part = self.inner.part(p, w.searching, share, w.whole)
+        part = self.inner.trial_step(p, w.searching, share, w.whole)
         new = part.stepper.attempt(system, integrator, part.progress)
         accepted = (new.n > p.n) & (new.result == 0)
         short = w.searching & (share < 1)
@@ -140,12 +147,12 @@ class EventDetectingStepper(AbstractStepper):
         the action has turned it back, the other one where it has passed.
         """
         w: EventState = p.watch
-        begun = p._replace(result=jnp.zeros((), jnp.int32))
-        _, ahead, begin = self.inner.part(begun, jnp.zeros((), bool), jnp.ones(()), w.whole)
+        initial_carry = p._replace(result=jnp.zeros((), jnp.int32))
+        _, ahead, begin = self.inner.trial_step(initial_carry, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, ahead.h, p.carry._replace(state=state))
-        begun = begun._replace(h=ahead.h, carry=self.begun(system, integrator, begin, ahead.h, carry))
-        _, before = self._rates(system, integrator, p, begun.carry._replace(state=p.carry.state))
-        values, slopes = self._rates(system, integrator, begun, begun.carry)
+        initial_carry = initial_carry._replace(h=ahead.h, carry=self.initial_carry(system, integrator, begin, ahead.h, carry))
+        _, before = self._rates(system, integrator, p, initial_carry.carry._replace(state=p.carry.state))
+        values, slopes = self._rates(system, integrator, initial_carry, initial_carry.carry)
         span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
         rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
@@ -160,7 +167,7 @@ class EventDetectingStepper(AbstractStepper):
         gaps = np.array(self.watched.gaps)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
         sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
-        return begun._replace(watch=self._calm(p, sides, self._moving(system, begun, begun.carry)))
+        return initial_carry._replace(watch=self._calm(p, sides, self._moving(system, initial_carry, initial_carry.carry)))
 
     def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Motion) -> EventState:
         """The memory where nothing is being looked for."""

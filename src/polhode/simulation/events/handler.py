@@ -11,17 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.contact.system import UnilateralSystem
 from polhode.events.event import Event, Function, function_of
 from polhode.events.impacts import Impact
 from polhode.integrators.compatibility import convert_for
-from polhode.results.observer import Observer, BatchedObserver
+from polhode.results.observer import BatchedObserver, Observer
 from polhode.simulation.events.contacts import Contacts
 from polhode.simulation.events.detection import EventDetectingStepper
-from polhode.simulation.events.event_functions import EventState as EventWatch
 from polhode.simulation.events.event_functions import EventFunctions
+from polhode.simulation.events.event_functions import EventState as EventWatch
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.simulation.task import Task
 from polhode.spaces.checks import check_point

@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.compile_report import CompileReport
-from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
-from polhode.results.observer import Observer, BatchedObserver
+from polhode.results.observer import BatchedObserver, Observer
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import native
@@ -49,7 +49,7 @@ def begin(
 @numpy_jit
 def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """Behind a breakpoint, where loads may have jumped."""
-    return stepper.again(system, integrator, p)
+    return stepper.restart(system, integrator, p)
 
 
 @numpy_jit
@@ -141,7 +141,7 @@ class _Run:
         if start.checkpoint is not None:
             progress, self.leg, self.done, _ = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
-            if not start.goes_on and legs[0].fresh:
+            if not start.goes_on and legs[0].after_jump:
                 self.p = restart(self.stepper, self.system, integrator, self.p)
             anew = self.p.watch is None
             if isinstance(self.stepper, EventDetectingStepper) and anew:
@@ -298,11 +298,11 @@ class _Run:
     def frames_until(self, at: Progress) -> list[Any]:
         """Frames that are due in the last step, which an event has ended."""
         if self.targets is None:
-            last = self.leg == len(self.legs) - 1 and bool(self.stepper.finished(at))
+            last = self.leg == len(self.legs) - 1 and bool(self.stepper.is_finished(at))
             due = not bool(at.watch.cut) and (int(at.n) % int(self.every) == 0 or last)
             return [row(at)] if due else []
         frames = []
-        while self.done < len(self.targets) - 1 and bool(self.stepper.passed(at, self.targets[self.done])):
+        while self.done < len(self.targets) - 1 and bool(self.stepper.has_passed(at, self.targets[self.done])):
             target = self.targets[self.done]
             state = interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
             frames.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
@@ -317,16 +317,16 @@ class _Run:
     @eager_numpy()
     def leg_is_over(self) -> bool:
         """Whether the leg's end is reached and all save times up to there are behind."""
-        if not bool(self.stepper.finished(self.p)):
+        if not bool(self.stepper.is_finished(self.p)):
             return False
         if self.targets is None or self.done >= self.targets.shape[0] - 1:
             return True
-        return not bool(self.stepper.passed(self.p, self.targets[self.done]))
+        return not bool(self.stepper.has_passed(self.p, self.targets[self.done]))
 
     def next_leg(self) -> None:
         self.leg += 1
         self.native = None
-        if self.legs[self.leg].fresh:
+        if self.legs[self.leg].after_jump:
             self.p = restart(self.stepper, self.system, self.integrator, self.p)
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:

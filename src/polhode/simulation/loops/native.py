@@ -12,32 +12,32 @@ from jaxtyping import Array
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.compile_report import CompileReport
-from polhode.compiler.llvm.types import UnsupportedByLLVM
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.step_loop import LoopControl, StepLoop
 from polhode.compiler.placement import on_host
 from polhode.integrators.base import AbstractIntegrator
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output, march
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, advance, dense_output
 from polhode.systems.base import AbstractSystem
 
 
 def more(args: Any, p: Progress, c: LoopControl) -> Array:
     """Whether a block goes on; `args` are the steps, the system and the method."""
     stepper, *_ = args
-    left = ~stepper.finished(p)
+    left = ~stepper.is_finished(p)
     if p.before is not None:
-        left = left | (c.waiting & stepper.passed(p, c.target))
+        left = left | (c.waiting & stepper.has_passed(p, c.target))
     return left & (p.n < c.n_limit) & (p.result == 0)
 
 
-def advance(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, Array, Any]:
+def advance_to_frame(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, Array, Any]:
     """The progress at the next frame or at the end of the block, whether that is a frame, and its contents."""
     stepper, system, integrator = args
     if p.before is None:
-        p = march(stepper, system, integrator, p, jnp.minimum((p.n // c.every + 1) * c.every, c.n_limit), None)
-        save = ((p.n % c.every == 0) | (c.last & stepper.finished(p))) & (p.result == 0)
+        p = advance(stepper, system, integrator, p, jnp.minimum((p.n // c.every + 1) * c.every, c.n_limit), None)
+        save = ((p.n % c.every == 0) | (c.last & stepper.is_finished(p))) & (p.result == 0)
         return p, save, (p.t, p.carry.state, p.carry.multipliers)
-    p = march(stepper, system, integrator, p, c.n_limit, c.target)
-    save = c.waiting & stepper.passed(p, c.target) & (p.result == 0)
+    p = advance(stepper, system, integrator, p, c.n_limit, c.target)
+    save = c.waiting & stepper.has_passed(p, c.target) & (p.result == 0)
     return p, save, (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
 
 
@@ -62,8 +62,8 @@ def _native(inputs: Any, rest: Any, tell: Callable[[CompileReport], None]) -> tu
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (StepLoop.of(with_all(more), with_all(advance), args, progress, frame(progress), tell),)
-    except UnsupportedByLLVM:
+        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, frame(progress), tell),)
+    except UnsupportedNativeOperation:
         return (None,)
 
 

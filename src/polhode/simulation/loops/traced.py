@@ -21,7 +21,7 @@ from polhode.simulation.derivatives import run_derivative
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
-from polhode.simulation.stepping.stepper import Progress, accept, with_state_check, outcome_of
+from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, with_state_check
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -72,7 +72,7 @@ def _expression(
     saving: SaveSchedule,
 ) -> tuple[Frames, Progress]:
     steppers, fresh = zip(*legs, strict=True)
-    counts = [s.most for s in steppers]
+    counts = [s.step_limit for s in steppers]
     if steppers[0].on_grid:
         counts = [b - a for a, b in itertools.pairwise((0, *counts))]
     return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, saving)
@@ -101,11 +101,11 @@ def _run(
 
     def again(p: Progress, x: _Steps) -> Progress:
         # Each leg has its own constant step; steps that were found begin a leg with what the last one suggests.
-        return stepper.resumed(system, integrator, x.t, x.h if found is None else p.h, p)
+        return stepper.restart_at(system, integrator, x.t, x.h if found is None else p.h, p)
 
     def step(p: Progress, x: _Steps) -> Progress:
         if any(fresh):
-            p = jax.lax.cond(x.fresh, again, lambda p, x: p, p, x)
+            p = jax.lax.cond(x.after_jump, again, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
         carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
         outcome = with_state_check(system, x.end, carry.state, outcome_of(carry, info))
@@ -136,7 +136,7 @@ def _constant_steps(steppers: tuple[AbstractSegmentStepper, ...], fresh: tuple[b
         h = jnp.broadcast_to(jnp.asarray(stepper.h), (count,))
         begins, ends = (stepper.t0 + k * stepper.spacing for k in (n, n + 1))
         first = jnp.arange(count) == 0
-        parts.append(_Steps(begins + stepper.ahead, ends, h, jnp.ones(count, bool), first & jumps))
+        parts.append(_Steps(begins + stepper.right_limit_offset, ends, h, jnp.ones(count, bool), first & jumps))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
@@ -234,7 +234,7 @@ def _find_steps(
     found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool), choices)
     for stepper, jumps in zip(steppers, fresh, strict=True):
         if jumps:
-            p = stepper.again(system, integrator, p)
+            p = stepper.restart(system, integrator, p)
         p, found = _find_segment(stepper, jumps, system, integrator, p, found, max_steps)
     # Padding with a real step size keeps unused steps finite, so that their zero derivatives stay zero.
     found = found._replace(h=jnp.where(found.active, found.h, found.h[0]))
@@ -253,15 +253,15 @@ def _find_segment(
     begin = p.n
 
     def more(loop: tuple[Progress, _Steps]) -> Array:
-        return ~stepper.finished(loop[0]) & (loop[0].result == 0)
+        return ~stepper.is_finished(loop[0]) & (loop[0].result == 0)
 
     def body(loop: tuple[Progress, _Steps]) -> tuple[Progress, _Steps]:
         p, so_far = loop
         new = stepper.attempt(system, integrator, p)
         index = jnp.where(new.n > p.n, p.n, max_steps)
         # Steps at breakpoints are a little shorter for their loads.
-        ahead = jnp.where(p.t == stepper.t0, stepper.ahead, 0.0)
-        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.short, 0.0)
+        ahead = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
+        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
         fresh = (p.n == begin) & jumps
         row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.choice(new.carry))
         return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)

@@ -23,7 +23,7 @@ from polhode.simulation.events.simultaneous import SimultaneousEvents, root_at_z
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import Segment
-from polhode.simulation.stepping.stepper import Progress, with_state_check, outcome_of
+from polhode.simulation.stepping.stepper import Progress, outcome_of, with_state_check
 from polhode.systems.base import AbstractSystem, Converted, State
 
 
@@ -103,9 +103,9 @@ def run(
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     """The whole run as one expression: frames, progress and a table of at most `most` events."""
     steppers = tuple(EventDetectingStepper(leg.stepper, watched) for leg in legs)
-    fresh = tuple(leg.fresh for leg in legs)
+    fresh = tuple(leg.after_jump for leg in legs)
     last = legs[-1].stepper
-    steps = last.most
+    steps = last.step_limit
     at = _frame_times(legs, saving)
     return _run(steppers, fresh, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
 
@@ -144,8 +144,8 @@ def _run(
     rows, found = _find_steps(watching, fresh, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
     again = _Replay(system, integrator, steppers[0], acts, any(fresh))
-    begun = jnp.asarray(start.t, float), start.carry
-    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), begun, rows)
+    initial_carry = jnp.asarray(start.t, float), start.carry
+    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), initial_carry, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
     row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
     there = number >= 0
@@ -174,7 +174,7 @@ class _Replay(NamedTuple):
         late = t - jax.lax.stop_gradient(t)
         begin = row.begin + late
         if self.restarts:
-            carry = jax.lax.cond(row.fresh, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
+            carry = jax.lax.cond(row.after_jump, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
         chosen = carry if row.choice is None else self.integrator.with_order(carry, row.choice)
         at_event = jnp.any(row.fired)
         # A step that ends at a given time takes up what events before it are late; one that ends at an event doesn't.
@@ -196,7 +196,7 @@ class _Replay(NamedTuple):
 
     def _restarted(self, t: Array, h: Array, carry: Carry) -> Carry:
         carry = counted_angles.restart(self.integrator, self.system, t, h, carry)
-        return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
+        return self.steps.inner.initial_carry(self.system, self.integrator, t, h, carry)
 
     def _delay(self, row: _Steps, begin: Array, carry: Carry) -> Array:
         """Zero, with all derivatives of the length of the step to the first event: that of a root of its function."""
@@ -266,7 +266,7 @@ def _find_steps(
     loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
     for stepper, jumps in zip(steppers, fresh, strict=True):
         p, *others = loop
-        loop = (stepper.again(system, integrator, p) if jumps else p, *others)
+        loop = (stepper.restart(system, integrator, p) if jumps else p, *others)
         loop = _find_segment(stepper, jumps, system, integrator, acts, most, count, loop)
     p, rows, *_ = loop
     # Padding with a real step keeps unused ones finite, so that their zero derivatives stay zero.
@@ -288,7 +288,7 @@ def _find_segment(
     begin = loop[2]
 
     def more(loop: Any) -> Array:
-        return ~stepper.finished(loop[0]) & (loop[0].result == 0)
+        return ~stepper.is_finished(loop[0]) & (loop[0].result == 0)
 
     def body(loop: Any) -> Any:
         p, rows, at, happened = loop
@@ -312,7 +312,7 @@ def _find_segment(
         at, happened = at + accepted, happened + jnp.sum(w.fired)
         code = jnp.where(event & (happened >= most), int(Result.events_accumulate), after.result)
         code = jnp.where(event & acts.ends(w.fired), int(Result.event_reached), code)
-        code = jnp.where((at >= count) & (code == 0) & ~stepper.finished(after), int(Result.max_steps_reached), code)
+        code = jnp.where((at >= count) & (code == 0) & ~stepper.is_finished(after), int(Result.max_steps_reached), code)
         return after._replace(result=code.astype(jnp.int32)), rows, at, happened
 
     return jax.lax.while_loop(more, body, loop)

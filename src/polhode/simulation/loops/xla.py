@@ -11,7 +11,7 @@ from jaxtyping import Array
 from polhode.compiler.cache.program_cache import xla_jit
 from polhode.compiler.xla.entry_points import scalarise
 from polhode.integrators.base import AbstractIntegrator
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output, march
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, advance, dense_output
 from polhode.systems.base import AbstractSystem
 
 
@@ -44,29 +44,29 @@ def run_block(
     """
 
     def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
-        return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
+        return advance(stepper, system, integrator, p, n_stop, *(target or (None,)))
 
     on_scalars = scalarise(run, one_kernel=True)
     interpolated = scalarise(lambda p, t: dense_output(stepper, system, integrator, p, t))
 
     def more(loop: tuple[Progress, Buffer]) -> Array:
         p, buffer = loop
-        left = ~stepper.finished(p)
+        left = ~stepper.is_finished(p)
         if targets is not None:
             waiting = done + buffer.count < targets.shape[0] - 1
-            left = waiting & (left | stepper.passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)]))
+            left = waiting & (left | stepper.has_passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)]))
         return left & (buffer.count < capacity) & (p.n < n_limit) & (p.result == 0)
 
     def body(loop: tuple[Progress, Buffer]) -> tuple[Progress, Buffer]:
         p, buffer = loop
         if targets is None:
             p = on_scalars(p, jnp.minimum((p.n // every + 1) * every, n_limit))
-            save = ((p.n % every == 0) | (last & stepper.finished(p))) & (p.result == 0)
+            save = ((p.n % every == 0) | (last & stepper.is_finished(p))) & (p.result == 0)
             t, state = p.t, p.carry.state
         else:
             t = targets[done + buffer.count]
             p = on_scalars(p, n_limit, t)
-            save = stepper.passed(p, t) & (p.result == 0)
+            save = stepper.has_passed(p, t) & (p.result == 0)
             state = interpolated(p, t)
         return p, _write(buffer, save, t, state, p.carry.multipliers)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment, shift
-from polhode.simulation.stepping.stepper import TrialStep, Progress, accept, outcome_of
+from polhode.simulation.stepping.stepper import Progress, TrialStep, accept, outcome_of
 from polhode.systems.base import AbstractSystem
 
 _ON_GRID = 1e-9
@@ -51,10 +51,10 @@ class ConstantSteps(AbstractSegmentStepper):
 
     on_grid: ClassVar[bool] = True
     control: ClassVar[None] = None
-    short: ClassVar[float] = 0.0
+    left_limit_offset: ClassVar[float] = 0.0
     t0: Any
     t1: Any
-    ahead: Any
+    right_limit_offset: Any
     h: Any
     spacing: Any
     first: Any
@@ -66,43 +66,43 @@ class ConstantSteps(AbstractSegmentStepper):
     def next_step(self, p: Progress) -> Array:
         return self.h
 
-    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
         return carry
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        carry, info = counted_angles.step(integrator, system, p.t + self.ahead, self.h, p.carry)
+        carry, info = counted_angles.step(integrator, system, p.t + self.right_limit_offset, self.h, p.carry)
         result = outcome_of(carry, info)
         new = accept(p, self.t0 + (p.n + 1 - self.first) * self.spacing, self.h, carry, info, result, p.error)
         # A failure ends the run, and nothing reads its memory any more: it need not be put back.
         return new._replace(carry=new.carry._replace(memory=carry.memory))
 
-    def finished(self, p: Progress) -> Array:
+    def is_finished(self, p: Progress) -> Array:
         return p.n >= self.last
 
     def last_step(self, p: Progress) -> tuple[Array, Array]:
-        return p.t_before + self.ahead, self.h
+        return p.t_before + self.right_limit_offset, self.h
 
-    def passed(self, p: Progress, target: Array) -> Array:
+    def has_passed(self, p: Progress, target: Array) -> Array:
         # A target on the grid must not be missed by round-off.
         return (p.t - target) / self.h > -1e-9
 
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
+    def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         begin = self.t0 + (p.n - self.first) * self.spacing
         off = p.t != begin
-        ahead = jnp.where(off, 0.0, self.ahead)
+        right_limit_offset = jnp.where(off, 0.0, self.right_limit_offset)
         # Behind an event the step ends where it would have ended without.
-        h = jnp.where(off, begin + self.ahead + self.h - p.t, self.h)
-        h = jnp.where(searching & (share < 1), share * whole - ahead, h)
-        return TrialStep(dataclasses.replace(self, h=h, ahead=ahead), p._replace(h=h), p.t + ahead)
+        h = jnp.where(off, begin + self.right_limit_offset + self.h - p.t, self.h)
+        h = jnp.where(searching & (share < 1), share * whole - right_limit_offset, h)
+        return TrialStep(dataclasses.replace(self, h=h, right_limit_offset=right_limit_offset), p._replace(h=h), p.t + right_limit_offset)
 
     def length(self, p: Progress, new: Progress) -> Array:
         return self.h
 
     @property
-    def most(self) -> int:
+    def step_limit(self) -> int:
         return int(self.last)
 
-    def limited(self, max_steps: int) -> Self:
+    def with_limit(self, max_steps: int) -> Self:
         return self
 
     def finer(self, method: AbstractIntegrator) -> Self:
@@ -111,69 +111,69 @@ class ConstantSteps(AbstractSegmentStepper):
         h = spacing - (self.spacing - self.h)
         return dataclasses.replace(self, h=h, spacing=spacing, first=2 * self.first, last=2 * self.last)
 
-    def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> Self | None:
+    def until(self, t1: float, h: float | None, after: int, counted_from: int) -> Self | None:
         if h is not None and abs(float(self.spacing)) < _WHOLE_STEP * h:
             return None
         steps = (t1 - float(self.t0)) / float(self.spacing)
         on = abs(steps - round(steps)) < _ON_GRID and float(self.h) == float(self.spacing)
         last = int(self.first) + round(steps)
-        if not on or last <= behind:
+        if not on or last <= after:
             return None
         first = np.asarray(int(self.first) - counted_from)
         return dataclasses.replace(self, t1=np.asarray(t1), first=first, last=np.asarray(last - counted_from))
 
-    def following(self, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
+    def extend(self, t1: float, breakpoints: Breakpoints, h: float | None) -> list[Segment]:
         mine = abs(float(self.spacing))
         h = mine if h is None else h
-        first, *others = constant_segments(float(self.t1), t1, h, breaks, int(self.last))
+        first, *others = constant_segments(float(self.t1), t1, h, breakpoints, int(self.last))
         # Methods start anew with another step.
-        return [first._replace(fresh=first.fresh or h != mine), *others]
+        return [first._replace(after_jump=first.after_jump or h != mine), *others]
 
     def numbers(self) -> list[Any]:
-        return [self.t0, self.t1, self.ahead, self.h, self.spacing, self.first, self.last]
+        return [self.t0, self.t1, self.right_limit_offset, self.h, self.spacing, self.first, self.last]
 
     @classmethod
     def of_numbers(cls, numbers: list[float]) -> Self:
         *times, first, last = numbers
-        names = ("t0", "t1", "ahead", "h", "spacing", "first", "last")
+        names = ("t0", "t1", "right_limit_offset", "h", "spacing", "first", "last")
         values = map(np.asarray, (*times, int(first), int(last)))
         return cls(**dict(zip(names, values, strict=True)))
 
 
-def constant_segments(t0: float, t1: float, h: float, breaks: Breakpoints, first: int = 0) -> list[Segment]:
+def constant_segments(t0: float, t1: float, h: float, breakpoints: Breakpoints, first: int = 0) -> list[Segment]:
     """Legs of constant steps of at most h, which end at all breakpoints.
 
     Where these lie on the grid of the whole run they change nothing but that its methods start anew there; otherwise
     each leg has equal steps of its own. Step numbers count from `first`.
     """
     whole = Grid.of(t0, t1, h)
-    ends = [*breaks.inner, t1]
+    ends = [*breakpoints.inner, t1]
     counts = [(end - t0) / whole.h for end in ends]
     legs: list[Segment] = []
     if all(abs(n - round(n)) < _ON_GRID for n in counts):
         at = 0
         for end, n in zip(ends, map(round, counts), strict=True):
-            legs += _until(whole, first, at, n, end, end != t1 or breaks.at_end, bool(legs) or breaks.at_start)
+            legs += _until(whole, first, at, n, end, end != t1 or breakpoints.at_end, bool(legs) or breakpoints.at_start)
             at = n
         return legs
     begin = t0
     for end in ends:
         grid = Grid.of(begin, end, h)
-        jumps = end != t1 or breaks.at_end, bool(legs) or breaks.at_start
+        jumps = end != t1 or breakpoints.at_end, bool(legs) or breakpoints.at_start
         legs += _until(grid, first, 0, grid.count, end, *jumps)
         first, begin = first + grid.count, end
     return legs
 
 
-def _until(grid: Grid, first: int, start: int, stop: int, end: float, breaks: bool, fresh: bool) -> list[Segment]:
+def _until(grid: Grid, first: int, start: int, stop: int, end: float, breakpoints: bool, after_jump: bool) -> list[Segment]:
     """Steps `start` to `stop` of a grid whose step 0 has the number `first`.
 
     A step behind a breakpoint (`fresh`) and one before it (`breaks`) stand apart.
     """
-    cuts: list[int] = sorted({start, stop, start + fresh, stop - breaks})
+    cuts: list[int] = sorted({start, stop, start + after_jump, stop - breakpoints})
     legs: list[Segment] = []
     for a, b in itertools.pairwise(cuts):
-        behind, before = fresh and a == start, breaks and b == stop
+        behind, before = after_jump and a == start, breakpoints and b == stop
         if not (behind or before):
             legs.append(Segment(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False))
             continue
@@ -185,8 +185,8 @@ def _until(grid: Grid, first: int, start: int, stop: int, end: float, breaks: bo
     return legs
 
 
-def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int, ahead: float) -> ConstantSteps:
-    numbers = {"t0": t0, "t1": t1, "ahead": ahead, "h": h, "spacing": spacing, "first": first, "last": last}
+def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int, right_limit_offset: float) -> ConstantSteps:
+    numbers = {"t0": t0, "t1": t1, "right_limit_offset": right_limit_offset, "h": h, "spacing": spacing, "first": first, "last": last}
     return ConstantSteps(**{name: np.asarray(value) for name, value in numbers.items()})
 
 

@@ -18,7 +18,7 @@ from polhode.result_codes import Result
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment, shift
 from polhode.simulation.stepping.step_control import StepControl, Tolerances, first_step
-from polhode.simulation.stepping.stepper import TrialStep, Progress, accept, outcome_of, select, with_iterations
+from polhode.simulation.stepping.stepper import Progress, TrialStep, accept, outcome_of, select, with_iterations
 from polhode.systems.base import AbstractSystem
 
 
@@ -35,11 +35,11 @@ class ControlledSteps(AbstractSegmentStepper):
     last: ClassVar[None] = None
     t0: Any
     t1: Any
-    ahead: Any
+    right_limit_offset: Any
     tolerances: Tolerances
     control: StepControl
     max_steps: Any
-    short: Any
+    left_limit_offset: Any
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         span = self.t1 - self.t0
@@ -61,7 +61,7 @@ class ControlledSteps(AbstractSegmentStepper):
     def next_step(self, p: Progress) -> Array:
         return p.h
 
-    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
         return integrator.with_step_control(system, t, h, carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
@@ -73,9 +73,9 @@ class ControlledSteps(AbstractSegmentStepper):
             h = jnp.clip(h, -self.control.max_step, self.control.max_step)
         # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
         last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(left)
-        h = jnp.where(last, left - self.short, h)
-        ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
-        carry, info = counted_angles.step(integrator, system, p.t + ahead, h - ahead, p.carry)
+        h = jnp.where(last, left - self.left_limit_offset, h)
+        right_limit_offset = jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
+        carry, info = counted_angles.step(integrator, system, p.t + right_limit_offset, h - right_limit_offset, p.carry)
         result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
@@ -116,34 +116,34 @@ class ControlledSteps(AbstractSegmentStepper):
         """Change of the step after an error that a method of that order made."""
         return jnp.where(result == 0, self.control.factor(error, previous, order), self.control.min_factor)
 
-    def finished(self, p: Progress) -> Array:
+    def is_finished(self, p: Progress) -> Array:
         return p.t == self.t1
 
     def last_step(self, p: Progress) -> tuple[Array, Array]:
-        ahead = jnp.where(p.t_before == self.t0, self.ahead, 0.0)
+        right_limit_offset = jnp.where(p.t_before == self.t0, self.right_limit_offset, 0.0)
         dt = p.t - p.t_before
-        h = dt - ahead - jnp.where(p.t == self.t1, self.short, 0.0)
+        h = dt - right_limit_offset - jnp.where(p.t == self.t1, self.left_limit_offset, 0.0)
         # Before the first step there is none.
-        return p.t_before + ahead, jnp.where(dt != 0, h, self.t1 - self.t0)
+        return p.t_before + right_limit_offset, jnp.where(dt != 0, h, self.t1 - self.t0)
 
-    def passed(self, p: Progress, target: Array) -> Array:
+    def has_passed(self, p: Progress, target: Array) -> Array:
         return (p.t - target) * jnp.sign(self.t1 - self.t0) >= 0
 
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
+    def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         tolerances = self.tolerances._replace(atol=jnp.where(searching, 1e300, self.tolerances.atol))
-        begin = p.t + jnp.where(p.t == self.t0, self.ahead, 0.0)
+        begin = p.t + jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
         attempt = p._replace(h=jnp.where(searching, share * whole, p.h))
         return TrialStep(dataclasses.replace(self, tolerances=tolerances), attempt, begin)
 
     def length(self, p: Progress, new: Progress) -> Array:
-        ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
-        return new.t - p.t - ahead - jnp.where(new.t == self.t1, self.short, 0.0)
+        right_limit_offset = jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
+        return new.t - p.t - right_limit_offset - jnp.where(new.t == self.t1, self.left_limit_offset, 0.0)
 
     @property
-    def most(self) -> int:
+    def step_limit(self) -> int:
         return int(self.max_steps)
 
-    def limited(self, max_steps: int) -> Self:
+    def with_limit(self, max_steps: int) -> Self:
         return dataclasses.replace(self, max_steps=np.asarray(max_steps))
 
     def finer(self, method: AbstractIntegrator) -> Self:
@@ -151,27 +151,27 @@ class ControlledSteps(AbstractSegmentStepper):
         rtol, atol = (np.asarray(float(x) * factor) for x in self.tolerances)
         return dataclasses.replace(self, tolerances=Tolerances(rtol, atol))
 
-    def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> None:
+    def until(self, t1: float, h: float | None, after: int, counted_from: int) -> None:
         return None
 
-    def following(self, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
+    def extend(self, t1: float, breakpoints: Breakpoints, h: float | None) -> list[Segment]:
         rtol, atol = map(float, self.tolerances)
-        return controlled_segments(float(self.t1), t1, (rtol, atol), self.control, int(self.max_steps), breaks)
+        return controlled_segments(float(self.t1), t1, (rtol, atol), self.control, int(self.max_steps), breakpoints)
 
     def numbers(self) -> list[Any]:
-        return [self.t0, self.t1, self.ahead, self.short, self.max_steps, *self.tolerances]
+        return [self.t0, self.t1, self.right_limit_offset, self.left_limit_offset, self.max_steps, *self.tolerances]
 
     @classmethod
     def of_numbers(cls, numbers: list[float], control: StepControl) -> Self:
-        t0, t1, ahead, short, max_steps, rtol, atol = map(np.asarray, numbers)
+        t0, t1, right_limit_offset, left_limit_offset, max_steps, rtol, atol = map(np.asarray, numbers)
         return cls(
             t0=t0,
             t1=t1,
-            ahead=ahead,
+            right_limit_offset=right_limit_offset,
             tolerances=Tolerances(rtol, atol),
             control=control,
             max_steps=max_steps.astype(int),
-            short=short,
+            left_limit_offset=left_limit_offset,
         )
 
 
@@ -181,24 +181,24 @@ def controlled_segments(
     tolerances: tuple[float, float],
     control: StepControl,
     max_steps: int,
-    breaks: Breakpoints,
+    breakpoints: Breakpoints,
 ) -> list[Segment]:
     """Legs of controlled steps."""
     legs: list[Segment] = []
     begin = t0
     rtol, atol = map(np.asarray, tolerances)
-    for end in (*breaks.inner, t1):
-        fresh = bool(legs) or breaks.at_start
+    for end in (*breakpoints.inner, t1):
+        after_jump = bool(legs) or breakpoints.at_start
         off = math.copysign(shift(begin, end), t1 - t0)
         stepper = ControlledSteps(
             t0=np.asarray(begin),
             t1=np.asarray(end),
-            ahead=np.asarray(off * fresh),
+            right_limit_offset=np.asarray(off * after_jump),
             tolerances=Tolerances(rtol, atol),
             control=control,
             max_steps=np.asarray(max_steps),
-            short=np.asarray(off * (end != t1 or breaks.at_end)),
+            left_limit_offset=np.asarray(off * (end != t1 or breakpoints.at_end)),
         )
-        legs.append(Segment(stepper, fresh))
+        legs.append(Segment(stepper, after_jump))
         begin = end
     return legs

@@ -30,7 +30,7 @@ class Segment(NamedTuple):
     """Steps from one instant to the next; `fresh`: whether it begins behind a breakpoint, where loads may jump."""
 
     stepper: AbstractSegmentStepper
-    fresh: bool
+    after_jump: bool
 
 
 class AbstractSegmentStepper(AbstractStepper):
@@ -48,15 +48,15 @@ class AbstractSegmentStepper(AbstractStepper):
     first: eqx.AbstractVar[Any]
     last: eqx.AbstractVar[Any]
     control: eqx.AbstractVar[StepControl | None]
-    short: eqx.AbstractVar[Any]
+    left_limit_offset: eqx.AbstractVar[Any]
 
     @property
     @abc.abstractmethod
-    def most(self) -> int:
+    def step_limit(self) -> int:
         """The number of steps, of attempted ones where they are chosen, at which the run ends at the latest."""
 
     @abc.abstractmethod
-    def limited(self, max_steps: int) -> Self:
+    def with_limit(self, max_steps: int) -> Self:
         """The same with another limit of attempted steps."""
 
     @abc.abstractmethod
@@ -64,7 +64,7 @@ class AbstractSegmentStepper(AbstractStepper):
         """Steps of half the length: constant ones, or such as tolerances give that are smaller by as much."""
 
     @abc.abstractmethod
-    def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> Self | None:
+    def until(self, t1: float, h: float | None, after: int, counted_from: int) -> Self | None:
         """The same grid until t1, if a step behind the number `behind` ends there; otherwise None.
 
         Nor is there one where steps are much shorter than h, as those are that a short span has left. Numbers of steps
@@ -72,7 +72,7 @@ class AbstractSegmentStepper(AbstractStepper):
         """
 
     @abc.abstractmethod
-    def following(self, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
+    def extend(self, t1: float, breakpoints: Breakpoints, h: float | None) -> list[Segment]:
         """Legs from the end of this one to t1, with the constant step h that was asked for, or None for the same."""
 
     @abc.abstractmethod

@@ -58,7 +58,7 @@ class AbstractStepper(eqx.Module):
     on_grid: ClassVar[bool]
     t0: eqx.AbstractVar[Any]
     t1: eqx.AbstractVar[Any]
-    ahead: eqx.AbstractVar[Any]
+    right_limit_offset: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
@@ -69,7 +69,7 @@ class AbstractStepper(eqx.Module):
         """Size of the attempt with which a leg goes on that others came before."""
 
     @abc.abstractmethod
-    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry of a start as these steps begin with it."""
 
     @abc.abstractmethod
@@ -77,7 +77,7 @@ class AbstractStepper(eqx.Module):
         """One step, accepted or not."""
 
     @abc.abstractmethod
-    def finished(self, p: Progress) -> Array:
+    def is_finished(self, p: Progress) -> Array:
         """Whether the end is reached."""
 
     @abc.abstractmethod
@@ -85,11 +85,11 @@ class AbstractStepper(eqx.Module):
         """Time and length of the last accepted step, as the method had them."""
 
     @abc.abstractmethod
-    def passed(self, p: Progress, target: Array) -> Array:
+    def has_passed(self, p: Progress, target: Array) -> Array:
         """Whether time has reached `target`."""
 
     @abc.abstractmethod
-    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
+    def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         """The next step, which may begin where none has ended as planned: whole, or a share of `whole` if `searching`.
 
         A share is accepted whatever its error is.
@@ -103,8 +103,8 @@ class AbstractStepper(eqx.Module):
         self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
     ) -> Progress:
         """The beginning of a run."""
-        t, h = self.t0 + self.ahead, _strong(self.first_step(system, integrator, state))
-        carry = _strong(self.begun(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state)))
+        t, h = self.t0 + self.right_limit_offset, _strong(self.first_step(system, integrator, state))
+        carry = _strong(self.initial_carry(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state)))
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
@@ -119,15 +119,15 @@ class AbstractStepper(eqx.Module):
             result=with_state_check(system, self.t0, state, jnp.zeros((), jnp.int32)),
         )
 
-    def again(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    def restart(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The beginning of another leg of a run, at a time at which loads may have jumped."""
-        return self.resumed(system, integrator, p.t + self.ahead, self.next_step(p), p)
+        return self.restart_at(system, integrator, p.t + self.right_limit_offset, self.next_step(p), p)
 
-    def resumed(
+    def restart_at(
         self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, p: Progress
     ) -> Progress:
         """The same at t, as the method sees it, with a step of size h ahead."""
-        carry = self.begun(system, integrator, t, h, counted_angles.restart(integrator, system, t, h, p.carry))
+        carry = self.initial_carry(system, integrator, t, h, counted_angles.restart(integrator, system, t, h, p.carry))
         return p._replace(carry=_strong(carry))
 
 
@@ -178,7 +178,7 @@ def select(condition: Array, a: Any, b: Any) -> Any:
     return jax.tree.map(lambda x, y: x if x is y else jnp.where(condition, x, y), a, b)
 
 
-def march(
+def advance(
     stepper: AbstractStepper,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -189,8 +189,8 @@ def march(
     """Steps until `n_stop` accepted steps, until time reaches `target`, the end or a failure."""
 
     def more(p: Progress) -> Array:
-        go = (p.n < n_stop) & ~stepper.finished(p) & (p.result == 0)
-        return go if target is None else go & ~stepper.passed(p, target)
+        go = (p.n < n_stop) & ~stepper.is_finished(p) & (p.result == 0)
+        return go if target is None else go & ~stepper.has_passed(p, target)
 
     def step(p: Progress) -> Progress:
         p = stepper.attempt(system, integrator, p)

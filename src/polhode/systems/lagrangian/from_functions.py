@@ -62,7 +62,8 @@ class Lagrangian(AbstractLagrangian):
             )
         if not isinstance(self.gradient, AbstractDiscreteGradient):
             raise ValueError(
-                f"`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got {short_repr(self.gradient)}."
+                "`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got "
+                f"{short_repr(self.gradient)}."
             )
         if (self.constraints is None) != (self.number == 0):
             raise ValueError(

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.primitives.backend_query import lapack_or
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block

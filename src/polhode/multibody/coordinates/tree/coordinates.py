@@ -15,26 +15,32 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
-from polhode.multibody.coordinates.tree.joint_forces import AbstractJointCoordinateForce, JointRotor, map_forces, with_forces, with_slopes
+from polhode.multibody.coordinates.tree.joint_forces import (
+    AbstractJointCoordinateForce,
+    JointRotor,
+    map_forces,
+    with_forces,
+    with_slopes,
+)
 from polhode.multibody.coordinates.tree.links import Link, Vec, central
 from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
     LinkAcceleration,
-    link_acceleration,
     brackets,
-    pass_to_parent,
-    load_on_link,
-    link_twist,
     compose,
-    twist_of_body,
     inertial_load,
+    link_acceleration,
+    link_twist,
+    load_on_link,
+    pass_to_parent,
+    twist_of_body,
 )
 from polhode.multibody.mechanism.batching import RaggedRows
 from polhode.multibody.mechanism.groups import Motion, stack
 from polhode.multibody.mechanism.mechanism import Mechanism
-from polhode.multibody.mechanism.poses import ORIGIN, AT_REST, Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
