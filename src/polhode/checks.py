@@ -214,11 +214,11 @@ def count(name: str, value: Any, meaning: str, most: int = 10**9) -> int:
     return int(value)
 
 
-def not_a_problem(given: Any, wanted: str = "a Problem or a system") -> ValueError:
-    """The error for what is not what is `wanted`: with what makes a problem of a name or a model."""
+def not_a_problem(value: Any, requirement: str = "a Problem or a system") -> ValueError:
+    """The error for what is not what is `requirement`: with what makes a problem of a name or a model."""
     remedy = ""
-    if isinstance(given, str):
-        remedy = f" For a name use `problems.get({short_repr(given)})`."
-    elif callable(getattr(given, "problem", None)):
+    if isinstance(value, str):
+        remedy = f" For a name use `problems.get({short_repr(value)})`."
+    elif callable(getattr(value, "problem", None)):
         remedy = " Pass `model.problem(...)`, a model in coordinates and with a span."
-    return ValueError(f"`problem` must be {wanted}, got {type(given).__name__}.{remedy}")
+    return ValueError(f"`problem` must be {requirement}, got {type(value).__name__}.{remedy}")

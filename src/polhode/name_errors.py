@@ -34,9 +34,9 @@ class NameDict(dict[str, T]):
         raise unknown_name(self._what, name, self)
 
 
-def unknown_name(what: str, name: Any, known: Iterable[str]) -> UnknownName:
+def unknown_name(what: str, name: Any, candidates: Iterable[str]) -> UnknownName:
     """The error for a name that isn't there: with near names, or all of a few."""
-    names = list(known)
+    names = list(candidates)
     lower_case = {each.lower(): each for each in names}
     word = name.lower() if isinstance(name, str) else ""
     near = [lower_case[each] for each in difflib.get_close_matches(word, lower_case, n=_MOST_SUGGESTED, cutoff=0.5)]
@@ -52,24 +52,24 @@ def _are(names: list[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def missing_attribute(owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]) -> AttributeError:
+def missing_attribute(owner: str, name: str, candidates: Iterable[str], instead: Mapping[str, str]) -> AttributeError:
     """The error for a name that something lacks.
 
     **Arguments:**
 
-    - `owner`: how messages call it. - `known`: names that it has.
+    - `owner`: how messages call it. - `candidates`: names that it has.
     - `instead`: name → a sentence on what to use, for names that many try first.
     """
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}.")
     if name in instead:
         return AttributeError(f"{owner} has no attribute {name!r}. {instead[name]}")
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.5)
     return AttributeError(f"{owner} has no attribute {name!r}.{f' Did you mean `{near[0]}`?' if near else ''}")
 
 
 def getattr_with_suggestions(
-    package: str, find: Callable[[str], Any], known: Iterable[str], instead: Mapping[str, str]
+    package: str, find: Callable[[str], Any], candidates: Iterable[str], instead: Mapping[str, str]
 ) -> Callable[[str], Any]:
     """The `__getattr__` of a package that loads its names with `find`, with such answers."""
 
@@ -77,8 +77,8 @@ def getattr_with_suggestions(
         try:
             return find(name)
         except AttributeError as error:
-            if name in known:
+            if name in candidates:
                 raise
-            raise missing_attribute(f"`{package}`", name, known, instead) from error
+            raise missing_attribute(f"`{package}`", name, candidates, instead) from error
 
     return get

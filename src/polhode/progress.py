@@ -10,9 +10,9 @@ ProgressCallback = Callable[[int, int], None]
 
 
 @contextlib.contextmanager
-def progress_bar(wanted: bool, name: str) -> Iterator[ProgressCallback | None]:
+def progress_bar(show: bool, name: str) -> Iterator[ProgressCallback | None]:
     """A bar on standard error, or None unless it is wanted."""
-    if not wanted:
+    if not show:
         yield None
         return
     from rich.markup import escape

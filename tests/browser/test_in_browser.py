@@ -12,7 +12,7 @@ from PIL import Image
 
 import polhode as ph
 from polhode.frames import Frames
-from polhode.problems.rebuild import rebuilt
+from polhode.problems.rebuild import rebuild
 from polhode.solution import show
 from polhode.solution.live_run import Stored
 from polhode.solution.solution import Solution
@@ -193,7 +193,7 @@ def test_keys_and_widths(browser, swing, tmp_path):
 
 def test_a_live_run_is_followed(browser, tmp_path):
     path = tmp_path / "run.zarr"
-    problem = rebuilt({"problem": "heavy-top", "parameters": {"duration": 1.0}})
+    problem = rebuild({"problem": "heavy-top", "parameters": {"duration": 1.0}})
     assert problem is not None
     ph.simulate(problem, h=1e-3, t1=0.3, store=path)
     source = Stored(path)

@@ -5,7 +5,7 @@ import pytest
 from motion_checks import along, hat, solve
 
 from polhode import problems
-from polhode.problems.chain_dynamics import UNROLLED, ChainDynamics, solve_tridiagonal
+from polhode.problems.chain_dynamics import MAX_UNROLLED, ChainDynamics, solve_tridiagonal
 
 SIZES = [1, 2, 5, 40]
 
@@ -72,7 +72,7 @@ def test_field_is_the_generator_of_the_motion():
     np.testing.assert_allclose(domega, dense_acceleration(masses, lengths, 9.81, q, omega), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("n", [1, 2, UNROLLED, UNROLLED + 1, 40])
+@pytest.mark.parametrize("n", [1, 2, MAX_UNROLLED, MAX_UNROLLED + 1, 40])
 def test_tridiagonal_solver(n):
     rng = np.random.default_rng(n)
     beside = rng.uniform(-1, 1, n - 1)
@@ -85,7 +85,7 @@ def test_tridiagonal_solver(n):
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["energy", "vertical_angular_momentum"])
-@pytest.mark.parametrize("n", [1, 3, UNROLLED + 3])
+@pytest.mark.parametrize("n", [1, 3, MAX_UNROLLED + 3])
 def test_invariants_stay_and_notice_a_fault(name, n):
     masses, lengths, q, omega = random_chain(n, seed=4)
     problem = problems.get("pendulum-chain", n=n, length=lengths, masses=masses, q=q, omega=omega)
@@ -137,7 +137,7 @@ def test_lengths_and_starts():
 
 
 def test_gradients_through_both_solvers():
-    for n in (3, UNROLLED + 2):
+    for n in (3, MAX_UNROLLED + 2):
         masses, lengths, q, omega = (jnp.asarray(x) for x in random_chain(n))
 
         @jax.jit

@@ -97,7 +97,9 @@ def test_starts_and_seeds_make_members(top):
 def test_what_lanes_cannot_take_is_run_alone(top):
     def run(ways):
         members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
-        return ways(MemberRequest(top, "rkmk4", None, 0.01, Steps(h=1e-3), SaveSchedule(5, None)), members).batch(slice(0, 2), bool)
+        return ways(MemberRequest(top, "rkmk4", None, 0.01, Steps(h=1e-3), SaveSchedule(5, None)), members).batch(
+            slice(0, 2), bool
+        )
 
     alone = run(lambda wanted, members: SerialExecutor(wanted, members, "a test", 3))
     lanes = run(lambda wanted, members: SimdExecutor(Program(wanted, members), wanted))
@@ -109,7 +111,9 @@ def test_what_lanes_cannot_take_is_run_alone(top):
 
 def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
     members = Members.of(top, {"mass": MASSES[:3]}, None, None, None)
-    ways = SerialExecutor(MemberRequest(top, "rkmk4", None, 100.0, Steps(h=1e-3), SaveSchedule(100, None)), members, "a test", 1001)
+    ways = SerialExecutor(
+        MemberRequest(top, "rkmk4", None, 100.0, Steps(h=1e-3), SaveSchedule(100, None)), members, "a test", 1001
+    )
     asked = []
 
     def interrupted():

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import polhode as ph
-from polhode.problems.rebuild import rebuilt
+from polhode.problems.rebuild import rebuild
 from polhode.solution import export
 from polhode.solution.solution import Solution
 
@@ -40,13 +40,13 @@ def test_html_of_a_named_problem_shows_its_motion_after_a_round_trip(tmp_path):
     problem = ph.problems.get("heavy-top", mass=7.0)
     ph.simulate(problem, h=1e-3, t1=0.02, store=tmp_path / "run.zarr")
     loaded = ph.load(tmp_path / "run.zarr")
-    assert rebuilt(loaded.meta).parameters["mass"] == 7.0
+    assert rebuild(loaded.meta).parameters["mass"] == 7.0
     export(loaded, tmp_path / "run.html")
     assert '"shape": "ellipsoid"' in (tmp_path / "run.html").read_text()
 
 
 def test_html_falls_back_to_charts(tmp_path, spin_solution):
-    assert rebuilt(spin_solution.meta) is None
+    assert rebuild(spin_solution.meta) is None
     export(spin_solution, tmp_path / "run.html")
     assert '"scene": null' in (tmp_path / "run.html").read_text()
     odd = Solution(spin_solution.frames, spin_solution.stats, {**spin_solution.meta, "problem": "heavy-top"})

@@ -52,10 +52,10 @@ class AbsoluteLayout(AbstractLayout):
                     f"{body!r} has no mass or no positive definite inertia: absolute coordinates need both. "
                     "Take joint coordinates, formulation='minimal', or give it a mass and an inertia."
                 )
-        chosen = formulations.get(formulation)
+        default_form = formulations.get(formulation)
         kinds: dict[Hashable, tuple[AbstractFormulation, list[Body]]] = {}
         for body in bodies:
-            form = _formulation(body, chosen)
+            form = _formulation(body, default_form)
             kinds.setdefault(form.likeness, (form, []))[1].append(body)
         self.members = [members for _, members in kinds.values()]
         self.groups, self.places = self._stack(list(kinds.values()))
@@ -88,9 +88,9 @@ class AbsoluteLayout(AbstractLayout):
         if bodies[0].kind == "ground":
             none = np.zeros(len(bodies), dtype=int)
             return Slot(None, Indices(none), Indices(none + total), Indices(np.zeros((len(bodies), 0), dtype=int)))
-        found = [self._index[body.name] for body in bodies]
-        group, _, node = found[0]
-        members = np.array([member for _, member, _ in found])
+        places = [self._index[body.name] for body in bodies]
+        group, _, node = places[0]
+        members = np.array([member for _, member, _ in places])
         rows = self._first[group] + self.groups[group].formulation.nodes * members + node
         columns = self.groups[group].columns.numbers[members]
         return Slot(group, Indices(members), Indices(rows), Indices(columns), node)
@@ -159,14 +159,14 @@ def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple
     return jax.vmap(one)(poses, twists)
 
 
-def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
+def _formulation(body: Body, default_form: AbstractFormulation) -> AbstractFormulation:
     if isinstance(body, FlexibleBody):
-        return body.floating(chosen)
+        return body.floating(default_form)
     if body.kind == "point":
         return MassPoint(3)
     if body.kind in SINGLE:
         return MassPoint(1, energetic=body.kind == "coordinate")
-    return chosen if body.formulation is None else formulations.get(body.formulation)
+    return default_form if body.formulation is None else formulations.get(body.formulation)
 
 
 def _set_looped(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:

@@ -107,10 +107,10 @@ class Start(NamedTuple):
 def _in_coordinates(
     model: ModelParts,
     formulation: str,
-    given: Start,
+    options: Start,
     convert: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
 ) -> tuple[MultibodySystem, State]:
-    repair, redundant, t0, _ = given
+    repair, redundant, t0, _ = options
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
     if redundant not in ("error", "minimum-norm") and not isinstance(redundant, Mapping):
@@ -119,17 +119,17 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
-    placed = [(name, part, part.placed()) for name, part in model.parts]
-    elements = layout.remaining(placed)
+    elements_of_parts = [(name, part, part.placed()) for name, part in model.parts]
+    elements = layout.remaining(elements_of_parts)
     try:
         state = layout.start()
-    except consistent_start.UnfitStart as found:
-        _check_all_joints(model, placed, t0, found.own)
+    except consistent_start.UnfitStart as error:
+        _check_all_joints(model, elements_of_parts, t0, error.own)
         raise
 
-    def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem:
-        built = _build(model, layout, elements, dropped, t0)
-        return built if convert is None else convert(built, built.with_initial_turns(state))
+    def build(components: Mapping[str, tuple[int, ...]]) -> MultibodySystem:
+        base = _build(model, layout, elements, components, t0)
+        return base if convert is None else convert(base, base.with_initial_turns(state))
 
     system = build({})
     state = system.with_initial_turns(state)
@@ -143,7 +143,7 @@ def _in_coordinates(
             )
         return (build(redundant) if isinstance(redundant, Mapping) else system).solvable(), state
     if repair:
-        state = _repair(system, layout, given, state)
+        state = _repair(system, layout, options, state)
         state = system.counted(state, state, 0.0)
     consistent_start.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
@@ -159,17 +159,17 @@ def _in_coordinates(
     return with_pivoting_solver(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
-def _check_all_joints(model: ModelParts, placed: Sequence[PlacedElement], t0: float, more: str) -> None:
+def _check_all_joints(model: ModelParts, elements: Sequence[PlacedElement], t0: float, more: str) -> None:
     """Raises UnfitStart with all that does not fit, where joint coordinates stop at the first; `more` comes before."""
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
-    system = _build(model, layout, placed, {}, t0)
+    system = _build(model, layout, elements, {}, t0)
     state = system.with_initial_turns(layout.start())
-    said = consistent_start.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
-    if said:
-        raise consistent_start.UnfitStart(f"{more} {said}".strip())
+    faults = consistent_start.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
+    if faults:
+        raise consistent_start.UnfitStart(f"{more} {faults}".strip())
 
 
-def _repair(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
+def _repair(system: MultibodySystem, layout: AbstractLayout, options: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
     if not system.m and not isinstance(system.coordinates, ReducedTree):
         # Joints of an open tree start as given. Those that others follow may have to start otherwise.
@@ -179,7 +179,7 @@ def _repair(system: MultibodySystem, layout: AbstractLayout, given: Start, state
         extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, None, len(system.labels))
         return system.with_joints((*system.mechanism.joints, *extra), (*system.labels, *labels))
 
-    return repair_holding(system, more, given.t0, state, given.held)
+    return repair_holding(system, more, options.t0, state, options.held)
 
 
 def _build(
@@ -213,9 +213,9 @@ def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...
     sizes = collections.Counter(system.labels)
     for name, components in dropped.items():
         if name not in sizes:
-            known = ", ".join(f"`{joint}`" for joint in sizes) or "none"
+            names = ", ".join(f"`{joint}`" for joint in sizes) or "none"
             raise ValueError(
-                f"`redundant` names {short_repr(name)}, which has no constraints in these coordinates; {known} have."
+                f"`redundant` names {short_repr(name)}, which has no constraints in these coordinates; {names} have."
             )
         numbers = list(components) if isinstance(components, Iterable) else [components]
         whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in numbers)
@@ -277,18 +277,18 @@ def _joints(
     for name, part, element in elements:
         if not isinstance(part, AbstractJoint) or not isinstance(element, AbstractConstraintElement):
             continue
-        kept = tuple(i for i in range(element.size) if i not in dropped.get(name, ()))
-        if kept:
-            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies), kept)
-            kinds.setdefault(key, []).append((part, element, first + len(labels) + np.arange(len(kept))))
-            labels += [name] * len(kept)
+        components = tuple(i for i in range(element.size) if i not in dropped.get(name, ()))
+        if components:
+            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies), components)
+            kinds.setdefault(key, []).append((part, element, first + len(labels) + np.arange(len(components))))
+            labels += [name] * len(components)
     groups = []
-    for (_, _, kept), members in kinds.items():
+    for (_, _, components), members in kinds.items():
         slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
-        stacked = stack([element for _, element, _ in members])
+        batch = stack([element for _, element, _ in members])
         turns = () if register is None else register.of([(part, element) for part, element, _ in members], slots)
         numbers = Indices(np.stack([rows for _, _, rows in members]))
-        groups.append(JointGroup(stacked, slots, numbers, kept, turns=turns))
+        groups.append(JointGroup(batch, slots, numbers, components, turns=turns))
     return tuple(groups), tuple(labels)
 
 

@@ -46,17 +46,17 @@ class TurnRegister:
 
     def _register(self, name: str, pair: AbstractMeasuredPair) -> None:
         """Number the angles of a joint, but for those that are coordinates, or that the joint that carries it has."""
-        for called, coordinate in {**pair.coordinates(), **pair.driven()}.items():
-            within = pair.name_in_carrier(called)
-            known = (id(pair.carrier), within) in self._numbers
-            if known or self._layout.has_coordinate(pair.carrier, within) or not coordinate.angles():
+        for coordinate_name, coordinate in {**pair.coordinates(), **pair.driven()}.items():
+            within = pair.name_in_carrier(coordinate_name)
+            counted_by_carrier = (id(pair.carrier), within) in self._numbers
+            if counted_by_carrier or self._layout.has_coordinate(pair.carrier, within) or not coordinate.angles():
                 continue
-            (placed,) = coordinate.angles()
+            (local_angle,) = coordinate.angles()
             ends = tuple(self._row(body) for body in pair.bodies)
-            angle = _near(placed.angle, pair.at_start(called, self._t0), isinstance(coordinate, Reversed))
-            self._numbers[id(pair), called] = len(self._angles)
-            self._angles.append(_Angle(angle, ends[placed.first], ends[placed.second]))
-            self._names.append(_name(name, pair, called, coordinate))
+            angle = _near(local_angle.angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, Reversed))
+            self._numbers[id(pair), coordinate_name] = len(self._angles)
+            self._angles.append(_Angle(angle, ends[local_angle.first], ends[local_angle.second]))
+            self._names.append(_name(name, pair, coordinate_name, coordinate))
 
     def of(self, members: Sequence[tuple[Any, Any]], slots: Sequence[Slot]) -> tuple[Indices, ...]:
         """Numbers of the angles that the elements of a group read, from its parts and their elements."""
@@ -65,27 +65,27 @@ class TurnRegister:
         return tuple(Indices(column) for column in np.array(numbers, int).T)
 
     def _of_element(self, part: Any, element: Any, rows: np.ndarray) -> list[int]:
-        placed = element.angles()
-        if not placed:
+        local_angles = element.angles()
+        if not local_angles:
             return []
         terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]
-        found = []
-        for k, (angle, first, second) in enumerate(placed):
+        numbers = []
+        for k, (angle, first, second) in enumerate(local_angles):
             key: Hashable = (id(part), k)
             name = None
-            if len(terms) == len(placed):
+            if len(terms) == len(local_angles):
                 pair = terms[k].pair
-                called = next(iter(pair.coordinates())) if terms[k].name is None else str(terms[k].name)
-                key, coordinate = (id(pair), called), pair.coordinate(called)
-                angle = _near(angle, pair.at_start(called, self._t0), isinstance(coordinate, Reversed))
-                name = _name(getattr(pair, "name", None), pair, called, coordinate)
+                coordinate_name = next(iter(pair.coordinates())) if terms[k].name is None else str(terms[k].name)
+                key, coordinate = (id(pair), coordinate_name), pair.coordinate(coordinate_name)
+                angle = _near(angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, Reversed))
+                name = _name(getattr(pair, "name", None), pair, coordinate_name, coordinate)
             if key not in self._numbers:
                 self._numbers[key] = len(self._angles)
                 self._angles.append(_Angle(angle, int(rows[first]), int(rows[second])))
                 self._names.append(name)
-            found.append(self._numbers[key])
-        self._owners[id(part)] = tuple(found)
-        return found
+            numbers.append(self._numbers[key])
+        self._owners[id(part)] = tuple(numbers)
+        return numbers
 
     def counter(self) -> TurnCounter | None:
         """The counter of all angles; None if there are none."""
@@ -115,9 +115,9 @@ def _terms(part: Any) -> list[Term]:
     return [*part.follower.terms(), *part.leader.terms()] if isinstance(part, CoupledJoints) else []
 
 
-def _name(joint: str | None, pair: AbstractMeasuredPair, called: str, coordinate: Any) -> AngleName:
+def _name(joint: str | None, pair: AbstractMeasuredPair, coordinate_name: str, coordinate: Any) -> AngleName:
     first, second = (body.name for body in pair.bodies)
-    return AngleName(joint, called, (first, second), -1.0 if isinstance(coordinate, Reversed) else 1.0)
+    return AngleName(joint, coordinate_name, (first, second), -1.0 if isinstance(coordinate, Reversed) else 1.0)
 
 
 def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:

@@ -89,11 +89,11 @@ def assemble_default(
             failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
         reasons = [*against, _describe_constraints(system) if isinstance(system, MultibodySystem) and not why else why]
-        made = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
+        model_choice = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
-            return made
+            return model_choice
         against.append(f"`{integrator}` doesn't take `{formulation}`")
-        spare = spare or made
+        spare = spare or model_choice
     if spare is not None:
         # A run says what is wrong, and which methods there are.
         return spare
@@ -190,18 +190,18 @@ def _against_a_tree(model: ModelParts) -> str:
         return "nodes of rods are free bodies with sparse matrices"
     if any(body.diameter is not None for body in model.bodies):
         return "particles are free bodies with sparse matrices"
-    carried = sum(attachment.motion is not None for attachment in spanning_tree(model))
-    if not carried:
+    count = sum(attachment.motion is not None for attachment in spanning_tree(model))
+    if not count:
         return "no joint carries a body"
-    if carried > LARGEST_TREE:
-        return f"{carried} bodies in a tree have dense matrices, in absolute coordinates sparse ones"
+    if count > LARGEST_TREE:
+        return f"{count} bodies in a tree have dense matrices, in absolute coordinates sparse ones"
     return ""
 
 
 def _is_compatible(method: AbstractIntegrator, kind: type[AssembledSystem]) -> bool:
     """Whether a method may take systems of a class, or what they are converted to."""
     first_order = issubclass(kind, AbstractMechanical) and VectorField in method.kinds
-    return first_order or any(issubclass(kind, known) for known in method.kinds)
+    return first_order or any(issubclass(kind, accepted_kind) for accepted_kind in method.kinds)
 
 
 def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state: State) -> bool:
@@ -215,8 +215,8 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
 
 def _describe_constraints(system: MultibodySystem) -> str:
     """The constraints that joint coordinates leave, in words."""
-    left = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
-    return f"the joints carry the bodies, and {left} left"
+    phrase = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
+    return f"the joints carry the bodies, and {phrase} left"
 
 
 def _first_sentence(error: ValueError) -> str:

@@ -36,15 +36,15 @@ class LinearCoordinateConstraints:
         The first coordinate that may follow does so.
         """
         size = max(map(abs, terms.values()), default=0.0)
-        left, rest = self._without_followers(terms, value)
-        left = {place: ratio for place, ratio in left.items() if abs(ratio) > _NOTHING * size}
-        pivot = next((place for place in left if self._may_follow(place)), None)
+        remaining, rest = self._without_followers(terms, value)
+        remaining = {place: ratio for place, ratio in remaining.items() if abs(ratio) > _NOTHING * size}
+        pivot = next((place for place in remaining if self._may_follow(place)), None)
         if pivot is None:
             return False
-        own = left.pop(pivot)
-        found = DependentCoordinate({place: -ratio / own for place, ratio in left.items()}, rest / own)
-        self.following = {place: _substitute(other, pivot, found) for place, other in self.following.items()}
-        self.following[pivot] = found
+        own = remaining.pop(pivot)
+        dependent = DependentCoordinate({place: -ratio / own for place, ratio in remaining.items()}, rest / own)
+        self.following = {place: _substitute(other, pivot, dependent) for place, other in self.following.items()}
+        self.following[pivot] = dependent
         return True
 
     def violations(self, values: np.ndarray, *, constant: bool = True) -> dict[CoordinateIndex, float]:

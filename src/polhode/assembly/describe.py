@@ -24,19 +24,19 @@ def describe(model: ModelParts) -> list[tuple[str, str]]:
     """Bodies, joints, forces, parameters, degrees of freedom and units."""
     kinds = ((AbstractJoint, "joints"), (AbstractForce, "forces"))
     parts = [(what, [name for name, p in model.parts if isinstance(p, kind)]) for kind, what in kinds]
-    named = [("bodies", [body.name for body in model.bodies]), *parts, ("parameters", list(model.parameters))]
-    rows = [(what, _summarise(names)) for what, names in named if names]
+    groups = [("bodies", [body.name for body in model.bodies]), *parts, ("parameters", list(model.parameters))]
+    rows = [(what, _summarise(names)) for what, names in groups if names]
     units = [("units", ", ".join(dict.fromkeys(model.units.values())))] if model.units else []
     return [*rows, ("degrees of freedom", _degrees_of_freedom(model)), *units]
 
 
 def _degrees_of_freedom(model: ModelParts) -> str:
     """Degrees of freedom. Where joints close loops, some of their constraints may follow from others."""
-    moving = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
+    coordinates = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
     elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]
-    held = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
+    constraints = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
     least = "at least " if has_loops(model) else ""
-    return f"{least}{max(moving - held, 0)} ({moving} coordinates, {held} constraints)"
+    return f"{least}{max(coordinates - constraints, 0)} ({coordinates} coordinates, {constraints} constraints)"
 
 
 def _summarise(names: Sequence[str]) -> str:

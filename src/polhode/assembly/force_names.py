@@ -25,31 +25,31 @@ PlaceFunction = Callable[[AbstractPart], AbstractConstraintElement | AbstractFor
 
 
 def named_forces(
-    model: ModelParts, system: MultibodySystem, placed: PlaceFunction
+    model: ModelParts, system: MultibodySystem, element_of: PlaceFunction
 ) -> tuple[ForceMeasurements, dict[str, Any]]:
-    """The forces that a user has named, and plain values about them. `placed` returns the element of a part.
+    """The forces that a user has named, and plain values about them. `element_of` returns the element of a part.
 
     Those on nodes of flexible bodies are left out, since results have no rows for these.
     """
     names = {id(part): name for name, part in model.parts}
-    had, known = _tree_coordinates(system), {"ground", *system.names}
-    found: list[NamedForce] = []
-    told: dict[str, Any] = {}
+    tree_coordinates, row_names = _tree_coordinates(system), {"ground", *system.names}
+    forces: list[NamedForce] = []
+    metadata: dict[str, Any] = {}
     rows, efforts, measures, inside = 0, 0, 0, 0
     for name, part in model.parts:
         terms = _terms(part)
         if not isinstance(part, AbstractForce) or (part.name is None and not terms):
             continue
-        element, place = placed(part), -1
+        element, place = element_of(part), -1
         assert isinstance(element, AbstractForceElement)
-        if terms and _takes(part, element) and _counts(had, names, terms):
+        if terms and _takes(part, element) and _counts(tree_coordinates, names, terms):
             place, inside = inside, inside + 1
         bodies = [body.name for body in part.bodies]
-        if part.name is None or not known.issuperset(bodies):
+        if part.name is None or not row_names.issuperset(bodies):
             continue
         own = list(dict.fromkeys(body.name for body in part.bodies if body.kind != "integral"))
         along = _along(part)
-        found.append(
+        forces.append(
             NamedForce(
                 element,
                 tuple(ForceAlong(c, ends) for _, c, ends in along),
@@ -59,17 +59,17 @@ def named_forces(
                 place,
             )
         )
-        told[name] = {
+        metadata[name] = {
             "kind": type(getattr(part, "controller", part)).__name__,
             "bodies": {body: rows + k for k, body in enumerate(own)},
             "efforts": {label: efforts + k for k, (label, _, _) in enumerate(along)},
             "angles": [label for label, c, _ in along if is_angle(c)],
-            "number": len(found) - 1,
+            "number": len(forces) - 1,
             "measures": {label: measures + k for k, label in enumerate(element.measures)},
             "measured_angle": is_angle(getattr(element, "coordinate", None)),
         }
         rows, efforts, measures = rows + len(own), efforts + len(along), measures + len(element.measures)
-    return ForceMeasurements(tuple(found), rows), told
+    return ForceMeasurements(tuple(forces), rows), metadata
 
 
 def _along(part: Any) -> list[tuple[str, Any, tuple[str, ...]]]:
@@ -103,48 +103,48 @@ def _takes(part: Any, element: Any) -> bool:
 
 
 def forces_along(
-    model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: PlaceFunction
+    model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], element_of: PlaceFunction
 ) -> tuple[MeasuredForce, ...]:
     """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
-    found = []
+    forces = []
     names = {id(part): name for name, part in model.parts}
-    had = _tree_coordinates(system)
+    tree_coordinates = _tree_coordinates(system)
     for name, part in model.parts:
         terms = _terms(part)
         if not terms:
             continue
-        element = placed(part)
+        element = element_of(part)
         keys = [(id(term.pair.carrier), term.pair.name_in_carrier(term.name)) for term in terms]
-        known = all(key in places for key in keys)
+        on_joints = all(key in places for key in keys)
         if (
-            known
+            on_joints
             and isinstance(element, AbstractForceElement)
-            and not (_takes(part, element) and _counts(had, names, terms))
+            and not (_takes(part, element) and _counts(tree_coordinates, names, terms))
         ):
             references = _references(name, part, element, names, system)
             bodies = tuple(body.name for body in part.bodies)
-            found.append(MeasuredForce(element, references, bodies, tuple(places[k] for k in keys)))
-    return tuple(found)
+            forces.append(MeasuredForce(element, references, bodies, tuple(places[k] for k in keys)))
+    return tuple(forces)
 
 
 def _references(
     name: str, part: Any, element: AbstractForceElement, names: Mapping[int, str], system: MultibodySystem
 ) -> tuple[AngleReference, ...]:
     """Where the turns of the angles of an element are known from: they are counted, or coordinates of a tree."""
-    counted = None if system.counter is None else system.counter.owned(name)
-    if counted is not None:
-        return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in counted)
+    numbers = None if system.counter is None else system.counter.owned(name)
+    if numbers is not None:
+        return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in numbers)
     terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]
     if len(terms) != len(element.angles()):
         return ()
-    found = []
+    references = []
     for term in terms:
         pair, carrier = term.pair, term.pair.carrier
         ends = tuple(body.name for body in (pair if carrier is None else carrier).bodies)
         sign = -1.0 if isinstance(pair.coordinate(term.name), Reversed) else 1.0
-        known = names.get(id(carrier)), pair.name_in_carrier(term.name), ends
-        found.append(AngleReference(pair.zero_in_carrier(term.name), sign, -1, *known))
-    return tuple(found)
+        origin = names.get(id(carrier)), pair.name_in_carrier(term.name), ends
+        references.append(AngleReference(pair.zero_in_carrier(term.name), sign, -1, *origin))
+    return tuple(references)
 
 
 def _terms(part: Any) -> list[Term]:
@@ -155,6 +155,6 @@ def _terms(part: Any) -> list[Term]:
     return list(whole.joint.terms(whole.along)) if isinstance(whole, AbstractJointForce) else []
 
 
-def _counts(had: set[tuple[str, str]], names: Mapping[int, str], terms: list[Term]) -> bool:
+def _counts(tree_coordinates: set[tuple[str, str]], names: Mapping[int, str], terms: list[Term]) -> bool:
     """Whether a tree has all of the coordinates."""
-    return all((names.get(id(t.pair.carrier)), t.pair.name_in_carrier(t.name)) in had for t in terms)
+    return all((names.get(id(t.pair.carrier)), t.pair.name_in_carrier(t.name)) in tree_coordinates for t in terms)

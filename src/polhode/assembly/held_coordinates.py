@@ -109,26 +109,26 @@ def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, veloc
     return HeldQuantity(name, bodies, element, position=position, velocity=velocity)
 
 
-def resolve_held(model: ModelParts, wanted: Sequence[str | HeldQuantity]) -> tuple[HeldQuantity, ...]:
+def resolve_held(model: ModelParts, hold: Sequence[str | HeldQuantity]) -> tuple[HeldQuantity, ...]:
     """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-        raise ValueError(f"`hold` must be a list of names of joints and bodies, got {short_repr(wanted)}.")
-    found: list[HeldQuantity] = []
+    if isinstance(hold, str) or not isinstance(hold, Sequence):
+        raise ValueError(f"`hold` must be a list of names of joints and bodies, got {short_repr(hold)}.")
+    quantities: list[HeldQuantity] = []
     joints = {name: part for name, part in model.parts if isinstance(part, AbstractJoint)}
     bodies = {body.name: body for body in model.bodies}
-    for each in wanted:
+    for each in hold:
         if isinstance(each, HeldQuantity):
-            found.append(each)
+            quantities.append(each)
         elif each in joints:
-            found += _held_joint(each, joints[each])
+            quantities += _held_joint(each, joints[each])
         elif each in bodies:
-            found.append(held_pose(each, (model.ground, bodies[each]), position=True, velocity=True))
+            quantities.append(held_pose(each, (model.ground, bodies[each]), position=True, velocity=True))
         else:
-            known = (*joints, *bodies)
+            names = (*joints, *bodies)
             raise ValueError(
-                f"`hold` names {short_repr(each)}, which is no joint or body.{checks.nearest(each, known)}"
+                f"`hold` names {short_repr(each)}, which is no joint or body.{checks.nearest(each, names)}"
             )
-    return tuple(found)
+    return tuple(quantities)
 
 
 def _held_joint(name: str, joint: Any) -> list[HeldQuantity]:
@@ -147,55 +147,55 @@ def _initial_poses(bodies: tuple[Body, ...]) -> Poses:
 
 def repair_holding(
     system: MultibodySystem,
-    more: Callable[[Sequence[HeldQuantity]], MultibodySystem],
+    system_holding: Callable[[Sequence[HeldQuantity]], MultibodySystem],
     t: float,
     state: State,
-    held: Sequence[HeldQuantity],
+    quantities: Sequence[HeldQuantity],
 ) -> State:
     """`consistency.repaired` among the states that keep what is held.
 
-    `more` is the system with the constraints that hold it. What can't be kept together with the joints, and with what
+    `system_holding` is the system with the constraints that hold it. What can't be kept together with the joints, and with what
     was named before it, is given up, and a `StartWarning` says so.
     """
     q, v = state
 
     def at(which: Sequence[HeldQuantity]) -> Any:
-        return consistent_start.close_on_branch(more(which), t, q)
+        return consistent_start.close_on_branch(system_holding(which), t, q)
 
-    positions = _compatible([h for h in held if h.position], at)
+    positions = _compatible([h for h in quantities if h.position], at)
     q = at(positions)
 
-    def moving(which: Sequence[HeldQuantity]) -> Any:
+    def fit_velocities(which: Sequence[HeldQuantity]) -> Any:
         # Zero for the joints.
         rates = np.concatenate([np.zeros(system.m), *(h.rates() for h in which)])
-        return consistent_start.consistent_velocities(more(which), t, q, v, rates)
+        return consistent_start.consistent_velocities(system_holding(which), t, q, v, rates)
 
-    velocities = _compatible([h for h in held if h.velocity], moving)
-    v = moving(velocities)
-    lost = [_describe_change(more([h]), h, t, (q, v)) for h in held if h not in positions or h not in velocities]
-    said = [each for each in lost if each]
-    if said:
+    velocities = _compatible([h for h in quantities if h.velocity], fit_velocities)
+    v = fit_velocities(velocities)
+    changes = [_describe_change(system_holding([h]), h, t, (q, v)) for h in quantities if h not in positions or h not in velocities]
+    messages = [each for each in changes if each]
+    if messages:
         warn(
-            f"The joints can't be closed with all that was given: {', '.join(said)}. Look at the start of the run, or "
+            f"The joints can't be closed with all that was given: {', '.join(messages)}. Look at the start of the run, or "
             "give values that fit.",
             StartWarning,
         )
     return q, v
 
 
-def _describe_change(with_it: MultibodySystem, held: HeldQuantity, t: float, found: State) -> str:
+def _describe_change(with_it: MultibodySystem, quantity: HeldQuantity, t: float, state: State) -> str:
     """By how much something that was to be held has changed, in words; nothing where it has not."""
-    size = held.element.size
-    gap, rate = (np.asarray(each)[-size:] for each in consistent_start.violations(with_it, jnp.asarray(t), *found))
-    said = []
-    for what, asked, value in (("position", held.position, gap), ("velocity", held.velocity, rate - held.rates())):
+    size = quantity.element.size
+    gap, rate = (np.asarray(each)[-size:] for each in consistent_start.violations(with_it, jnp.asarray(t), *state))
+    messages = []
+    for what, is_held, value in (("position", quantity.position, gap), ("velocity", quantity.velocity, rate - quantity.rates())):
         change = float(np.max(np.abs(value)))
-        if asked and change > consistent_start.POSITION_TOLERANCE:
-            said.append(f"the {what} of `{held.name}` changes by {change:.3g}")
-    return " and ".join(said)
+        if is_held and change > consistent_start.POSITION_TOLERANCE:
+            messages.append(f"the {what} of `{quantity.name}` changes by {change:.3g}")
+    return " and ".join(messages)
 
 
-def _compatible(wanted: Sequence[HeldQuantity], attempt: Callable[[Sequence[HeldQuantity]], Any]) -> list[HeldQuantity]:
+def _compatible(quantities: Sequence[HeldQuantity], attempt: Callable[[Sequence[HeldQuantity]], Any]) -> list[HeldQuantity]:
     """As many of the wanted as can be kept together, the first ones first."""
 
     def works(which: Sequence[HeldQuantity]) -> bool:
@@ -205,10 +205,10 @@ def _compatible(wanted: Sequence[HeldQuantity], attempt: Callable[[Sequence[Held
             return False
         return True
 
-    if not wanted or works(wanted):
-        return list(wanted)
-    kept: list[HeldQuantity] = []
-    for each in wanted:
-        if works([*kept, each]):
-            kept.append(each)
-    return kept
+    if not quantities or works(quantities):
+        return list(quantities)
+    compatible: list[HeldQuantity] = []
+    for each in quantities:
+        if works([*compatible, each]):
+            compatible.append(each)
+    return compatible

@@ -45,13 +45,13 @@ T = TypeVar("T")
 def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
 
-    known = tuple(inspect.signature(method).parameters)[1:]
+    names = tuple(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
-    def wrapped(self: G, /, *args: P.args, **options: P.kwargs) -> T:
+    def wrapper(self: G, /, *args: P.args, **options: P.kwargs) -> T:
         for name in options:
-            if name not in known:
-                raise _unknown(method.__name__, name, known)
+            if name not in names:
+                raise _unknown(method.__name__, name, names)
         undo, parts = self.register.undoing(), len(self.parts)
         outermost, self.history.within_call = not self.history.within_call, True
         try:
@@ -67,7 +67,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
         finally:
             self.history.within_call = not outermost
 
-    return wrapped
+    return wrapper
 
 
 _LOOKS = (
@@ -84,7 +84,7 @@ _INSTEAD = {
 """Names of arguments that many try first."""
 
 
-def _unknown(method: str, name: str, known: tuple[str, ...]) -> TypeError:
+def _unknown(method: str, name: str, names: tuple[str, ...]) -> TypeError:
     """The error for an argument that a method lacks."""
-    remedy = _INSTEAD.get(name, checks.nearest(name, known).strip() or f"It takes {', '.join(known)}.")
+    remedy = _INSTEAD.get(name, checks.nearest(name, names).strip() or f"It takes {', '.join(names)}.")
     return TypeError(f"`{method}` has no argument {name!r}. {remedy}")

@@ -30,7 +30,7 @@ def carried_rotors(model: ModelParts, order: Sequence[Attachment]) -> dict[str, 
 
     motions = {id(attachment.joint): attachment.motion for attachment in order}
     used = collections.Counter(id(body) for _, part in model.parts for body in part.bodies)
-    found: dict[str, CarriedRotor] = {}
+    rotors: dict[str, CarriedRotor] = {}
     for name, part in model.parts:
         if not isinstance(part, AttachedRotor) or used[id(part.rotor)] > 1:
             continue
@@ -38,8 +38,8 @@ def carried_rotors(model: ModelParts, order: Sequence[Attachment]) -> dict[str, 
         motion = motions.get(id(joint))
         component = None if motion is None else component_of(part.whole.joint, part.whole.coordinate, motion)
         if joint is not None and component is not None:
-            found[name] = CarriedRotor(part, joint, component)
-    return found
+            rotors[name] = CarriedRotor(part, joint, component)
+    return rotors
 
 
 def component_of(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:

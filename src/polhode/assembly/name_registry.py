@@ -32,19 +32,19 @@ class Register:
         self.bodies.append(body)
         return body
 
-    def name(self, given: str | None, kind: str) -> str:
+    def name(self, proposal: str | None, kind: str) -> str:
         """Take a name, that of its kind with the next number by default. Raises ValueError where it is taken."""
-        if given is None:
+        if proposal is None:
             # Those with smaller numbers are taken already.
             numbers = itertools.count(self._numbered.get(kind, 0) + 1)
             self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
-            given = f"{kind}-{self._numbered[kind]}"
-        if not isinstance(given, str) or not given:
-            raise ValueError(f"`name` must be a word, or None for a name by number, got {short_repr(given)}.")
-        if given in self._names:
-            raise ValueError(f"The name {short_repr(given)} is taken in this model; names must be unique.")
-        self._names[given] = None
-        return given
+            proposal = f"{kind}-{self._numbered[kind]}"
+        if not isinstance(proposal, str) or not proposal:
+            raise ValueError(f"`name` must be a word, or None for a name by number, got {short_repr(proposal)}.")
+        if proposal in self._names:
+            raise ValueError(f"The name {short_repr(proposal)} is taken in this model; names must be unique.")
+        self._names[proposal] = None
+        return proposal
 
     def takes(self, name: str) -> bool:
         """Whether a name is taken."""
@@ -53,12 +53,12 @@ class Register:
     def has(self, body: Body) -> bool:
         """Whether this very body, or the flexible body that it is a node of, is here."""
         if body.carrier is not None:
-            carriers = (known for known in self.bodies if known.name == body.carrier)
-            return any(body is node for known in carriers if isinstance(known, FlexibleBody) for node in known.nodes)
+            carriers = (other for other in self.bodies if other.name == body.carrier)
+            return any(body is node for other in carriers if isinstance(other, FlexibleBody) for node in other.nodes)
         place = self._names.get(body.name)
         if place is not None and place < len(self.bodies) and self.bodies[place] is body:
             return True
-        return any(body is known for known in self.bodies)
+        return any(body is other for other in self.bodies)
 
     def find(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
@@ -68,9 +68,9 @@ class Register:
                 return body
         names = [body.name for body in (*self.bodies, *nodes)]
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        listed = ", ".join(names[:_MAX_NAMES]) or "none"
+        listing = ", ".join(names[:_MAX_NAMES]) or "none"
         raise ValueError(
-            f"The model has no body {short_repr(name)}.{checks.nearest(name, names)} It has {listed}{more}."
+            f"The model has no body {short_repr(name)}.{checks.nearest(name, names)} It has {listing}{more}."
         )
 
     def undoing(self) -> Callable[[], None]:

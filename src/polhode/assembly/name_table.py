@@ -55,7 +55,7 @@ def build_name_table(
     names = {id(part): name for name, part in model.parts}
     elements: dict[int, Any] = {}
 
-    def placed(part: AbstractPart) -> Any:
+    def element_of(part: AbstractPart) -> Any:
         # Once: it takes long in models with thousands of parts.
         if id(part) not in elements:
             elements[id(part)] = part.placed()
@@ -66,39 +66,39 @@ def build_name_table(
         for name, part in model.parts
         if isinstance(part, AbstractJoint) and len(part.bodies) == 2 and not isinstance(part, EdgeConstraint)
     }
-    read: dict[str, MeasuredJoint] = {name: _joint_measurement(name, part) for name, part in pairs.items()}
-    numbers = {name: number for number, name in enumerate(read)}
+    joint_rows: dict[str, MeasuredJoint] = {name: _joint_measurement(name, part) for name, part in pairs.items()}
+    numbers = {name: number for number, name in enumerate(joint_rows)}
     if joints is not None:
         # Several joints of a file may be one of the model, which has the loads of all of them.
         carriers = {id(joint.carrier) for joint in joints.values()}
         others = {k: v for k, v in pairs.items() if id(v) not in carriers and k not in joints}
         pairs = {**joints, **others}
     coordinates: list[MeasuredCoordinate] = []
-    told: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     places: dict[tuple[int, str], int] = {}
     for name, pair in pairs.items():
         part = pair.carrier if isinstance(pair, AbstractMeasuredPair) else pair
-        called = names.get(id(part))
+        model_name = names.get(id(part))
         read_of = joints is None or name in joints
-        own = _coordinates(pair, called or "", numbers.get(called or "", -1)) if read_of else {}
+        own = _coordinates(pair, model_name or "", numbers.get(model_name or "", -1)) if read_of else {}
         for coordinate in own.values():
             places[id(part), coordinate.name] = len(coordinates)
             coordinates.append(coordinate)
         last = len(coordinates)
-        told[name] = {
+        metadata[name] = {
             "kind": getattr(pair, "kind", type(pair).__name__),
             "bodies": [body.name for body in pair.bodies],
             "coordinates": {label: last - len(own) + k for k, label in enumerate(own)},
             "angles": [label for label, c in own.items() if is_angle(c.measured)],
-            "load": numbers.get(called or ""),
-            **_point_metadata(read.get(called or "")),
+            "load": numbers.get(model_name or ""),
+            **_point_metadata(joint_rows.get(model_name or "")),
             **_limit_metadata(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
-    readings = JointMeasurements(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
-    named_ones, told_forces = named_forces(model, system, placed)
-    whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
-    return NameTable(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
+    readings = JointMeasurements(tuple(coordinates), tuple(joint_rows.values()), forces_along(model, system, places, element_of), shown)
+    force_measurements, force_metadata = named_forces(model, system, element_of)
+    whole = {"bodies": list(shown), "joints": metadata, "forces": force_metadata}
+    return NameTable(readings, force_measurements, whole | ({"units": model.units} if model.units else {}))
 
 
 def _joint_measurement(name: str, part: AbstractJoint) -> MeasuredJoint:
@@ -109,28 +109,28 @@ def _joint_measurement(name: str, part: AbstractJoint) -> MeasuredJoint:
 
 def _point_metadata(joint: MeasuredJoint | None) -> dict[str, Any]:
     """The point about which moments are taken, in the frame of the second body, where it is known."""
-    known = joint is not None and checks.is_concrete(joint.point)
-    return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
+    concrete = joint is not None and checks.is_concrete(joint.point)
+    return {"point": np.asarray(joint.point).tolist()} if joint is not None and concrete else {}
 
 
 def _limit_metadata(pair: Any) -> dict[str, Any]:
     """The largest rate that is meant to occur, if there is one."""
-    limited = isinstance(pair, AbstractMeasuredPair) and np.isfinite(pair.velocity_limit)
-    return {"velocity_limit": float(pair.velocity_limit)} if limited else {}
+    has_limit = isinstance(pair, AbstractMeasuredPair) and np.isfinite(pair.velocity_limit)
+    return {"velocity_limit": float(pair.velocity_limit)} if has_limit else {}
 
 
-def _coordinates(pair: Any, called: str, number: int) -> dict[str, MeasuredCoordinate]:
+def _coordinates(pair: Any, model_name: str, number: int) -> dict[str, MeasuredCoordinate]:
     """The coordinates of a joint by name, free ones first."""
     if not isinstance(pair, AbstractMeasuredPair):
         return {}
     ends = tuple(body.name for body in pair.bodies)
     assert len(ends) == 2
-    itself = str(getattr(pair, "name", None) or called)
+    itself = str(getattr(pair, "name", None) or model_name)
 
-    def read(name: str, coordinate: Any, driven: bool) -> MeasuredCoordinate:
-        zero: Any = np.zeros(()) if driven else _start(pair, name)
-        within = name if driven else pair.name_in_carrier(name)
-        return MeasuredCoordinate(coordinate, zero, ends, called, within, number, driven, (itself, name))
+    def read(name: str, coordinate: Any, is_driven: bool) -> MeasuredCoordinate:
+        zero: Any = np.zeros(()) if is_driven else _start(pair, name)
+        within = name if is_driven else pair.name_in_carrier(name)
+        return MeasuredCoordinate(coordinate, zero, ends, model_name, within, number, is_driven, (itself, name))
 
     free = {name: read(name, c, False) for name, c in pair.coordinates().items()}
     return {**free, **{name: read(name, c, True) for name, c in pair.driven().items()}}

@@ -29,11 +29,11 @@ class AbstractExpression(abc.ABC):
     __array_priority__ = 1000
 
     @abc.abstractmethod
-    def value(self, given: Mapping[str, Any]) -> Any:
+    def value(self, values: Mapping[str, Any]) -> Any:
         """The value with parameters by name; those that are not given keep their own."""
 
     @abc.abstractmethod
-    def replaced(self, given: Mapping[str, Any]) -> Any:
+    def replaced(self, values: Mapping[str, Any]) -> Any:
         """The same expression of parameters with other values; its value, where JAX traces them."""
 
     @abc.abstractmethod
@@ -110,21 +110,21 @@ class Expression(AbstractExpression):
                 )
         self._function, self._arguments = function, arguments
 
-    def value(self, given: Mapping[str, Any]) -> Any:
+    def value(self, values: Mapping[str, Any]) -> Any:
         return self._function(
-            *(each.value(given) if isinstance(each, AbstractExpression) else each for each in self._arguments)
+            *(each.value(values) if isinstance(each, AbstractExpression) else each for each in self._arguments)
         )
 
-    def replaced(self, given: Mapping[str, Any]) -> Any:
-        if not checks.is_concrete([given[name] for name in self.parameters() if name in given]):
-            return self.value(given)
-        return Expression(self._function, tuple(substitute(each, given) for each in self._arguments))
+    def replaced(self, values: Mapping[str, Any]) -> Any:
+        if not checks.is_concrete([values[name] for name in self.parameters() if name in values]):
+            return self.value(values)
+        return Expression(self._function, tuple(substitute(each, values) for each in self._arguments))
 
     def parameters(self) -> dict[str, Parameter]:
-        found: dict[str, Parameter] = {}
+        by_name: dict[str, Parameter] = {}
         for each in self._arguments:
-            found |= each.parameters() if isinstance(each, AbstractExpression) else {}
-        return found
+            by_name |= each.parameters() if isinstance(each, AbstractExpression) else {}
+        return by_name
 
     def __repr__(self) -> str:
         return f"Expression({', '.join(self.parameters())})"
@@ -154,11 +154,11 @@ class Parameter(AbstractExpression):
         if not np.isfinite(self.default).all():
             raise ValueError(f"`default` of the parameter {name} must be finite, got {short_repr(default)}.")
 
-    def value(self, given: Mapping[str, Any]) -> Any:
-        return given.get(self.name, self.default)
+    def value(self, values: Mapping[str, Any]) -> Any:
+        return values.get(self.name, self.default)
 
-    def replaced(self, given: Mapping[str, Any]) -> Any:
-        value = self.value(given)
+    def replaced(self, values: Mapping[str, Any]) -> Any:
+        value = self.value(values)
         return Parameter(self.name, value) if checks.is_concrete(value) else value
 
     def parameters(self) -> dict[str, Parameter]:
@@ -168,17 +168,17 @@ class Parameter(AbstractExpression):
         return f"Parameter({self.name!r}, {short_repr(self.default.tolist())})"
 
 
-def _array_error(given: AbstractExpression) -> ValueError:
+def _array_error(expression: AbstractExpression) -> ValueError:
     # JAX replaces TypeErrors by its own.
     return ValueError(
-        f"A Parameter can't be computed with functions and arrays of JAX, got {given!r}: they would not see it change. "
+        f"A Parameter can't be computed with functions and arrays of JAX, got {expression!r}: they would not see it change. "
         "Take NumPy's functions, `np.cos(p)`, arithmetic such as `p**0.5`, and tuples for vectors, `(p, 0, 0)`; in "
         "functions of time and of states an `equinox.Module` with the Parameter in a field."
     )
 
 
-def _refuse(given: AbstractExpression) -> Any:
-    raise _array_error(given)
+def _refuse(expression: AbstractExpression) -> Any:
+    raise _array_error(expression)
 
 
 refuse_as_array(AbstractExpression, _refuse)
@@ -197,8 +197,8 @@ def _called_by_library(frame: types.FrameType | None) -> bool:
     return False
 
 
-def substitute(value: Any, given: Mapping[str, Any]) -> Any:
+def substitute(value: Any, values: Mapping[str, Any]) -> Any:
     """A number, or a tuple or list of numbers, with other values of its parameters."""
     if isinstance(value, AbstractExpression):
-        return value.replaced(given)
-    return type(value)(substitute(each, given) for each in value) if type(value) in (tuple, list) else value
+        return value.replaced(values)
+    return type(value)(substitute(each, values) for each in value) if type(value) in (tuple, list) else value

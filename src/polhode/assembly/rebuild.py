@@ -26,35 +26,35 @@ _ARRAY_FIELDS = ("x", "R", "u", "omega")
 
 def declared_parameters(values: Any) -> dict[str, Parameter]:
     """The parameters in what a model was given, by name. Raises ValueError for two of one name."""
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for expression in _expressions(values, set()):
         for name, parameter in expression.parameters().items():
-            known = found.setdefault(name, parameter)
-            if known is not parameter and not np.array_equal(known.default, parameter.default):
+            first = parameters.setdefault(name, parameter)
+            if first is not parameter and not np.array_equal(first.default, parameter.default):
                 raise ValueError(
-                    f"Two parameters are called {name!r}, with the values {short_repr(known.default.tolist())} and "
+                    f"Two parameters are called {name!r}, with the values {short_repr(first.default.tolist())} and "
                     f"{short_repr(parameter.default.tolist())}. Use one Parameter in both places, or two names."
                 )
-    return found
+    return parameters
 
 
-def _expressions(value: Any, seen: set[int]) -> Iterator[AbstractExpression]:
+def _expressions(value: Any, visited: set[int]) -> Iterator[AbstractExpression]:
     if isinstance(value, AbstractExpression):
         yield value
     elif isinstance(value, Mapping):
-        yield from (x for each in value.values() for x in _expressions(each, seen))
+        yield from (x for each in value.values() for x in _expressions(each, visited))
     elif isinstance(value, tuple | list):
-        yield from (x for each in value for x in _expressions(each, seen))
+        yield from (x for each in value for x in _expressions(each, visited))
     elif isinstance(value, eqx.Module):
         yield from (x for x in jax.tree.leaves(value) if isinstance(x, AbstractExpression))
-    elif _is_part(value) and id(value) not in seen:
-        seen.add(id(value))
-        yield from _expressions(_fields(value), seen)
+    elif _is_part(value) and id(value) not in visited:
+        visited.add(id(value))
+        yield from _expressions(_fields(value), visited)
 
 
 def _is_part(value: Any) -> bool:
-    known = isinstance(value, AbstractPart | AbstractComposite | AbstractMeasured)
-    return known and dataclasses.is_dataclass(value) and not isinstance(value, type)
+    is_kind = isinstance(value, AbstractPart | AbstractComposite | AbstractMeasured)
+    return is_kind and dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def _fields(part: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Replay:
         if isinstance(value, eqx.Module):
             return jax.tree.map(lambda x: substitute(x, self._values), value)
         if _is_part(value):
-            made = type(value)(**{name: self.anew(each) for name, each in _fields(value).items()})
-            self._known[id(value)] = made
-            return made
+            part = type(value)(**{name: self.anew(each) for name, each in _fields(value).items()})
+            self._known[id(value)] = part
+            return part
         return value

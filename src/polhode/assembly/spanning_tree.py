@@ -38,9 +38,9 @@ def spanning_tree(model: ModelParts) -> list[Attachment]:
         if root.name not in reached:
             order.append(Attachment(root, root.name, None, None))
             reached.add(root.name)
-        found = True
-        while found:
-            found = False
+        grew = True
+        while grew:
+            grew = False
             for name, joint in list(candidates):
                 outside = [body for body in joint.bodies if body.name not in reached]
                 if len(outside) != 1:
@@ -50,7 +50,7 @@ def spanning_tree(model: ModelParts) -> list[Attachment]:
                 if motion is not None:
                     order.append(Attachment(outside[0], name, joint, motion))
                     reached.add(outside[0].name)
-                    found = True
+                    grew = True
     return order
 
 
@@ -96,8 +96,8 @@ def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body)
     centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
     for size in _TRIAL_SIZES:
         x, R = motion.pose(space.move(space.origin(), size * jnp.cos(jnp.arange(1.0, motion.n + 1))))
-        moved = {body.name: Pose(x + R @ centre, R @ attitude), other.name: Pose(other.x, other.R)}
-        gap = element.residual(jnp.zeros(()), tuple(moved[end.name] for end in joint.bodies))
+        displaced = {body.name: Pose(x + R @ centre, R @ attitude), other.name: Pose(other.x, other.R)}
+        gap = element.residual(jnp.zeros(()), tuple(displaced[end.name] for end in joint.bodies))
         if not float(jnp.max(jnp.abs(gap), initial=0.0)) <= consistent_start.POSITION_TOLERANCE:
             raise ValueError(
                 f"{what} leads off its constraint, by {float(jnp.max(jnp.abs(gap))):.3g} after a motion of {size:g}. "

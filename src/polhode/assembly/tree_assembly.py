@@ -83,9 +83,9 @@ class TreeLayout(AbstractLayout):
                 self._place(*attachment)
         self.carrying |= self._carried_rotors.keys()
 
-    def _place(self, body: Body, name: str, joint: Any, allowed: AbstractJointMotion | None) -> None:
+    def _place(self, body: Body, name: str, joint: Any, joint_motion: AbstractJointMotion | None) -> None:
         """Hang a body on the tree by a joint, or leave it free."""
-        if allowed is None:
+        if joint_motion is None:
             parent, frame = -1, Pose(body.x, body.R)
             motion: AbstractRelativeMotion = (
                 FreeMotion() if body.kind == "rigid" else PointMotion(3 if body.kind == "point" else 1)
@@ -94,8 +94,8 @@ class TreeLayout(AbstractLayout):
             self.carrying.add(name)
             self._carried[id(joint)] = len(self.placed)
             parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
-            frame = allowed.initial
-            motion = allowed.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
+            frame = joint_motion.initial
+            motion = joint_motion.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.placed[-1].link.last if self.placed else 0
         centre, attitude, inertia = _in_link_frame(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
         link = Link(
@@ -116,16 +116,16 @@ class TreeLayout(AbstractLayout):
 
     def remaining(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the tree doesn't hold: as joints, coordinates that follow others, forces along some."""
-        left = []
+        rest = []
         for name, part, element in elements:
             if name in self.carrying or self._ties_up(part):
                 continue
             effort = self._effort(part, element)
             if effort is None:
-                left.append((name, part, element))
+                rest.append((name, part, element))
             else:
                 self.efforts.append(effort)
-        return left
+        return rest
 
     def _effort(self, part: Any, element: Any) -> AbstractJointCoordinateForce | None:
         """Forces along coordinates of the tree, or None for anything else."""
@@ -161,8 +161,8 @@ class TreeLayout(AbstractLayout):
 
     def _places_of(self, terms: Sequence[Term]) -> tuple[CoordinateIndex, ...] | None:
         """Where the tree has coordinates of joints; None unless it has all of them."""
-        found = [place for place in map(self._place_of, terms) if place is not None]
-        return tuple(found) if len(found) == len(terms) else None
+        places = [place for place in map(self._place_of, terms) if place is not None]
+        return tuple(places) if len(places) == len(terms) else None
 
     def _place_of(self, term: Term) -> CoordinateIndex | None:
         """Where the tree has a coordinate of a joint; None if it hasn't."""
@@ -215,33 +215,33 @@ class TreeLayout(AbstractLayout):
         return self._coordinates(turns), mechanism, labels
 
     def _coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
-        tree = JointTree(tuple(placed.link for placed in self.placed), tuple(self.efforts), self._rotors(), turns)
-        return reduce_tree(tree, [(place, found.ratios, found.offset) for place, found in self._ties.following.items()])
+        tree = JointTree(tuple(row.link for row in self.placed), tuple(self.efforts), self._rotors(), turns)
+        return reduce_tree(tree, [(place, dependent.ratios, dependent.offset) for place, dependent in self._ties.following.items()])
 
     def _rotors(self) -> tuple[JointRotor, ...]:
-        found = []
+        rotors = []
         for part, joint, component in self._carried_rotors.values():
             place = self.placed[self._carried[id(joint)]].link.first + component
-            found.append(JointRotor(jnp.asarray(part.rotor.mass), place))
-        return tuple(found)
+            rotors.append(JointRotor(jnp.asarray(part.rotor.mass), place))
+        return tuple(rotors)
 
     def start(self) -> State:
         """Joint coordinates at the start. Raises UnfitStart, naming a joint, for velocities that it doesn't allow."""
         points: list[Any] = []
         velocities: list[Array] = []
-        following = {place.link for place in self._ties.following}
+        dependent_links = {place.link for place in self._ties.following}
         for number, (link, body, _) in enumerate(self.placed):
             point = _origin(link.motion, body)
-            if link.motion.n and number not in following:
+            if link.motion.n and number not in dependent_links:
                 points.append(point)
             parent = self.placed[link.parent] if link.parent >= 0 else None
             velocities.append(starting.velocity(self.placed[number], parent, point, self.repair))
         if not all(body.inert for _, body, _ in self.placed):
-            starting.check_mass(self._coordinates(), [placed.link for placed in self.placed], tuple(points))
+            starting.check_mass(self._coordinates(), [row.link for row in self.placed], tuple(points))
         if not self.repair:
             self._check_following(velocities)
-        kept = [v for number, v in enumerate(velocities) if number not in following]
-        return tuple(points), jnp.concatenate(kept)
+        independent = [v for number, v in enumerate(velocities) if number not in dependent_links]
+        return tuple(points), jnp.concatenate(independent)
 
     def _check_following(self, velocities: Sequence[Array]) -> None:
         """Raises UnfitStart, naming the joints, if some that follow others start elsewhere or with another velocity."""
@@ -257,9 +257,9 @@ class TreeLayout(AbstractLayout):
             if max(abs(gap), abs(slips[place])) > consistent_start.POSITION_TOLERANCE
         ]
         if off:
-            said = f"Joints that follow others start elsewhere: {'; '.join(off)}."
+            message = f"Joints that follow others start elsewhere: {'; '.join(off)}."
             raise consistent_start.UnfitStart(
-                f"{said} Correct them, or let `assemble(repair=True)` take those that fit.", own=said
+                f"{message} Correct them, or let `assemble(repair=True)` take those that fit.", own=message
             )
 
 

@@ -45,25 +45,25 @@ def check_mass(tree: JointTree | ReducedTree, links: Sequence[Link], q: Point) -
     if values[0] > _SINGULAR:
         return
     rows = np.abs(vectors[:, 0]) > _NAMED_SHARE * np.max(np.abs(vectors[:, 0]))
-    moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[tree.columns(link.name)].any()]
+    joints = [f"`{link.joint}` of `{link.name}`" for link in links if rows[tree.columns(link.name)].any()]
     raise ValueError(
-        f"What moves with {', '.join(moved)} has no mass or inertia there, or a negative one, at the start. Give "
+        f"What moves with {', '.join(joints)} has no mass or inertia there, or a negative one, at the start. Give "
         "the bodies behind it a mass and an inertia, or fix them."
     )
 
 
-def velocity(placed: PlacedLink, parent: PlacedLink | None, point: Any, repair: bool) -> Float[Array, " n"]:
+def velocity(placed_link: PlacedLink, parent: PlacedLink | None, point: Any, repair: bool) -> Float[Array, " n"]:
     """Velocities of the joint that carries a body. Raises UnfitStart for those of the body that it doesn't allow."""
-    link, body, frame = placed
+    link, body, frame = placed_link
     omega, u = _link_twist(link, body, frame)
     if parent is not None:
         omega0, u0 = _link_twist(*parent)
         F = parent.frame.R
     else:
         omega0, u0, F = jnp.zeros(3), jnp.zeros(3), jnp.eye(3)
-    v, gap, wanted = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
+    v, gap, target = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
     if not repair and checks.is_concrete(gap):
-        speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
+        speed = max(1.0, float(jnp.max(jnp.abs(target))))
         if not float(jnp.max(jnp.abs(gap))) <= consistent_start.POSITION_TOLERANCE * speed:
             turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
             raise consistent_start.UnfitStart(
@@ -84,12 +84,12 @@ def _nearest(
     """
     (omega, u), (omega0, u0) = own, carrier
     r, A = motion.pose(point)
-    wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
+    target = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
     none = jnp.zeros((motion.n, 3))
-    turning, sliding = motion.turning(point), motion.sliding(point)
-    rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
-    v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if motion.n else jnp.zeros(0)
-    return v, wanted - v @ rows, wanted
+    rotation_rows, translation_rows = motion.turning(point), motion.sliding(point)
+    rows = jnp.concatenate((none if rotation_rows is None else rotation_rows, none if translation_rows is None else translation_rows), axis=1)
+    v = jnp.linalg.solve(rows @ rows.T, rows @ target) if motion.n else jnp.zeros(0)
+    return v, target - v @ rows, target
 
 
 def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
@@ -99,8 +99,8 @@ def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
 
 @numpy_jit
 def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
-    turning = attitude @ omega
-    return Twist(turning, u - R @ cross(turning, centre))
+    spin = attitude @ omega
+    return Twist(spin, u - R @ cross(spin, centre))
 
 
 @numpy_jit

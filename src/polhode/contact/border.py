@@ -66,8 +66,8 @@ class ContactKKT(AbstractKKT):
         first = self.inner.m
         x, multipliers = self.inner.solve(factors.inner, r, s[:first])
         forces = lu_solve(factors.schur, factors.rows @ x - s[first:])
-        moved, shares = factors.columns
-        return x - forces @ moved, jnp.concatenate((multipliers - forces @ shares, forces))
+        motions, shares = factors.columns
+        return x - forces @ motions, jnp.concatenate((multipliers - forces @ shares, forces))
 
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
@@ -75,8 +75,8 @@ class ContactKKT(AbstractKKT):
         factors = self.factor(A, P, Q)
         x, multipliers = self.solve(factors, r, s)
         for _ in range(_REFINEMENTS):
-            left = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
-            dx, change = self.solve(factors, left, s - apply(Q, x, self.m))
+            residual = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
+            dx, change = self.solve(factors, residual, s - apply(Q, x, self.m))
             x, multipliers = x + dx, multipliers + change
         return x, multipliers
 
@@ -85,5 +85,5 @@ class ContactKKT(AbstractKKT):
         first = self.inner.m
         others = tuple(group for group in P if np.max(group.rows.numbers, initial=-1) < first)
         own = tuple(group for group in P if np.max(group.rows.numbers, initial=-1) >= first)
-        moved = tuple(Blocks(g.values, Indices(g.rows.numbers - first), g.cols) for g in own)
-        return others, to_dense(moved, (self.count, self.n))
+        blocks = tuple(Blocks(g.values, Indices(g.rows.numbers - first), g.cols) for g in own)
+        return others, to_dense(blocks, (self.count, self.n))

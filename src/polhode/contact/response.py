@@ -65,8 +65,8 @@ class _Contacts(NamedTuple):
     def accelerations(self, t: Array, state: State, system: Any) -> tuple[Float[Array, " k"], Array]:
         """Second derivatives of the gaps while no contact presses, and what of them counts as zero."""
         vdot, _ = system.accelerations(t, *state)
-        found = self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
-        return found, _ROUND_OFF * jnp.max(jnp.abs(found)) + _STILL * _norm(system, t, state[0], vdot)
+        second_rates = self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
+        return second_rates, _ROUND_OFF * jnp.max(jnp.abs(second_rates)) + _STILL * _norm(system, t, state[0], vdot)
 
 
 def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Vector:
@@ -114,17 +114,17 @@ def respond(
         impulses = jnp.zeros_like(u)
     else:
         e = _restitutions(contacts)
-        pressed = a + now.delassus @ solve_basic(now.delassus, a, closed)
-        rests = 2 * e * jnp.abs(u) <= shortest * jnp.maximum(-pressed, 0.0)
+        a_in_contact = a + now.delassus @ solve_basic(now.delassus, a, closed)
+        rests = 2 * e * jnp.abs(u) <= shortest * jnp.maximum(-a_in_contact, 0.0)
         impulses = _impulses(now, u, jnp.where(rests, 0.0, e), touching)
     v = v + impulses @ now.moved
-    after, (a, rounding) = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
+    after, (a, tolerance) = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
     resting = touching & (after <= slow) & (now.scale > 0)
     stay = closed & resting & ~opening
-    stay = stay & (solve_basic(now.delassus, a, stay) > rounding)
+    stay = stay & (solve_basic(now.delassus, a, stay) > tolerance)
     # Closed contacts have impulses by rounding, which are to keep none closed whose force vanishes.
     hit = resting & (impulses > 0) & ~closed
-    _, active = complement(now.delassus, a, resting, stay | hit, rounding)
+    _, active = complement(now.delassus, a, resting, stay | hit, tolerance)
     rest = solve_basic(now.delassus, after, active)
     return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
 
@@ -145,8 +145,8 @@ def _impulses(
     now: _Contacts, u: Float[Array, " k"], e: Float[Array, " k"], touching: Bool[Array, " k"]
 ) -> Float[Array, " k"]:
     b = u + e * jnp.minimum(u, 0.0)
-    rounding = _EXACT * jnp.max(jnp.abs(jnp.where(touching, u, 0.0)))
-    return complement(now.delassus, b, touching & (now.scale > 0), u < 0, rounding).z
+    tolerance = _EXACT * jnp.max(jnp.abs(jnp.where(touching, u, 0.0)))
+    return complement(now.delassus, b, touching & (now.scale > 0), u < 0, tolerance).z
 
 
 def _norm(system: Any, t: Array, q: Any, x: Vector) -> Float[Array, ""]:

@@ -100,8 +100,8 @@ class Function(eqx.Module):
         self.function, self.back, self.count = function, back, _arguments(function)
 
     def __call__(self, t: Any, state: State, system: AbstractSystem) -> Any:
-        given = state if self.back is None else self.back(state)
-        return self.function(*(t, given, system)[: self.count])
+        own_state = state if self.back is None else self.back(state)
+        return self.function(*(t, own_state, system)[: self.count])
 
 
 def flatten_events(events: Any) -> tuple[Event, ...]:
@@ -109,11 +109,11 @@ def flatten_events(events: Any) -> tuple[Event, ...]:
 
     Raises ValueError for anything that is no event.
     """
-    found: list[Event] = []
+    unique: list[Event] = []
     for event in _flatten(events):
-        if not any(_is_duplicate(event, known) for known in found):
-            found.append(event)
-    return tuple(found)
+        if not any(_is_duplicate(event, other) for other in unique):
+            unique.append(event)
+    return tuple(unique)
 
 
 def _flatten(events: Any) -> Iterator[Event]:
@@ -154,8 +154,8 @@ def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Fun
         return Function(event.function, back)
     if event.function not in outputs:
         near = checks.nearest(event.function, outputs)
-        known = ", ".join(outputs) or "none"
-        raise ValueError(f"Event `{event.name}`: there is no output `{event.function}`.{near} Outputs: {known}.")
+        names = ", ".join(outputs) or "none"
+        raise ValueError(f"Event `{event.name}`: there is no output `{event.function}`.{near} Outputs: {names}.")
     return Function(outputs[event.function], back)
 
 

@@ -114,12 +114,12 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
 def _depends_on_velocities(gap: Callable[..., Array], state: State, system: Any) -> bool:
     """Whether the velocities of a state (q, v) take part in a gap."""
     q, v = state
-    closed = jax.make_jaxpr(lambda v, t, q: gap(t, (q, v), system))(v, jnp.zeros(()), q)
-    needed = {id(x) for x in closed.jaxpr.outvars}
-    for equation in reversed(closed.jaxpr.eqns):
-        if any(id(x) in needed for x in equation.outvars):
-            needed |= {id(x) for x in equation.invars}
-    return any(id(x) in needed for x in closed.jaxpr.invars[: len(jax.tree.leaves(v))])
+    program = jax.make_jaxpr(lambda v, t, q: gap(t, (q, v), system))(v, jnp.zeros(()), q)
+    live = {id(x) for x in program.jaxpr.outvars}
+    for equation in reversed(program.jaxpr.eqns):
+        if any(id(x) in live for x in equation.outvars):
+            live |= {id(x) for x in equation.invars}
+    return any(id(x) in live for x in program.jaxpr.invars[: len(jax.tree.leaves(v))])
 
 
 class _Beyond(eqx.Module):
@@ -168,13 +168,13 @@ def impact(
     e = checks.array("restitution", restitution, (), "of an impact")
     if checks.is_concrete(e) and not 0 <= float(e) <= 1:
         raise ValueError(f"`restitution` must be from 0 to 1, got {short_repr(restitution)}.")
-    watched = Impact(Function(gap), e, rests=rests_below is None)
+    action = Impact(Function(gap), e, rests=rests_below is None)
     options: dict[str, Any] = {"direction": -1, "tolerance": tolerance, "inside": inside}
-    found = [Event(watched.gap, watched, name=name, **options)]
+    events = [Event(action.gap, action, name=name, **options)]
     if rests_below is not None:
-        resting = _SlowContact(watched, checks.positive("rests_below", rests_below, (), "speed of closing"))
-        found.insert(0, Event(resting, terminal=True, name=f"{name} at rest", **options))
-    return found
+        at_rest = _SlowContact(action, checks.positive("rests_below", rests_below, (), "speed of closing"))
+        events.insert(0, Event(at_rest, terminal=True, name=f"{name} at rest", **options))
+    return events
 
 
 def stop(
@@ -210,15 +210,15 @@ def stop(
     low, high = (_limit(word, x) for word, x in (("lower", lower), ("upper", upper)))
     if checks.is_concrete(low, high) and not low < high:
         raise ValueError(f"`lower` must be below `upper`, got {low:g} and {high:g}.")
-    found: list[Event] = []
+    events: list[Event] = []
     for word, limit, sign in (("lower", low, 1), ("upper", high, -1)):
         if not checks.is_concrete(limit) or np.isfinite(limit):
             gap = _Beyond(joint, jnp.asarray(limit), coordinate, sign)
             options: dict[str, Any] = {"rests_below": rests_below, "tolerance": tolerance}
-            found += impact(gap, restitution, name=f"{name} {word}", **options)
-    if not found:
+            events += impact(gap, restitution, name=f"{name} {word}", **options)
+    if not events:
         raise ValueError("A stop needs `lower` or `upper`.")
-    return found
+    return events
 
 
 def _limit(name: str, value: Any) -> Any:

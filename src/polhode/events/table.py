@@ -51,14 +51,14 @@ class Events(eqx.Module):
             xp: Any = jnp if isinstance(values, Tracer) else np
             return xp.asarray(values, like.dtype).reshape(len(numbers), *np.shape(like)[1:])[rows]
 
-        def stacked(parts: Any) -> State:
+        def build_states(parts: Any) -> State:
             return jax.tree.unflatten(structure, [part(x, like) for x, like in zip(parts, leaves, strict=True)])
 
         return cls(
             part(table["t"], np.zeros(1)),
             part(numbers, np.zeros(1, int)),
-            stacked(table["before"]),
-            stacked(table["after"]),
+            build_states(table["before"]),
+            build_states(table["after"]),
             tuple(event["name"] for event in meta.get("events", ())),
         )
 

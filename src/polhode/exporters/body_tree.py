@@ -111,10 +111,10 @@ class Tree:
                         self.hang(link, outside[0])
                         grew = True
 
-    def hang(self, link: Link, carried: Body) -> Node:
+    def hang(self, link: Link, body: Body) -> Node:
         """A node for a body, carried by a link."""
-        parent = self.first[(link.first if link.second is carried else link.second).name]
-        node = self._add(carried, parent, link.joints if link.second is carried else link.joints[::-1])
+        parent = self.first[(link.first if link.second is body else link.second).name]
+        node = self._add(body, parent, link.joints if link.second is body else link.joints[::-1])
         if not link.named:
             self._name(link, node)
         return node

@@ -50,33 +50,33 @@ _WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
 """How elements are written that are no efforts along coordinates."""
 
 
-def export(model: ModelParts, name: str, given: Sequence[Link] = (), *, strict: bool = False) -> str:
-    """A model as text; see `Model.to_mjcf`. - `given`: the joints of a file that the model was read from."""
+def export(model: ModelParts, name: str, file_links: Sequence[Link] = (), *, strict: bool = False) -> str:
+    """A model as text; see `Model.to_mjcf`. - `file_links`: the joints of a file that the model was read from."""
     checks.word("name", name, "of the model")
     checks.flag("strict", strict)
     elements = {part_name: part.placed() for part_name, part in model.parts}
     numbers = [(b.mass, b.inertia, b.x, b.R, b.u, b.omega) for b in model.bodies]
     if not checks.is_concrete(model.gravity, numbers, elements):
         raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")
-    document = _document(model, elements, given)
+    document = _document(model, elements, file_links)
     text = mjcf_writer.to_text(document, name)
     _report(document.unsaid, strict)
     return text
 
 
-def _document(model: ModelParts, placed: dict[str, Any], given: Sequence[Link]) -> Document:
-    of_file = {id(link.part) for link in given}
-    links = [_link(name, part, placed[name]) for name, part in model.parts if id(part) not in of_file]
+def _document(model: ModelParts, elements: dict[str, Any], file_links: Sequence[Link]) -> Document:
+    of_file = {id(link.part) for link in file_links}
+    links = [_link(name, part, elements[name]) for name, part in model.parts if id(part) not in of_file]
     own = [link for link in links if link is not None]
-    document = Document(Tree(model, [*given, *own]), np.asarray(model.gravity))
+    document = Document(Tree(model, [*file_links, *own]), np.asarray(model.gravity))
     _leave_out(document, model)
     for link in own:
-        document.lack(link.name, link.part, _join(document, link, placed[link.name]))
+        document.lack(link.name, link.part, _join(document, link, elements[link.name]))
     in_tree = of_file | {id(link.part) for link in own}
     # The inertia of rotors counts where stops are divided by that of what they stop.
     for name, part in sorted(model.parts, key=lambda item: not isinstance(item[1], AttachedRotor)):
         if id(part) not in in_tree:
-            document.lack(name, part, _write(document, name, part, placed[name]))
+            document.lack(name, part, _write(document, name, part, elements[name]))
     document.tree.merge()
     return document
 

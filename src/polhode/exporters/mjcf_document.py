@@ -38,9 +38,9 @@ class Document:
     controls: list[float] = dataclasses.field(default_factory=list)
     unsaid: list[NotExpressible] = dataclasses.field(default_factory=list)
 
-    def add(self, section: ElementTree.Element, tag: str, given: Mapping[str, Any]) -> ElementTree.Element:
+    def add(self, section: ElementTree.Element, tag: str, values: Mapping[str, Any]) -> ElementTree.Element:
         """An element of a section."""
-        return ElementTree.SubElement(section, tag, attributes(given))
+        return ElementTree.SubElement(section, tag, attributes(values))
 
     def act(self, control: float, attributes: Mapping[str, Any]) -> None:
         """An actuator of the kind that is affine in its control, its length and its velocity."""
@@ -83,9 +83,9 @@ class Document:
         return total
 
 
-def attributes(given: Mapping[str, Any]) -> dict[str, str]:
+def attributes(values: Mapping[str, Any]) -> dict[str, str]:
     """Attributes as text; numbers so that reading them gives the same ones."""
-    return {name: text(value) for name, value in given.items() if value is not None}
+    return {name: text(value) for name, value in values.items() if value is not None}
 
 
 def text(value: Any) -> str:

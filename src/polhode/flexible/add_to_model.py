@@ -77,5 +77,5 @@ def _node(body: str, name: str, turns: bool, pose: Pose, twist: Twist) -> Body:
     )
 
 
-def _amplitudes(name: str, given: Any, k: int) -> Float[Array, " k"]:
-    return jnp.zeros(k) if given is None else checks.array(name, given, (k,), "one for each mode")
+def _amplitudes(name: str, values: Any, k: int) -> Float[Array, " k"]:
+    return jnp.zeros(k) if values is None else checks.array(name, values, (k,), "one for each mode")

@@ -51,13 +51,13 @@ class FlexibleBody(Body):
         names = ", ".join(self.called)
         raise ValueError(f"{self!r} has no node {short_repr(name)}.{nearest(name, self.called)} It has {names}.")
 
-    def floating(self, chosen: AbstractFormulation) -> FloatingFrame:
+    def floating(self, formulation: AbstractFormulation) -> FloatingFrame:
         """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""
-        if not isinstance(chosen, DirectProduct | SemidirectProduct):
+        if not isinstance(formulation, DirectProduct | SemidirectProduct):
             raise ValueError(
-                f"{self!r} deforms, and {type(chosen).__name__} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
+                f"{self!r} deforms, and {type(formulation).__name__} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
             )
-        return FloatingFrame(chosen, self.modal)
+        return FloatingFrame(formulation, self.modal)
 
     def start(self, form: FloatingFrame) -> State:
         """q and v at the start."""

@@ -188,43 +188,43 @@ def from_modes(
     return _part(body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, free), K, damping, rayleigh)
 
 
-def _interfaces(named: Sequence[Attachment], wanted: Sequence[str] | None) -> list[Attachment]:
-    if wanted is None:
-        return list(named)
-    return [_find_node(named, name, "interfaces") for name in checks.as_list("interfaces", wanted, "names of nodes")]
+def _interfaces(nodes: Sequence[Attachment], names: Sequence[str] | None) -> list[Attachment]:
+    if names is None:
+        return list(nodes)
+    return [_find_node(nodes, name, "interfaces") for name in checks.as_list("interfaces", names, "names of nodes")]
 
 
-def _find_node(named: Sequence[Attachment], name: Any, argument: str) -> Attachment:
-    names = [at.name for at in named]
+def _find_node(nodes: Sequence[Attachment], name: Any, argument: str) -> Attachment:
+    names = [at.name for at in nodes]
     if name not in names:
         raise ValueError(
             f"`{argument}` names {short_repr(name)}, which is no node.{nearest(name, names)} There are "
             f"{', '.join(names)}."
         )
-    return named[names.index(name)]
+    return nodes[names.index(name)]
 
 
-def _shapes(given: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
-    shapes = checks.numbers("modes", given, "shapes, one a column")
+def _shapes(modes: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
+    shapes = checks.numbers("modes", modes, "shapes, one a column")
     size = len(body.points) * body.width
     if shapes.ndim != 2 or shapes.shape[0] != size or not shapes.shape[1] or not np.isfinite(shapes).all():
         raise ValueError(f"Shapes must be finite and of shape ({size}, k), one a column, got {shapes.shape}.")
     return shapes
 
 
-def _deformations(given: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
+def _deformations(modes: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
     """Shapes of one's own less their rigid-body motions. Raises ValueError where nothing but round-off is left."""
-    shapes = _shapes(given, body)
+    shapes = _shapes(modes, body)
     free = reduction.relative_to_mean(body, shapes)
     _check_independent(free.T @ (body.mass @ free), shapes.T @ (body.mass @ shapes))
     return free
 
 
-def _relative_to_frame(body: Nodal, named: Sequence[Attachment], frame: Any, shapes: Any) -> Float[np.ndarray, "n k"]:
+def _relative_to_frame(body: Nodal, nodes: Sequence[Attachment], frame: Any, shapes: Any) -> Float[np.ndarray, "n k"]:
     """Shapes as the frame sees them."""
     if frame == MEAN:
         return shapes
-    at = _find_node(named, frame, "frame")
+    at = _find_node(nodes, frame, "frame")
     if not at.turns:
         raise ValueError(
             f"`frame` names {frame!r}, which doesn't say how it turns; take a node with rotations, several nodes, or "
@@ -236,7 +236,7 @@ def _relative_to_frame(body: Nodal, named: Sequence[Attachment], frame: Any, sha
 def _part(
     body: Nodal,
     centre: Float[np.ndarray, "3"],
-    named: Sequence[Attachment],
+    nodes: Sequence[Attachment],
     shapes: Float[np.ndarray, "n k"],
     stiffness: Float[np.ndarray, "k k"] | None,
     damping: Any,
@@ -271,18 +271,18 @@ def _part(
         "first_moments": first,
         "modal_mass": shapes.T @ momenta,
         "stiffness": K,
-        "points": np.stack((np.zeros(3), *(at.point for at in named))),
-        "shapes": np.stack((first / mass, *(at.rows[:3] @ shapes for at in named))),
-        "turns": np.stack((zero, *(at.rows[3:] @ shapes if at.turns else zero for at in named))),
+        "points": np.stack((np.zeros(3), *(at.point for at in nodes))),
+        "shapes": np.stack((first / mass, *(at.rows[:3] @ shapes for at in nodes))),
+        "turns": np.stack((zero, *(at.rows[3:] @ shapes if at.turns else zero for at in nodes))),
     }
     losses = _losses(relative, K, vectors, frequencies, damping, rayleigh)
     return FlexiblePart(
         modal=ModalBody(
             **{name: array_of(np.array(value, order="C")) for name, value in numbers.items()},
             damping=None if losses is None else array_of(sum(losses[1:], start=losses[0])),
-            turning=(False, *(at.turns for at in named)),
+            turning=(False, *(at.turns for at in nodes)),
         ),
-        nodes=tuple(at.name for at in named),
+        nodes=tuple(at.name for at in nodes),
         points=body.points + centre,
         shapes=shapes.reshape(len(body.points), body.width, k),
         centre=centre,

@@ -51,18 +51,18 @@ class Attachment:
         return len(self.rows) == 6
 
 
-def attachments(given: Any, points: Float[np.ndarray, "N 3"], width: int) -> tuple[Attachment, ...]:
+def attachments(nodes: Any, points: Float[np.ndarray, "N 3"], width: int) -> tuple[Attachment, ...]:
     """Nodes by name, from numbers, lists of numbers and patches. Raises ValueError, with the name, for others."""
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(nodes, Mapping) or not nodes:
         raise ValueError(
             '`nodes` must map names to numbers of nodes, such as {"root": 0, "tip": [40, 41, 42]}: there joints and '
-            f"forces are attached. Got {short_repr(given)}."
+            f"forces are attached. Got {short_repr(nodes)}."
         )
-    return tuple(_attachment(checks.word("nodes", name, "a name"), at, points, width) for name, at in given.items())
+    return tuple(_attachment(checks.word("nodes", name, "a name"), at, points, width) for name, at in nodes.items())
 
 
-def _attachment(name: str, given: Any, points: Float[np.ndarray, "N 3"], width: int) -> Attachment:
-    patch = given if isinstance(given, Patch) else Patch(given)
+def _attachment(name: str, nodes: Any, points: Float[np.ndarray, "N 3"], width: int) -> Attachment:
+    patch = nodes if isinstance(nodes, Patch) else Patch(nodes)
     numbers = _numbers(name, patch.nodes, len(points))
     weights = _weights(name, patch.weights, len(numbers))
     place = weights @ points[numbers]
@@ -86,22 +86,22 @@ def _attachment(name: str, given: Any, points: Float[np.ndarray, "N 3"], width: 
     return Attachment(name, place, np.concatenate((translation_rows, rotation_rows)))
 
 
-def _numbers(name: str, given: Any, count: int) -> Int[np.ndarray, " k"]:
-    numbers = np.atleast_1d(np.asarray(given if np.isscalar(given) else list(given)))
+def _numbers(name: str, values: Any, count: int) -> Int[np.ndarray, " k"]:
+    numbers = np.atleast_1d(np.asarray(values if np.isscalar(values) else list(values)))
     whole = numbers.ndim == 1 and numbers.size and numbers.dtype.kind in "iu"
     if not whole or numbers.min() < 0 or numbers.max() >= count or len(set(numbers.tolist())) < numbers.size:
         raise ValueError(
-            f"`nodes` has {short_repr(given)} for {name!r}; there are nodes 0 to {count - 1}, each to be named once."
+            f"`nodes` has {short_repr(values)} for {name!r}; there are nodes 0 to {count - 1}, each to be named once."
         )
     return numbers
 
 
-def _weights(name: str, given: Any, count: int) -> Float[np.ndarray, " k"]:
-    if given is None:
+def _weights(name: str, values: Any, count: int) -> Float[np.ndarray, " k"]:
+    if values is None:
         return np.full(count, 1.0 / count)
-    weights = checks.numbers("weights", given, f"of the nodes of {name!r}")
+    weights = checks.numbers("weights", values, f"of the nodes of {name!r}")
     if weights.shape != (count,) or not (np.isfinite(weights) & (weights > 0)).all():
-        raise ValueError(f"`weights` of {name!r} must be {count} positive numbers, got {short_repr(given)}.")
+        raise ValueError(f"`weights` of {name!r} must be {count} positive numbers, got {short_repr(values)}.")
     return weights / weights.sum()
 
 

@@ -53,9 +53,9 @@ def component_modes(body: Nodal, interfaces: Sequence[Attachment], count: int) -
     return free_modes(body, shapes, shapes.shape[1] - (6 - loose.shape[1]))
 
 
-def _check_distinct(interfaces: Sequence[Attachment], held: Float[np.ndarray, "r n"]) -> None:
+def _check_distinct(interfaces: Sequence[Attachment], interface_rows: Float[np.ndarray, "r n"]) -> None:
     """Raises ValueError if displacements of some interfaces follow from those of others."""
-    rows = held / np.linalg.norm(held, axis=1, keepdims=True)
+    rows = interface_rows / np.linalg.norm(interface_rows, axis=1, keepdims=True)
     left_vectors, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     follow = left_vectors[:, sizes < _RANK * np.max(sizes, initial=0.0)]
     if follow.shape[1] == 0 and len(rows) <= rows.shape[1]:

@@ -7,9 +7,9 @@ import mujoco as _mujoco
 mujoco: Any = _mujoco
 
 
-def is_disabled(compiled: Any, effect: str) -> bool:
+def is_disabled(model: Any, effect: str) -> bool:
     """Whether a model has an effect switched off: "limit", "frictionloss", "spring", … as MJCF calls its flags."""
-    bits, off = mujoco.mjtDisableBit, int(compiled.opt.disableflags)
+    bits, off = mujoco.mjtDisableBit, int(model.opt.disableflags)
     # One flag is for all that MuJoCo has as constraints.
     if effect in ("limit", "frictionloss", "equality", "contact") and off & int(bits.mjDSBL_CONSTRAINT):
         return True

@@ -28,16 +28,16 @@ _AFFINE = {int(k) for k in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AF
 _UNBOUNDED = np.array([-np.inf, np.inf])
 
 
-def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: ImportOptions) -> list[NotCarried]:
+def add_actuators(construction: Construction, joints: Sequence[FileJoint], options: ImportOptions) -> list[NotCarried]:
     """Affine actuators on hinges, slides and fixed tendons, and at sites; returns what could not be carried over."""
     start = construction.start
     m = start.compiled
     names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nactuator)]
-    for name in wanted.controls:
+    for name in options.controls:
         if name not in names:
             hint = f"Known: {', '.join(names)}." if names else "It has none."
             raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {hint}")
-        _check_control(name, wanted.controls[name])
+        _check_control(name, options.controls[name])
     if is_disabled(m, "actuation"):
         return []
     by_number = {joint.number: joint for joint in joints}
@@ -46,7 +46,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
     for i, name in enumerate(names):
         if _is_off(m, i):
             continue
-        control = wanted.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
+        control = options.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
         coordinate = _actuated_coordinate(m, by_number, i)
         why = _reason_not_carried(start, i, control)
         if not why and coordinate is None:
@@ -140,7 +140,7 @@ def _effort_range(m: Any, i: int) -> np.ndarray | None:
     return m.tendon_actfrcrange[number] if has_limits else None
 
 
-def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
+def _actuator(m: Any, i: int, coordinate: AbstractMeasured, control: Any, name: str) -> Actuator:
     gear, most = float(m.actuator_gear[m.actuator_outadr[i], 0]), _effort_range(m, i)
     limits = _force_limits(m, i)
     if most is not None and gear:
@@ -148,7 +148,7 @@ def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str)
         within = np.sort(most / gear) if int(m.actuator_trntype[i]) in _ON_JOINT else most
         limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
     return Actuator(
-        driven,
+        coordinate,
         control=control,
         gain=float(m.actuator_gainprm[i, 0]),
         bias=m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE),

@@ -39,10 +39,10 @@ def _limits(m: Any, joint: int, kind: int) -> tuple[float, float]:
 
 
 def _add_chain(
-    construction: Construction, stack: compound_joints.JointChain, velocity_limits: Mapping[str, float]
+    construction: Construction, chain: compound_joints.JointChain, velocity_limits: Mapping[str, float]
 ) -> list[FileJoint]:
-    names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
-    part, coordinates = compound_joints.convert(stack, construction.free_name(" + ".join(names), "joint"))
+    names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in chain.numbers]
+    part, coordinates = compound_joints.convert(chain, construction.free_name(" + ".join(names), "joint"))
     if part is not None:
         construction.model.add(part)
     return [
@@ -50,8 +50,8 @@ def _add_chain(
             name=name,
             kind=compound_joints.NAMES[kind],
             number=number,
-            ends=(stack.parent, stack.child),
-            part=None if kind == compound_joints.SLIDE and stack.opposed else part,
+            ends=(chain.parent, chain.child),
+            part=None if kind == compound_joints.SLIDE and chain.opposed else part,
             relative=coordinates.get(number),
             start=value,
             place=compound_joints.angle_name(part, place),
@@ -60,7 +60,7 @@ def _add_chain(
             velocity_limit=velocity_limits.get(name, np.inf),
         )
         for place, (number, name, kind, value) in enumerate(
-            zip(stack.numbers, names, stack.kinds, stack.values, strict=True)
+            zip(chain.numbers, names, chain.kinds, chain.values, strict=True)
         )
     ]
 

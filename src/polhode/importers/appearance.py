@@ -119,8 +119,8 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
 class _AbstractLazyMesh(AbstractMesh):
     """Triangles of a compiled model, made coarser once."""
 
-    def __init__(self, compiled: Any, number: int) -> None:
-        self._compiled, self._number = compiled, number
+    def __init__(self, m: Any, number: int) -> None:
+        self._compiled, self._number = m, number
         self._parts: tuple[Coloured, ...] | None = None
 
     def parts(self) -> tuple[Coloured, ...]:
@@ -184,11 +184,11 @@ def _mean(m: Any, texture: int) -> np.ndarray:
     return np.broadcast_to(values[:, : 3 if channels > 2 else 1].mean(axis=0) / 255, (3,))
 
 
-def warn_of_missing(missing: Sequence[str], called: str) -> None:
+def warn_of_missing(undrawn: Sequence[str], label: str) -> None:
     """Names what isn't drawn, with the reasons."""
-    if missing:
+    if undrawn:
         warn(
-            f"{called}: shapes that are not drawn: {'; '.join(missing)}. The motion doesn't depend on them. Files are "
+            f"{label}: shapes that are not drawn: {'; '.join(undrawn)}. The motion doesn't depend on them. Files are "
             "looked for in the folder of the model file, in its package, and in those of mesh_paths=[…].",
             ModelFileWarning,
         )

@@ -45,15 +45,15 @@ _SUBDIVISIONS = {"sphere": 4, "hemisphere": 4}
 _FILES = {"include", "model"}
 
 
-def regular_file(path: Path, called: str) -> Path:
+def regular_file(path: Path, label: str) -> Path:
     """`path` if it is a file of bounded size. Raises ValueError for FIFOs, devices, folders and larger ones."""
     if not path.exists():
-        raise ValueError(f"There is no file {called}.")
+        raise ValueError(f"There is no file {label}.")
     if not path.is_file():
-        raise ValueError(f"{called} is no regular file, but a folder, a pipe or a device; only files are read.")
+        raise ValueError(f"{label} is no regular file, but a folder, a pipe or a device; only files are read.")
     size = path.stat().st_size
     if size > LARGEST_FILE:
-        raise ValueError(f"{called} has {size / 2**20:.0f} MB; at most {LARGEST_FILE // 2**20} MB are read.")
+        raise ValueError(f"{label} has {size / 2**20:.0f} MB; at most {LARGEST_FILE // 2**20} MB are read.")
     return path
 
 

@@ -54,7 +54,7 @@ def compile_source(source: Source, floating: bool, check_inertia: bool, finder: 
     return compiled
 
 
-def _check_finite(model: Any, called: str) -> None:
+def _check_finite(model: Any, label: str) -> None:
     """Raises ValueError for what MuJoCo reads and no motion can be computed with."""
     for prefix, kind in _OBJECTS.items():
         for name in (name for name in dir(model) if name.startswith(f"{prefix}_")):
@@ -68,7 +68,7 @@ def _check_finite(model: Any, called: str) -> None:
                 name_of = mujoco.mj_id2name(model, kind, number) or f"number {number}"
                 what = kind.name.removeprefix("mjOBJ_").lower()
                 raise ValueError(
-                    f"{called}: `{name.partition('_')[2]}` of {what} `{name_of}` must be finite, got "
+                    f"{label}: `{name.partition('_')[2]}` of {what} `{name_of}` must be finite, got "
                     f"{short_repr(values[number])}."
                 )
 

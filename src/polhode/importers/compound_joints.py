@@ -106,45 +106,45 @@ def read_chain(construction: Construction, body: int) -> JointChain:
     )
 
 
-def split(construction: Construction, stack: JointChain) -> list[JointChain]:
+def split(construction: Construction, chain: JointChain) -> list[JointChain]:
     """The stack cut where its joints are none between two bodies, with bodies without mass in between."""
-    chains, first, total = [], 0, len(stack.numbers)
-    parent = stack.parent
+    chains, first, total = [], 0, len(chain.numbers)
+    parent = chain.parent
     while first < total:
-        last = next((k for k in range(total, first + 1, -1) if _is_joint(stack, first, k)), first + 1)
-        child = stack.child if last == total else construction.add_between(stack.body, stack.numbers[:last])
-        chains.append(stack.part(first, last, parent, child))
+        last = next((k for k in range(total, first + 1, -1) if _is_joint(chain, first, k)), first + 1)
+        child = chain.child if last == total else construction.add_between(chain.body, chain.numbers[:last])
+        chains.append(chain.part(first, last, parent, child))
         first, parent = last, child
     return chains
 
 
-def _is_joint(stack: JointChain, first: int, last: int) -> bool:
+def _is_joint(chain: JointChain, first: int, last: int) -> bool:
     """Whether some of the joints in a row are one, and one that can carry a body if they are not all of them."""
     try:
-        part = convert(stack.part(first, last, stack.parent, stack.child), "").part
+        part = convert(chain.part(first, last, chain.parent, chain.child), "").part
     except ValueError:
         return False
-    return last - first == len(stack.numbers) or not isinstance(part, ImportedJoint)
+    return last - first == len(chain.numbers) or not isinstance(part, ImportedJoint)
 
 
-def convert(stack: JointChain, name: str) -> ConvertedChain:
+def convert(chain: JointChain, name: str) -> ConvertedChain:
     """The joint that leaves free exactly what the stack does. Raises ValueError if there is none."""
-    hinges, slides, balls = stack.places(HINGE), stack.places(SLIDE), stack.places(BALL)
-    if stack.places(FREE):
+    hinges, slides, balls = chain.places(HINGE), chain.places(SLIDE), chain.places(BALL)
+    if chain.places(FREE):
         return ConvertedChain(None, {})
     if len(balls) > 1 or (balls and hinges) or len(hinges) > 3 or len(slides) > 3:
-        raise _conversion_error(stack, "they have more degrees of freedom than a body has, or count one twice")
-    _check_independent(stack, slides, "slides")
-    _check_independent(stack, hinges, "hinges")
-    in_child = _slides_with_child(stack, hinges or balls, slides)
-    centre = _centre(stack, hinges or balls)
-    coordinates = _slide_coordinates(stack, slides, centre, in_child) | _hinge_coordinates(stack, hinges)
+        raise _conversion_error(chain, "they have more degrees of freedom than a body has, or count one twice")
+    _check_independent(chain, slides, "slides")
+    _check_independent(chain, hinges, "hinges")
+    in_child = _slides_with_child(chain, hinges or balls, slides)
+    centre = _centre(chain, hinges or balls)
+    coordinates = _slide_coordinates(chain, slides, centre, in_child) | _hinge_coordinates(chain, hinges)
     if len(coordinates) < len(hinges) + len(slides):
-        raise _conversion_error(stack, "the angles of its three hinges are none of two rotations")
+        raise _conversion_error(chain, "the angles of its three hinges are none of two rotations")
     # Angles have inertia everywhere then, also where the first and the third axis fall together.
-    if len(hinges) == len(coordinates) == 3 and stack.armatures[0] + stack.armatures[2] > 0:
-        return ConvertedChain(HingedBall(stack.parent, stack.child, centre, stack.axes, name), coordinates)
-    return ConvertedChain(_part(stack, name, hinges, slides, balls, centre, in_child), coordinates)
+    if len(hinges) == len(coordinates) == 3 and chain.armatures[0] + chain.armatures[2] > 0:
+        return ConvertedChain(HingedBall(chain.parent, chain.child, centre, chain.axes, name), coordinates)
+    return ConvertedChain(_part(chain, name, hinges, slides, balls, centre, in_child), coordinates)
 
 
 def angle_name(part: AbstractJoint | None, place: int) -> str | None:
@@ -155,7 +155,7 @@ def angle_name(part: AbstractJoint | None, place: int) -> str | None:
 
 
 def _part(
-    stack: JointChain,
+    chain: JointChain,
     name: str,
     hinges: Sequence[int],
     slides: Sequence[int],
@@ -163,7 +163,7 @@ def _part(
     centre: np.ndarray,
     in_child: bool,
 ) -> AbstractJoint | None:
-    ends, axes = (stack.parent, stack.child), stack.axes
+    ends, axes = (chain.parent, chain.child), chain.axes
     match len(hinges) + 3 * len(balls), len(slides):
         case 1, 0:
             return joints.Revolute(*ends, point=centre, axis=axes[hinges[0]], name=name)
@@ -201,72 +201,72 @@ def _locked_axes(hinges: Sequence[np.ndarray], ball: bool) -> tuple[np.ndarray, 
     return -np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]
 
 
-def _slides_with_child(stack: JointChain, turning: Sequence[int], slides: Sequence[int]) -> bool:
+def _slides_with_child(chain: JointChain, rotations: Sequence[int], slides: Sequence[int]) -> bool:
     """Whether the slides' directions turn with the child; raises ValueError if only some of them do."""
-    if not turning or not slides:
+    if not rotations or not slides:
         return False
     sides = set()
     for s in slides:
-        if len(turning) == 1 and stack.kinds[turning[0]] == HINGE:
-            axis = stack.axes[turning[0]]
-            if _sine(stack.axes[s], axis) < _PARALLEL:
+        if len(rotations) == 1 and chain.kinds[rotations[0]] == HINGE:
+            axis = chain.axes[rotations[0]]
+            if _sine(chain.axes[s], axis) < _PARALLEL:
                 continue
-        if turning[0] < s < turning[-1]:
-            raise _conversion_error(stack, "a slide stands between two hinges")
-        sides.add(s > turning[0])
+        if rotations[0] < s < rotations[-1]:
+            raise _conversion_error(chain, "a slide stands between two hinges")
+        sides.add(s > rotations[0])
     if len(sides) > 1:
-        raise _conversion_error(stack, "slides stand before and after a hinge that turns them")
+        raise _conversion_error(chain, "slides stand before and after a hinge that turns them")
     return sides == {True}
 
 
-def _centre(stack: JointChain, turning: Sequence[int]) -> np.ndarray:
+def _centre(chain: JointChain, rotations: Sequence[int]) -> np.ndarray:
     """The point where all hinges meet; with none the centre of mass of the child."""
-    if not turning:
-        return np.asarray(stack.child.x)
-    centre = stack.anchors[turning[0]]
-    if len(turning) > 1:
+    if not rotations:
+        return np.asarray(chain.child.x)
+    centre = chain.anchors[rotations[0]]
+    if len(rotations) > 1:
         # The point nearest to all axes: Σ (1 - aaᵀ)(c - p) = 0.
-        across = np.stack([np.eye(3) - np.outer(a, a) for a in stack.axes[list(turning)]])
-        offsets = stack.anchors[list(turning)] - centre
+        across = np.stack([np.eye(3) - np.outer(a, a) for a in chain.axes[list(rotations)]])
+        offsets = chain.anchors[list(rotations)] - centre
         shift = np.linalg.solve(np.sum(across, axis=0), np.einsum("nij,nj->i", across, offsets))
         gaps = np.einsum("nij,nj->ni", across, shift - offsets)
-        scale = max(1.0, float(np.max(np.abs(stack.anchors))))
+        scale = max(1.0, float(np.max(np.abs(chain.anchors))))
         if np.max(np.abs(gaps)) > 1e-9 * scale:
-            raise _conversion_error(stack, "the axes of its hinges don't meet in a point")
+            raise _conversion_error(chain, "the axes of its hinges don't meet in a point")
         centre = centre + shift
-        if len(turning) == 2 and abs(stack.axes[turning[0]] @ stack.axes[turning[1]]) > 1e-8:
-            raise _conversion_error(stack, "its two hinges are not perpendicular")
+        if len(rotations) == 2 and abs(chain.axes[rotations[0]] @ chain.axes[rotations[1]]) > 1e-8:
+            raise _conversion_error(chain, "its two hinges are not perpendicular")
     return centre
 
 
 def _slide_coordinates(
-    stack: JointChain, slides: Sequence[int], centre: np.ndarray, in_child: bool
+    chain: JointChain, slides: Sequence[int], centre: np.ndarray, in_child: bool
 ) -> dict[int, AbstractRelativeCoordinate]:
     if not slides:
         return {}
     # Each coordinate is read along the vector dual to its axis, so that the others don't disturb it.
-    dual = np.linalg.pinv(stack.axes[list(slides)]).T
-    here, there = (stack.child, stack.parent) if in_child else (stack.parent, stack.child)
+    dual = np.linalg.pinv(chain.axes[list(slides)]).T
+    here, there = (chain.child, chain.parent) if in_child else (chain.parent, chain.child)
     sign = -1.0 if in_child else 1.0
     coordinates: dict[int, AbstractRelativeCoordinate] = {}
     for s, d in zip(slides, dual, strict=True):
-        zero = centre - sign * stack.values[s] * d / (d @ d)
+        zero = centre - sign * chain.values[s] * d / (d @ d)
         arrays = (_local_direction(here, d), _local(here, zero), _local(there, centre))
         along = Displacement(*map(jnp.asarray, arrays))
-        coordinates[stack.numbers[s]] = Reversed(along) if in_child else along
+        coordinates[chain.numbers[s]] = Reversed(along) if in_child else along
     return coordinates
 
 
-def _hinge_coordinates(stack: JointChain, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:
+def _hinge_coordinates(chain: JointChain, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:
     """Angles of one hinge, of two, or of three with perpendicular neighbours; otherwise none."""
     if not hinges:
         return {}
-    axes = stack.axes[list(hinges)]
-    numbers, values = [stack.numbers[i] for i in hinges], [stack.values[i] for i in hinges]
+    axes = chain.axes[list(hinges)]
+    numbers, values = [chain.numbers[i] for i in hinges], [chain.values[i] for i in hinges]
     if len(hinges) == 1:
-        return {numbers[0]: _angle(stack, axes[0], _complement(axes)[0], values[0], of_child=False)}
-    first = _angle(stack, axes[0], axes[-1], values[0], of_child=False)
-    last = _angle(stack, axes[-1], axes[0], values[-1], of_child=True)
+        return {numbers[0]: _angle(chain, axes[0], _complement(axes)[0], values[0], of_child=False)}
+    first = _angle(chain, axes[0], axes[-1], values[0], of_child=False)
+    last = _angle(chain, axes[-1], axes[0], values[-1], of_child=True)
     if len(hinges) == 2:
         return {numbers[0]: first, numbers[1]: last}
     perpendicular = abs(axes[0] @ axes[1]) < 1e-8 and abs(axes[1] @ axes[2]) < 1e-8
@@ -276,19 +276,19 @@ def _hinge_coordinates(stack: JointChain, hinges: Sequence[int]) -> dict[int, Ab
         return {}
     sign = np.sign(np.cross(axes[1], untilted) @ axes[0])
     tilt = Tilt(
-        *map(jnp.asarray, (_local_direction(stack.parent, axes[0]), _local_direction(stack.child, axes[2]), sign))
+        *map(jnp.asarray, (_local_direction(chain.parent, axes[0]), _local_direction(chain.child, axes[2]), sign))
     )
     return {numbers[0]: first, numbers[1]: tilt, numbers[2]: last}
 
 
 def _angle(
-    stack: JointChain, axis: np.ndarray, pointer: np.ndarray, value: float, of_child: bool
+    chain: JointChain, axis: np.ndarray, pointer: np.ndarray, value: float, of_child: bool
 ) -> AbstractRelativeCoordinate:
     """Angle about an axis of one body that a direction of the other shows; `value` at the start."""
     across = pointer - axis * (axis @ pointer)
     sign = -1.0 if of_child else 1.0
     e1 = _rotate(across / np.linalg.norm(across), axis, -sign * value)
-    here, there = (stack.child, stack.parent) if of_child else (stack.parent, stack.child)
+    here, there = (chain.child, chain.parent) if of_child else (chain.parent, chain.child)
     arrays = (_local_direction(here, e1), _local_direction(here, np.cross(axis, e1)), _local_direction(there, pointer))
     angle = Angle(*map(jnp.asarray, arrays))
     return Reversed(angle) if of_child else angle
@@ -308,9 +308,9 @@ def _rotate(vector: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
     return along + np.cos(angle) * (vector - along) + np.sin(angle) * np.cross(axis, vector)
 
 
-def _check_independent(stack: JointChain, members: Sequence[int], what: str) -> None:
-    if members and np.linalg.svd(stack.axes[list(members)], compute_uv=False)[-1] < 1e-6 * (len(members) > 1):
-        raise _conversion_error(stack, f"the axes of its {what} are dependent at the start")
+def _check_independent(chain: JointChain, members: Sequence[int], what: str) -> None:
+    if members and np.linalg.svd(chain.axes[list(members)], compute_uv=False)[-1] < 1e-6 * (len(members) > 1):
+        raise _conversion_error(chain, f"the axes of its {what} are dependent at the start")
 
 
 def _complement(axes: np.ndarray) -> np.ndarray:
@@ -322,8 +322,8 @@ def _sine(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(np.cross(a, b)))
 
 
-def _conversion_error(stack: JointChain, why: str) -> ValueError:
+def _conversion_error(chain: JointChain, why: str) -> ValueError:
     return ValueError(
-        f"The {len(stack.numbers)} joints of body `{stack.name}` are no joint between two bodies: {why}. Put another "
+        f"The {len(chain.numbers)} joints of body `{chain.name}` are no joint between two bodies: {why}. Put another "
         "body with a small mass and inertia between them, and give each of the two its part of the joints."
     )

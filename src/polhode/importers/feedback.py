@@ -51,8 +51,8 @@ class _Servos(eqx.Module):
         return jnp.concatenate((jnp.zeros(len(self.names)), jnp.stack(forces)))
 
 
-def controller(joints: Sequence[FileJoint], driven: Sequence[FeedbackActuator], name: str) -> JointControl:
+def controller(joints: Sequence[FileJoint], actuators: Sequence[FeedbackActuator], name: str) -> JointControl:
     """All of these actuators; `joints` are those with a coordinate."""
-    elements = tuple(actuator.place(()) for actuator, _ in driven)
-    servos = _Servos(tuple(control for _, control in driven), elements, tuple(joint.name for joint in joints))
-    return JointControl([*joints, *(actuator.joint for actuator, _ in driven)], servos, name=name)
+    elements = tuple(actuator.place(()) for actuator, _ in actuators)
+    servos = _Servos(tuple(control for _, control in actuators), elements, tuple(joint.name for joint in joints))
+    return JointControl([*joints, *(actuator.joint for actuator, _ in actuators)], servos, name=name)

@@ -29,19 +29,19 @@ def combination(m: Any, joints: Mapping[int, FileJoint], tendon: int) -> Combina
     return Combination(members, jnp.asarray(m.wrap_prm[rows])) if all(joint.measured for joint in members) else None
 
 
-def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint], wanted: Any) -> list[NotCarried]:
+def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint], options: Any) -> list[NotCarried]:
     """Passive forces along fixed tendons; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
     losses: dict[str, list[str]] = {}
     for tendon in range(m.ntendon):
         if is_fixed(m, tendon):
             name = start.name(mujoco.mjtObj.mjOBJ_TENDON, tendon)
-            for why in _add(construction, joints, tendon, name, wanted):
+            for why in _add(construction, joints, tendon, name, options):
                 losses.setdefault(why, []).append(name)
     return [NotCarried("tendons", tuple(names), why) for why, names in losses.items()]
 
 
-def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, wanted: Any) -> list[str]:
+def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, options: Any) -> list[str]:
     """Returns what is not carried."""
     m = construction.start.compiled
     length = combination(m, joints, tendon)
@@ -56,10 +56,10 @@ def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: in
     damping = 0.0 if is_disabled(m, "damper") else float(m.tendon_damping[tendon])
     _add_spring(construction, length, m.tendon_lengthspring[tendon], stiffness, damping, name)
     friction = float(m.tendon_frictionloss[tendon])
-    if friction and wanted.stick_velocity is not None and not is_disabled(m, "frictionloss"):
-        part = JointFriction(length, friction, wanted.stick_velocity, name=f"{name} friction")
+    if friction and options.stick_velocity is not None and not is_disabled(m, "frictionloss"):
+        part = JointFriction(length, friction, options.stick_velocity, name=f"{name} friction")
         construction.model.add(part)
-    if wanted.limits and m.tendon_limited[tendon] and not is_disabled(m, "limit"):
+    if options.limits and m.tendon_limited[tendon] and not is_disabled(m, "limit"):
         stops = _stops(m, tendon, length, name)
         if isinstance(stops, str):
             losses.append(stops)

@@ -43,16 +43,16 @@ def place(model: Any, data: Any, positions: Mapping[str, Any], velocities: Mappi
         _propagate(model, data, equations, names | {e.leader for e in equations if e.leader not in followers}, rates)
 
 
-def _propagate(model: Any, data: Any, equations: list[_Equation], known: set[int], rates: bool) -> None:
-    """Values of all joints that follow from those of `known` ones, which grow."""
+def _propagate(model: Any, data: Any, equations: list[_Equation], solved: set[int], rates: bool) -> None:
+    """Values of all joints that follow from those of `solved` ones, which grow."""
     changed = True
     while changed:
         changed = False
         for e in equations:
-            if (e.follower in known) == (e.leader in known) or (e.leader not in known and not e.one_to_one):
+            if (e.follower in solved) == (e.leader in solved) or (e.leader not in solved and not e.one_to_one):
                 continue
-            _solve(model, data, e, e.leader in known, rates)
-            known |= {e.follower, e.leader}
+            _solve(model, data, e, e.leader in solved, rates)
+            solved |= {e.follower, e.leader}
             changed = True
 
 

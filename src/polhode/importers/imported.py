@@ -159,9 +159,9 @@ class ImportedModel:
         return chains
 
 
-def _link(imported: ImportedModel, joints: Sequence[FileJoint]) -> Link:
+def _link(file_model: ImportedModel, joints: Sequence[FileJoint]) -> Link:
     """Joints in a row between two bodies, as the exporter takes them."""
-    data = imported.start.data
+    data = file_model.start.data
     file_joints = [
         Joint(
             joint.name,

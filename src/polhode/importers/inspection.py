@@ -34,33 +34,33 @@ _PART_KINDS = (
 """Kinds of parts, the first that fits."""
 
 
-def describe(imported: ImportedModel) -> dict[str, Any]:
+def describe(file_model: ImportedModel) -> dict[str, Any]:
     """Bodies, joints and actuators of a model, what is carried and what isn't, as lists and dictionaries."""
-    start = imported.start
+    start = file_model.start
     m = start.compiled
     actuators = [_actuator(start, i) for i in range(m.nactuator)]
     carriers = [i for i in range(m.nbody) if i and m.body_jntnum[i]]
-    joints = {joint.number: joint for joint in imported.joints.values()}
+    joints = {joint.number: joint for joint in file_model.joints.values()}
     equalities = [_equality(start, i) for i in range(m.neq)]
     return {
-        "name": imported.name,
-        "source": imported.source,
+        "name": file_model.name,
+        "source": file_model.source,
         "units": UNITS,
-        "gravity": np.asarray(imported.model.gravity).tolist(),
+        "gravity": np.asarray(file_model.model.gravity).tolist(),
         "ground": _links(start, 0),
-        "bodies": [_body(imported, i, joints, actuators) for i in carriers],
+        "bodies": [_body(file_model, i, joints, actuators) for i in carriers],
         "actuators": actuators,
         "equalities": equalities,
         "totals": {
             "bodies": len(carriers),
             "joints": int(m.njnt),
             "degrees_of_freedom": int(m.nv),
-            "mass": float(sum(float(imported.links[_body_name(start, i)].mass) for i in carriers)),
+            "mass": float(sum(float(file_model.links[_body_name(start, i)].mass) for i in carriers)),
             "actuators": len(actuators),
             "equalities": len(equalities),
         },
-        "carried": _count_parts(imported),
-        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
+        "carried": _count_parts(file_model),
+        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in file_model.not_carried],
         "velocity_limits": [joint.name for joint in joints.values() if np.isfinite(joint.velocity_limit)],
     }
 
@@ -75,10 +75,10 @@ def _links(start: Start, carrier: int) -> list[str]:
     return [_body_name(start, i) for i in others]
 
 
-def _body(imported: ImportedModel, number: int, joints: dict[int, FileJoint], actuators: list[Any]) -> dict[str, Any]:
-    start = imported.start
+def _body(file_model: ImportedModel, number: int, joints: dict[int, FileJoint], actuators: list[Any]) -> dict[str, Any]:
+    start = file_model.start
     m, name = start.compiled, _body_name(start, number)
-    body, parent = imported.links[name], start.carrier(int(m.body_parentid[number]))
+    body, parent = file_model.links[name], start.carrier(int(m.body_parentid[number]))
     first = int(m.body_jntadr[number])
     rows = [_joint(start, joints[i]) for i in range(first, first + int(m.body_jntnum[number]))]
     for joint in rows:
@@ -170,10 +170,10 @@ def _equality(start: Start, i: int) -> dict[str, Any]:
     }
 
 
-def _count_parts(imported: ImportedModel) -> dict[str, int]:
+def _count_parts(file_model: ImportedModel) -> dict[str, int]:
     """How many parts of a kind the model has."""
     counts: dict[str, int] = {}
-    for _, part in imported.model.parts:
+    for _, part in file_model.model.parts:
         what = next((label for kinds, label in _PART_KINDS if isinstance(part, kinds)), None)
         if what is not None:
             counts[what] = counts.get(what, 0) + 1

@@ -48,10 +48,10 @@ class LoadRequest(NamedTuple):
     wanted: ImportOptions
     folders: tuple[Path, ...]
 
-    def parameters(self, given: str | None) -> dict[str, Any]:
-        """The arguments that a problem reports it was made with; `given`: the path, or XML."""
+    def parameters(self, path: str | None) -> dict[str, Any]:
+        """The arguments that a problem reports it was made with; `path`: the path, or XML."""
         return {
-            "path": given,
+            "path": path,
             "positions": dict(self.positions),
             "velocities": dict(self.velocities),
             "keyframe": self.keyframe,
@@ -64,28 +64,28 @@ class LoadRequest(NamedTuple):
         }
 
 
-def mapping(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def mapping(name: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Values by name, none by default. Raises ValueError for what is no mapping."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ValueError(f"`{name}` must be a mapping from names to values, got {short_repr(given)}.")
-    return {} if given is None else given
+    if values is not None and not isinstance(values, Mapping):
+        raise ValueError(f"`{name}` must be a mapping from names to values, got {short_repr(values)}.")
+    return {} if values is None else values
 
 
 @eager_numpy()
-def load(path: Any, asked: LoadRequest) -> ImportedModel:
+def load(path: Any, request: LoadRequest) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()
     source = sources.read_source(path)
     robot = source.root if source.is_robot else None
-    finder = mesh_files.Finder(None if source.path is None else source.path.parent, asked.folders)
-    compiled = compile.compile_source(source, asked.floating, asked.check_inertia, finder)
+    finder = mesh_files.Finder(None if source.path is None else source.path.parent, request.folders)
+    compiled = compile.compile_source(source, request.floating, request.check_inertia, finder)
     speeds = {} if robot is None else unsupported.velocity_limits(robot)
     try:
         _check_moving(source, compiled.model)
-        start = compile.build_start(compiled, asked.keyframe, asked.positions, asked.velocities)
-        construction = build_bodies(start, asked.check_inertia)
+        start = compile.build_start(compiled, request.keyframe, request.positions, request.velocities)
+        construction = build_bodies(start, request.check_inertia)
         records = add_joints.build_joints(construction, speeds)
-        losses = _add_parts(construction, records, asked.wanted, robot)
+        losses = _add_parts(construction, records, request.wanted, robot)
         looks, undrawn = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.called}: {error}") from error
@@ -99,27 +99,27 @@ def load(path: Any, asked: LoadRequest) -> ImportedModel:
         links=NameDict("link or body of the file", links),
         joints=NameDict("joint of the file", {record.name: record for record in records}),
         not_carried=losses,
-        parameters=asked.parameters(source.given),
+        parameters=request.parameters(source.given),
         timestep=float(compiled.model.opt.timestep),
         start=start,
-        held=add_joints.held_values(records, asked.positions, asked.velocities),
+        held=add_joints.held_values(records, request.positions, request.velocities),
         load_time=time.perf_counter() - began,
         looks=looks,
     )
 
 
 def _add_parts(
-    construction: Construction, joints: list[FileJoint], wanted: ImportOptions, robot: ElementTree.Element | None
+    construction: Construction, joints: list[FileJoint], options: ImportOptions, robot: ElementTree.Element | None
 ) -> list[NotCarried]:
     """Adds everything but bodies and joints; returns what could not be carried over."""
     site_actuators.add_compensation(construction)
     return [
         *([] if robot is None else unsupported.urdf_losses(robot)),
         *equality_constraints.add_equalities(construction, joints),
-        *loads.add_passive(construction, joints, wanted),
+        *loads.add_passive(construction, joints, options),
         *spatial_tendons.add_tendons(construction),
-        *fixed_tendons.add_fixed_tendons(construction, {joint.number: joint for joint in joints}, wanted),
-        *actuators.add_actuators(construction, joints, wanted),
+        *fixed_tendons.add_fixed_tendons(construction, {joint.number: joint for joint in joints}, options),
+        *actuators.add_actuators(construction, joints, options),
         *unsupported.model_losses(construction.start),
     ]
 
@@ -135,12 +135,12 @@ def _looks(
     return appearance.machine(construction, shapes), undrawn
 
 
-def _check_moving(source: sources.Source, compiled: Any) -> None:
+def _check_moving(source: sources.Source, m: Any) -> None:
     """Raises ValueError for what stands still, with what lets it go."""
-    if np.any(compiled.body_jntnum):
+    if np.any(m.body_jntnum):
         return
     remedy = " Give a body a joint, or a <freejoint/>."
     if source.is_robot:
-        loose = compiled.nbody > 1
+        loose = m.nbody > 1
         remedy = " Read it with floating=True, which lets its root link go." if loose else " It has no link to let go."
     raise ValueError(f"There are no moving bodies: nothing is joined by anything but fixed joints.{remedy}")

@@ -30,7 +30,7 @@ class ImportOptions(NamedTuple):
     stick_velocity: float | None
 
 
-def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted: ImportOptions) -> list[NotCarried]:
+def add_passive(construction: Construction, joints: Sequence[FileJoint], options: ImportOptions) -> list[NotCarried]:
     """Springs, dampers, rotors, stops and dry friction; returns what could not be carried over."""
     losses: dict[str, list[str]] = {}
     with_stops: list[tuple[FileJoint, JointStops]] = []
@@ -40,8 +40,8 @@ def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted:
         if not joint.measured:
             _add_to_turns(construction, joint, data, losses)
             continue
-        _add_along(construction, joint, data, wanted)
-        if data.limited and wanted.limits:
+        _add_along(construction, joint, data, options)
+        if data.limited and options.limits:
             stops = _stops(construction, joint)
             if isinstance(stops, str):
                 without_stops.setdefault(stops, []).append(joint.name)
@@ -78,20 +78,20 @@ def _of_joint(construction: Construction, joint: FileJoint) -> _OfJoint:
     )
 
 
-def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, wanted: ImportOptions) -> None:
+def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, options: ImportOptions) -> None:
     """All but stops along a hinge or slide."""
     if data.stiffness or data.damping:
         name = f"{joint.name} spring-damper"
         construction.model.add(JointSpring(joint, data.stiffness, data.damping, data.rest, name=name))
     if data.armature > 0:
         construction.model.add(RotorInertia(joint, data.armature, name=f"{joint.name} armature"))
-    if data.friction and wanted.stick_velocity is not None:
-        friction = JointFriction(joint, data.friction, wanted.stick_velocity, name=f"{joint.name} friction")
+    if data.friction and options.stick_velocity is not None:
+        friction = JointFriction(joint, data.friction, options.stick_velocity, name=f"{joint.name} friction")
         construction.model.add(friction)
 
 
-def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, lost: dict[str, list[str]]) -> None:
-    """The damper of a joint without a coordinate of its own; puts the rest into `lost`."""
+def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, losses: dict[str, list[str]]) -> None:
+    """The damper of a joint without a coordinate of its own; puts the rest into `losses`."""
     has_damper = _add_damper(construction, joint, data.damping)
     for what, value in (
         ("springs", data.stiffness),
@@ -101,7 +101,7 @@ def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, 
         ("dry friction", data.friction),
     ):
         if value:
-            lost.setdefault(what, []).append(joint.name)
+            losses.setdefault(what, []).append(joint.name)
 
 
 def _add_damper(construction: Construction, joint: FileJoint, damping: float) -> bool:

@@ -137,15 +137,15 @@ class MeshFile(AbstractMesh):
 
 
 @functools.lru_cache(maxsize=512)
-def _read_scaled(path: Path, changed: int, size: int, scale: tuple[float, ...]) -> tuple[Coloured, ...]:
-    parts = _read_parts(path, changed, size)
+def _read_scaled(path: Path, mtime: int, size: int, scale: tuple[float, ...]) -> tuple[Coloured, ...]:
+    parts = _read_parts(path, mtime, size)
     return tuple(part._replace(triangles=part.triangles.scaled(np.array(scale))) for part in parts)
 
 
 @functools.lru_cache(maxsize=256)
-def _read_parts(path: Path, changed: int, size: int) -> tuple[Coloured, ...]:
+def _read_parts(path: Path, mtime: int, size: int) -> tuple[Coloured, ...]:
     """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
-    del changed, size
+    del mtime, size
     content, suffix = path.read_bytes(), path.suffix.lower().removeprefix(".")
     if content.startswith(b"version https://git-lfs"):
         raise ValueError("it is a pointer of Git LFS, not the mesh")

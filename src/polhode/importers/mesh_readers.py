@@ -20,20 +20,20 @@ _HEADER = 84
 """Bytes of a binary STL before its facets; the last four are their number."""
 
 
-def read_triangles(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
+def read_triangles(content: bytes, file_format: str, beside: Any) -> Iterator[Coloured]:
     """Triangles of a file, in the units of its axes; of COLLADA in metres.
 
-    - `ending`: of its name, which says the format. - `beside`: finds what the file refers to, for trimesh.
+    - `file_format`: of its name, which says the format. - `beside`: finds what the file refers to, for trimesh.
 
     Raises ImportError without what reads this format, and whatever readers raise for what they can't read.
     """
-    if ending == "stl" and _is_binary(content):
+    if file_format == "stl" and _is_binary(content):
         return iter([_binary(content)])
-    factor = _unit(content) if ending == "dae" else 1.0
-    parts = _collada(content) if ending == "dae" else None
+    factor = _unit(content) if file_format == "dae" else 1.0
+    parts = _collada(content) if file_format == "dae" else None
     return (
         Coloured(part.triangles.scaled(np.full(3, factor)), part.colour)
-        for part in (_by_trimesh(content, ending, beside) if parts is None else parts)
+        for part in (_by_trimesh(content, file_format, beside) if parts is None else parts)
     )
 
 
@@ -96,10 +96,10 @@ def _diffuse(effect: Any) -> str:
     return _hex_colour(np.rint(255 * np.clip(np.nan_to_num(value, posinf=0.0, neginf=0.0), 0, 1)))
 
 
-def _by_trimesh(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
+def _by_trimesh(content: bytes, file_format: str, beside: Any) -> Iterator[Coloured]:
     import trimesh
 
-    scene: Any = trimesh.load_scene(io.BytesIO(content), file_type=ending, resolver=beside, process=False)
+    scene: Any = trimesh.load_scene(io.BytesIO(content), file_type=file_format, resolver=beside, process=False)
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
         mesh = scene.geometry[name]

@@ -56,18 +56,18 @@ class Source:
         return mujoco.MjSpec.from_file(str(self.path)) if self.text is None else mujoco.MjSpec.from_string(self.text)
 
 
-def read_source(given: Any) -> Source:
+def read_source(path: Any) -> Source:
     """Of a path, XML as a string or a `mujoco.MjSpec`. Raises ValueError for what is none of them or no model."""
-    if isinstance(given, mujoco.MjSpec):
-        return Source("`mujoco.MjSpec`", "model", None, None, specification=given)
-    if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
-        return _from_text(given.lstrip("\ufeff \t\r\n"))
-    if isinstance(given, str) and not given.strip():
+    if isinstance(path, mujoco.MjSpec):
+        return Source("`mujoco.MjSpec`", "model", None, None, specification=path)
+    if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
+        return _from_text(path.lstrip("\ufeff \t\r\n"))
+    if isinstance(path, str) and not path.strip():
         raise ValueError("`path` is empty; it must be that of a model file, or XML as a string.")
-    if isinstance(given, str | os.PathLike):
-        return _from_file(Path(given))
+    if isinstance(path, str | os.PathLike):
+        return _from_file(Path(path))
     raise ValueError(
-        f"`path` must be that of a model file, XML as a string, or a `mujoco.MjSpec`, got {short_repr(given)}."
+        f"`path` must be that of a model file, XML as a string, or a `mujoco.MjSpec`, got {short_repr(path)}."
     )
 
 
@@ -99,23 +99,23 @@ def _from_file(path: Path) -> Source:
     return Source(label, path.stem, str(path), root, path)
 
 
-def _parse_xml(path: Path, called: str) -> ElementTree.Element:
+def _parse_xml(path: Path, label: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(path.read_bytes().lstrip())
     except (ElementTree.ParseError, UnicodeDecodeError) as error:
-        raise ValueError(f"{called} is not well-formed XML: {error}.") from error
+        raise ValueError(f"{label} is not well-formed XML: {error}.") from error
 
 
-def _check_bounds(root: ElementTree.Element, called: str, folder: Path | None) -> ElementTree.Element:
+def _check_bounds(root: ElementTree.Element, label: str, folder: Path | None) -> ElementTree.Element:
     """The same. Raises ValueError for sizes that are too large, before anything has them."""
     try:
         bounds.check(root, folder)
     except ValueError as error:
-        raise ValueError(f"{called} can't be read: {error}") from error
+        raise ValueError(f"{label} can't be read: {error}") from error
     return root
 
 
-def _check_root(root: ElementTree.Element, called: str) -> ElementTree.Element:
+def _check_root(root: ElementTree.Element, label: str) -> ElementTree.Element:
     if root.tag not in ("robot", "mujoco"):
-        raise ValueError(f"{called} has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
+        raise ValueError(f"{label} has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
     return root

@@ -147,7 +147,7 @@ class AbstractIntegrator(eqx.Module):
         del accepted
         return carry, factors[0]
 
-    def choice(self, carry: Carry) -> Any:
+    def selected_order(self, carry: Carry) -> Any:
         """The order with which the step was made that ended with `carry`. None for methods of one order.
 
         Derivatives hold it fixed, with the size of the step.

@@ -67,7 +67,7 @@ def dense_block(values: Float[Array, "r c"]) -> Matrix:
     return (Blocks(values[None], Indices(np.arange(r)[None]), Indices(np.arange(c)[None])),)
 
 
-def scaled(matrix: Matrix, factor: Any) -> Matrix:
+def scale_matrix(matrix: Matrix, factor: Any) -> Matrix:
     """`factor` times the matrix."""
     return tuple(group.times(factor) for group in matrix)
 

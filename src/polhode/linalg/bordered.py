@@ -31,26 +31,26 @@ class Border(NamedTuple):
 
     def within(self, P: Pattern) -> Pattern:
         """The places of the tree's constraints, numbered by themselves."""
-        kept = [(rows, cols, self._elements(rows, self.inner)) for rows, cols in P]
-        return tuple((self._own(r, e, self.inner), Indices(c.numbers[e])) for r, c, e in kept if e.size)
+        groups = [(rows, cols, self._elements(rows, self.inner)) for rows, cols in P]
+        return tuple((self._own(r, e, self.inner), Indices(c.numbers[e])) for r, c, e in groups if e.size)
 
     def parts(self, P: Matrix) -> tuple[Matrix, Matrix]:
         """The blocks of the tree's constraints and the others, each numbered by themselves."""
         return self._part(P, self.inner), self._part(P, self.outer)
 
-    def _part(self, P: Matrix, chosen: Indices) -> Matrix:
-        kept = [(g, self._elements(g.rows, chosen)) for g in P]
+    def _part(self, P: Matrix, constraints: Indices) -> Matrix:
+        groups = [(g, self._elements(g.rows, constraints)) for g in P]
         return tuple(
-            Blocks(g.values[e], self._own(g.rows, e, chosen), Indices(g.cols.numbers[e])) for g, e in kept if e.size
+            Blocks(g.values[e], self._own(g.rows, e, constraints), Indices(g.cols.numbers[e])) for g, e in groups if e.size
         )
 
     @staticmethod
-    def _elements(rows: Indices, chosen: Indices) -> np.ndarray:
-        return np.flatnonzero(np.isin(rows.numbers[:, 0], chosen.numbers))
+    def _elements(rows: Indices, constraints: Indices) -> np.ndarray:
+        return np.flatnonzero(np.isin(rows.numbers[:, 0], constraints.numbers))
 
     @staticmethod
-    def _own(rows: Indices, elements: np.ndarray, chosen: Indices) -> Indices:
-        return Indices(np.searchsorted(chosen.numbers[0], rows.numbers[elements]))
+    def _own(rows: Indices, elements: np.ndarray, constraints: Indices) -> Indices:
+        return Indices(np.searchsorted(constraints.numbers[0], rows.numbers[elements]))
 
 
 def border(A: Pattern, P: Pattern, n: int, m: int) -> Border | None:
@@ -62,9 +62,9 @@ def border(A: Pattern, P: Pattern, n: int, m: int) -> Border | None:
     if body is None:
         return None
     ground = int(body.max()) + 1
-    joined, edges = _Sets(ground + 1), set[tuple[int, int]]()
+    components, edges = _Sets(ground + 1), set[tuple[int, int]]()
     for i, j in sorted({(min(i, j), max(i, j)) for i, j in coupled_bodies(A, body) if i != j}):
-        if not joined.join(i, j):
+        if not components.join(i, j):
             return None
         edges.add((i, j))
     elements = [
@@ -75,7 +75,7 @@ def border(A: Pattern, P: Pattern, n: int, m: int) -> Border | None:
     outer: list[int] = []
     for row, ends in sorted(elements, key=lambda element: -len(element[0])):
         pair = (int(ends[0]), int(ends[-1]) if len(ends) > 1 else ground)
-        if len(ends) > 2 or (pair not in edges and not joined.join(*pair)):
+        if len(ends) > 2 or (pair not in edges and not components.join(*pair)):
             outer += row.tolist()
         else:
             edges.add(pair)
@@ -132,8 +132,8 @@ class BorderedKKT(AbstractKKT):
         own, others = (None, None) if E is None else self._split(E)
         tree = self.tree.factor(A, P, Q, own)
         shape = self.border.count, self.n
-        solved = jax.vmap(lambda column: self.tree.solve(tree, column, jnp.zeros(self.tree.m)))
-        columns, rows = solved(to_dense(beside, shape)), to_dense(below, shape)
+        solve_column = jax.vmap(lambda column: self.tree.solve(tree, column, jnp.zeros(self.tree.m)))
+        columns, rows = solve_column(to_dense(beside, shape)), to_dense(below, shape)
         schur = rows @ columns[0].T
         return BorderedFactors(tree, columns, rows, lu_factor(schur if others is None else schur + jnp.diag(others)))
 
@@ -144,11 +144,11 @@ class BorderedKKT(AbstractKKT):
         x, inner = self.tree.solve(factors.tree, r, own)
         outer = lu_solve(factors.schur, factors.rows @ x - others)
         X, M = factors.columns
-        return x - outer @ X, self._joined(inner - outer @ M, outer)
+        return x - outer @ X, self._join(inner - outer @ M, outer)
 
     def _split(self, s: Float[Array, " m"]) -> Sequence[Array]:
         return [s[places.numbers[0]] for places in self.border]
 
-    def _joined(self, inner: Array, outer: Array) -> Float[Array, " m"]:
+    def _join(self, inner: Array, outer: Array) -> Float[Array, " m"]:
         order = np.argsort(np.concatenate([places.numbers[0] for places in self.border]))
         return jnp.concatenate((inner, outer))[order]

@@ -51,8 +51,8 @@ class CompliantKKT(AbstractKKT):
         largest = jnp.max(sizes, initial=0.0)
         least = jnp.where(largest > 0, largest, 1.0)
         squares = tuple(eqx.tree_at(lambda g: g.values, group, group.values**2) for group in P)
-        found = apply(squares, 1 / jnp.where(sizes > 0, sizes, least), self.m)
-        return COMPLIANCE * jnp.where(found > 0, found, 1 / least)
+        schur_diagonal = apply(squares, 1 / jnp.where(sizes > 0, sizes, least), self.m)
+        return COMPLIANCE * jnp.where(schur_diagonal > 0, schur_diagonal, 1 / least)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Any:
         own = self.compliance(A, P)
@@ -69,7 +69,7 @@ class CompliantKKT(AbstractKKT):
         factors = self.factor(A, P, Q)
         x, multipliers = self.solve(factors, r, s)
         for _ in range(REFINEMENTS):
-            left = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
-            dx, change = self.solve(factors, left, s - apply(Q, x, self.m))
+            residual = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
+            dx, change = self.solve(factors, residual, s - apply(Q, x, self.m))
             x, multipliers = x + dx, multipliers + change
         return x, multipliers

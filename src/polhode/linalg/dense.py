@@ -102,13 +102,13 @@ class PivotingKKT(AbstractKKT):
     ) -> tuple[Array, Bool[Array, " exchanges"]]:
         matrix = whole(self, A, P, Q, E)
         like = matrix, jnp.zeros(len(_pairs(len(matrix))), bool)
-        return lapack_or(_pivoted_by_lapack, _pivoted, like, matrix)
+        return lapack_or(_factor_by_lapack, _factor_with_pivots, like, matrix)
 
     def solve(
         self, factors: tuple[Array, Bool[Array, " exchanges"]], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         b = jnp.concatenate((r, s))
-        solution = lapack_or(_solution_by_lapack, _pivoted_solution, b, *factors, b)
+        solution = lapack_or(_solve_by_lapack, _solve_with_pivots, b, *factors, b)
         return solution[: self.n], solution[self.n :]
 
 
@@ -126,43 +126,43 @@ def _pairs(n: int) -> list[tuple[int, int]]:
     return [(k, i) for k in range(n - 1) for i in range(k + 1, n)]
 
 
-def _pivoted(a: Float[Array, "n n"]) -> tuple[Array, Bool[Array, " exchanges"]]:
-    rows, exchanged = list(a), []
+def _factor_with_pivots(a: Float[Array, "n n"]) -> tuple[Array, Bool[Array, " exchanges"]]:
+    rows, exchanges = list(a), []
     for k, i in _pairs(len(rows)):
         larger = jnp.abs(rows[i][k]) > jnp.abs(rows[k][k])
-        rows[k], rows[i] = _exchanged(larger, rows[k], rows[i])
-        exchanged.append(larger)
+        rows[k], rows[i] = _exchange(larger, rows[k], rows[i])
+        exchanges.append(larger)
         if i == len(rows) - 1:
-            rows[k + 1 :] = [_eliminated(row, rows[k], k) for row in rows[k + 1 :]]
-    return jnp.stack(rows), jnp.stack(exchanged) if exchanged else jnp.zeros(0, bool)
+            rows[k + 1 :] = [_eliminate_row(row, rows[k], k) for row in rows[k + 1 :]]
+    return jnp.stack(rows), jnp.stack(exchanges) if exchanges else jnp.zeros(0, bool)
 
 
-def _pivoted_solution(lu: Float[Array, "n n"], exchanged: Bool[Array, " exchanges"], b: Float[Array, " n"]) -> Array:
+def _solve_with_pivots(lu: Float[Array, "n n"], exchanges: Bool[Array, " exchanges"], b: Float[Array, " n"]) -> Array:
     rows = list(b)
     for place, (k, i) in enumerate(_pairs(len(rows))):
-        rows[k], rows[i] = _exchanged(exchanged[place], rows[k], rows[i])
+        rows[k], rows[i] = _exchange(exchanges[place], rows[k], rows[i])
     return lu_solve(lu, jnp.stack(rows))
 
 
-def _pivoted_by_lapack(a: Float[Array, "n n"]) -> tuple[Array, Bool[Array, " exchanges"]]:
+def _factor_by_lapack(a: Float[Array, "n n"]) -> tuple[Array, Bool[Array, " exchanges"]]:
     lu, pivots = jax.scipy.linalg.lu_factor(a)
     first, second = np.triu_indices(len(a), 1)
     return lu, pivots[first] == second
 
 
-def _solution_by_lapack(lu: Float[Array, "n n"], exchanged: Bool[Array, " exchanges"], b: Float[Array, " n"]) -> Array:
+def _solve_by_lapack(lu: Float[Array, "n n"], exchanges: Bool[Array, " exchanges"], b: Float[Array, " n"]) -> Array:
     first, second = np.triu_indices(len(b), 1)
     pivots = (
-        jnp.arange(len(b), dtype=jnp.int32).at[first].add(jnp.where(exchanged, second - first, 0).astype(jnp.int32))
+        jnp.arange(len(b), dtype=jnp.int32).at[first].add(jnp.where(exchanges, second - first, 0).astype(jnp.int32))
     )
     return jax.scipy.linalg.lu_solve((lu, pivots), b)
 
 
-def _exchanged(condition: Array, a: Array, b: Array) -> tuple[Array, Array]:
+def _exchange(condition: Array, a: Array, b: Array) -> tuple[Array, Array]:
     return jnp.where(condition, b, a), jnp.where(condition, a, b)
 
 
-def _eliminated(row: Float[Array, " n"], pivot: Float[Array, " n"], k: int) -> Float[Array, " n"]:
+def _eliminate_row(row: Float[Array, " n"], pivot: Float[Array, " n"], k: int) -> Float[Array, " n"]:
     """The row less a multiple of the pivot's, which is kept at place k."""
     factor = row[k] / pivot[k]
     return jnp.concatenate((row[:k], factor[None], row[k + 1 :] - factor * pivot[k + 1 :]))

@@ -39,10 +39,10 @@ class EliminationKKT(AbstractKKT):
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Float[Array, " numbers"]:
         values = [g.values for g in (*A, *P, *Q)] + ([] if E is None else [-E])
-        left = self.plan.reading(A, P, Q, E is not None)(values)
+        entries = self.plan.gather_sum(A, P, Q, E is not None)(values)
         factors = []
         for now in self.plan.rounds:
-            flat = jnp.concatenate((left, jnp.array([0.0, 1.0])))
+            flat = jnp.concatenate((entries, jnp.array([0.0, 1.0])))
             factors.append([])
             changes = []
             for batch in now.batches:
@@ -51,7 +51,7 @@ class EliminationKKT(AbstractKKT):
                 right = small.solve(lu, take(flat, batch.right))
                 factors[-1].append(BatchFactors(lu, below, right))
                 changes.append(-small.product(below, right))
-            left = now.matrix([left, *changes])
+            entries = now.matrix([entries, *changes])
         # As one array: loops that keep factors copy every array of a carry again and again.
         return jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(factors)])
 
@@ -60,32 +60,32 @@ class EliminationKKT(AbstractKKT):
         for now in self.plan.rounds:
             parts.append([])
             for batch in now.batches:
-                found = []
+                arrays = []
                 for shape in (batch.pivot.shape, batch.below.shape, batch.right.shape):
                     end = begin + math.prod(shape)
-                    found.append(factors[begin:end].reshape(shape))
+                    arrays.append(factors[begin:end].reshape(shape))
                     begin = end
-                parts[-1].append(BatchFactors(*found))
+                parts[-1].append(BatchFactors(*arrays))
         return parts
 
     def solve(
         self, factors: Float[Array, " numbers"], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         parts = self._parts(factors)
-        left = jnp.concatenate((r, s))
+        rhs = jnp.concatenate((r, s))
         halfway: list[list[Array]] = []
-        for now, done in zip(self.plan.rounds, parts, strict=True):
-            flat = jnp.append(left, 0.0)
+        for now, factors_here in zip(self.plan.rounds, parts, strict=True):
+            flat = jnp.append(rhs, 0.0)
             sides = [take(flat, batch.unknowns) for batch in now.batches]
-            halfway.append([small.solve(f.lu, side[:, None]) for f, side in zip(done, sides, strict=True)])
-            changes = [-small.product(f.below, x) for f, x in zip(done, halfway[-1], strict=True)]
-            left = now.vector([left, *changes])
-        known = jnp.zeros(0)
-        for now, done, ready in zip(reversed(self.plan.rounds), reversed(parts), reversed(halfway), strict=True):
-            found = [x[:, 0] for x in ready]
-            if known.size:
-                later = [take(known, batch.neighbours)[:, None] for batch in now.batches]
-                found = [x - small.product(f.right, y)[:, 0] for x, f, y in zip(found, done, later, strict=True)]
-            known = jnp.concatenate([known, *(x.reshape(-1) for x in found)])
-        solution = take(known, self.plan.where)
+            halfway.append([small.solve(f.lu, side[:, None]) for f, side in zip(factors_here, sides, strict=True)])
+            changes = [-small.product(f.below, x) for f, x in zip(factors_here, halfway[-1], strict=True)]
+            rhs = now.vector([rhs, *changes])
+        unknowns = jnp.zeros(0)
+        for now, factors_here, ready in zip(reversed(self.plan.rounds), reversed(parts), reversed(halfway), strict=True):
+            values = [x[:, 0] for x in ready]
+            if unknowns.size:
+                later = [take(unknowns, batch.neighbours)[:, None] for batch in now.batches]
+                values = [x - small.product(f.right, y)[:, 0] for x, f, y in zip(values, factors_here, later, strict=True)]
+            unknowns = jnp.concatenate([unknowns, *(x.reshape(-1) for x in values)])
+        solution = take(unknowns, self.plan.where)
         return solution[: self.n], solution[self.n :]

@@ -31,32 +31,32 @@ def elimination_rounds(A: Pattern, P: Pattern, n: int, m: int) -> list[list[Part
     eliminated. Then its pivot is -Q A⁻¹ Pᵀ, definite in every position of the system, and nothing needs pivoting.
     On a chain this is cyclic reduction.
     """
-    coupled = _couplings(A, P, n, m)
-    parts = _parts(coupled, n)
+    couplings = _couplings(A, P, n, m)
+    parts = _parts(couplings, n)
     part_of = np.empty(n + m, np.int64)
     for k, part in enumerate(parts):
         part_of[part] = k
     sizes = [part.size for part in parts]
-    near = [set(part_of[_coupled_to(part[0], coupled)].tolist()) - {k} for k, part in enumerate(parts)]
+    near = [set(part_of[_neighbours_of(part[0], couplings)].tolist()) - {k} for k, part in enumerate(parts)]
     is_constraint = [part[0] >= n for part in parts]
-    waiting = [len(near[k]) if is_constraint[k] else 0 for k in range(len(parts))]
+    pending = [len(near[k]) if is_constraint[k] else 0 for k in range(len(parts))]
     constraints_of = [[c for c in near[k] if is_constraint[c]] for k in range(len(parts))]
 
-    left, rounds = set(range(len(parts))), []
-    while left:
-        chosen = _independent(sorted(k for k in left if not waiting[k]), near, sizes)
-        done = []
-        for k in chosen:
+    rest, rounds = set(range(len(parts))), []
+    while rest:
+        selection = _independent(sorted(k for k in rest if not pending[k]), near, sizes)
+        round_parts = []
+        for k in selection:
             neighbours = sorted(near[k])
-            done.append(Part(parts[k], np.concatenate([parts[i] for i in neighbours] or [np.zeros(0, np.int64)])))
+            round_parts.append(Part(parts[k], np.concatenate([parts[i] for i in neighbours] or [np.zeros(0, np.int64)])))
             for i in neighbours:
                 near[i].update(neighbours)
                 near[i] -= {i, k}
             if not is_constraint[k]:
                 for c in constraints_of[k]:
-                    waiting[c] -= 1
-        left.difference_update(chosen)
-        rounds.append(done)
+                    pending[c] -= 1
+        rest.difference_update(selection)
+        rounds.append(round_parts)
     return rounds
 
 
@@ -81,27 +81,27 @@ def _couplings(A: Pattern, P: Pattern, n: int, m: int) -> Couplings:
     return Couplings(np.searchsorted(places, np.arange(n + m + 1) * (n + m)), places % (n + m))
 
 
-def _parts(coupled: Couplings, n: int) -> list[np.ndarray]:
+def _parts(couplings: Couplings, n: int) -> list[np.ndarray]:
     """Unknowns of one kind with equal couplings, in the order of their first members."""
     classes: dict[tuple[bool, bytes], list[int]] = {}
-    for k in range(coupled.indptr.size - 1):
-        couplings = _coupled_to(k, coupled)
-        classes.setdefault((k < n, couplings.tobytes()), []).append(k)
+    for k in range(couplings.indptr.size - 1):
+        neighbours = _neighbours_of(k, couplings)
+        classes.setdefault((k < n, neighbours.tobytes()), []).append(k)
     return [np.array(members) for members in classes.values()]
 
 
 def _independent(candidates: list[int], near: list[set[int]], sizes: list[int]) -> list[int]:
     """Candidates with few neighbours, no two of them coupled."""
     degree = {k: sum(sizes[i] for i in near[k]) for k in candidates}
-    bound = _BALANCE * min(degree.values())
-    chosen: list[int] = []
-    blocked: set[int] = set()
+    limit = _BALANCE * min(degree.values())
+    selection: list[int] = []
+    excluded_parts: set[int] = set()
     for k in sorted(candidates, key=lambda k: (degree[k], k)):
-        if degree[k] <= bound and k not in blocked:
-            chosen.append(k)
-            blocked |= near[k]
-    return chosen
+        if degree[k] <= limit and k not in excluded_parts:
+            selection.append(k)
+            excluded_parts |= near[k]
+    return selection
 
 
-def _coupled_to(k: int, coupled: Couplings) -> np.ndarray:
-    return coupled.indices[coupled.indptr[k] : coupled.indptr[k + 1]]
+def _neighbours_of(k: int, couplings: Couplings) -> np.ndarray:
+    return couplings.indices[couplings.indptr[k] : couplings.indptr[k + 1]]

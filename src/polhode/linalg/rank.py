@@ -53,26 +53,26 @@ def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: fl
     if not np.isfinite(B).all():
         rows = np.flatnonzero(~np.isfinite(B).all(axis=1)).tolist()
         raise ValueError(f"B must be finite, but rows {rows} are not; check the initial position of the bodies there.")
-    scaled = _scaled(B)
+    unit_rows = _normalise(B)
     basis = np.zeros((B.shape[1], 0))
-    kept: list[int] = []
+    indices: list[int] = []
     for rows in groups.values():
-        new, chosen = _new_directions(scaled[list(rows)], basis, tolerance)
+        new, pivots = _new_directions(unit_rows[list(rows)], basis, tolerance)
         basis = np.hstack((basis, new))
-        kept += [rows[k] for k in chosen]
-    independent = np.sort(np.array(kept, np.int64))
+        indices += [rows[k] for k in pivots]
+    independent = np.sort(np.array(indices, np.int64))
     dependent = np.setdiff1d(np.arange(m), independent)
-    return Redundancy(len(kept), independent, dependent, _sources(scaled, independent, dependent, groups, tolerance))
+    return Redundancy(len(indices), independent, dependent, _sources(unit_rows, independent, dependent, groups, tolerance))
 
 
-def _scaled(B: np.ndarray) -> np.ndarray:
+def _normalise(B: np.ndarray) -> np.ndarray:
     # What differs from zero by round-off alone must not be scaled up to a direction.
     sizes = np.abs(B)
     B = np.where(sizes > _ROUNDOFF * sizes.max(axis=1, initial=0.0, keepdims=True), B, 0.0)
     columns = np.abs(B).max(axis=0, initial=0.0)
-    scaled = B / np.where(columns > 0, columns, 1.0)
-    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return scaled / np.where(lengths > 0, lengths, 1.0)
+    unit_columns = B / np.where(columns > 0, columns, 1.0)
+    lengths = np.linalg.norm(unit_columns, axis=1, keepdims=True)
+    return unit_columns / np.where(lengths > 0, lengths, 1.0)
 
 
 def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tuple[np.ndarray, list[int]]:
@@ -82,18 +82,18 @@ def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tu
         q, r, pivots = cast(tuple[np.ndarray, ...], scipy.linalg.qr(rest, mode="economic", pivoting=True))
         rank = int(np.sum(np.abs(np.diag(r)) > tolerance))
         return q[:, :rank], sorted(int(k) for k in pivots[:rank])
-    new, chosen = rest[:, :0], []
-    while len(chosen) < rest.shape[1]:
+    new, indices = rest[:, :0], []
+    while len(indices) < rest.shape[1]:
         lengths = np.linalg.norm(rest, axis=0)
         longest = int(np.argmax(lengths))
         if not lengths[longest] > tolerance:
             break
         direction = _without(rest[:, [longest]] / lengths[longest], np.hstack((basis, new)))
         direction = direction / np.linalg.norm(direction)
-        new, chosen = np.hstack((new, direction)), [*chosen, longest]
+        new, indices = np.hstack((new, direction)), [*indices, longest]
         rest = rest - direction @ (direction.T @ rest)
-        rest[:, chosen] = 0.0
-    return new, sorted(chosen)
+        rest[:, indices] = 0.0
+    return new, sorted(indices)
 
 
 def _without(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -115,8 +115,8 @@ def _sources(
         return {}
     weights = np.linalg.lstsq(B[independent].T, B[dependent].T, rcond=None)[0]
     group_of = {row: name for name, rows in groups.items() for row in rows}
-    found: dict[str, set[str]] = {}
+    sources: dict[str, set[str]] = {}
     for column, row in enumerate(dependent):
         used = independent[np.abs(weights[:, column]) > np.sqrt(tolerance)]
-        found.setdefault(group_of[int(row)], set()).update(group_of[int(k)] for k in used)
-    return {name: tuple(g for g in groups if g in others and g != name) for name, others in found.items()}
+        sources.setdefault(group_of[int(row)], set()).update(group_of[int(k)] for k in used)
+    return {name: tuple(g for g in groups if g in others and g != name) for name, others in sources.items()}

@@ -13,7 +13,7 @@ _GATHERS = 4
 each gather reads all places where the scatter reads only the rest."""
 
 
-class Gathering:
+class GatherSum:
     """Adds up `values[k]` at `targets[k]`, for places known beforehand.
 
     **Arguments:**
@@ -24,18 +24,18 @@ class Gathering:
 
     def __init__(self, targets: np.ndarray, size: int) -> None:
         self.size = size
-        kept = np.flatnonzero((targets >= 0) & (targets < size))
-        kept = kept[np.argsort(targets[kept], kind="stable")]
-        sorted_targets = targets[kept]
+        indices = np.flatnonzero((targets >= 0) & (targets < size))
+        indices = indices[np.argsort(targets[indices], kind="stable")]
+        sorted_targets = targets[indices]
         first = np.searchsorted(sorted_targets, sorted_targets)
-        rank = np.arange(kept.size) - first
+        rank = np.arange(indices.size) - first
         nothing = targets.size
         self._gathered: list[np.ndarray] = []
         for turn in range(min(_GATHERS, rank.max(initial=-1) + 1)):
             sources = np.full(size, nothing, np.int32)
-            sources[sorted_targets[rank == turn]] = kept[rank == turn]
+            sources[sorted_targets[rank == turn]] = indices[rank == turn]
             self._gathered.append(sources)
-        self._scattered = kept[rank >= _GATHERS].astype(np.int32), sorted_targets[rank >= _GATHERS].astype(np.int32)
+        self._scattered = indices[rank >= _GATHERS].astype(np.int32), sorted_targets[rank >= _GATHERS].astype(np.int32)
 
     def __call__(self, values: Sequence[Array]) -> Float[Array, " size"]:
         """The sums; `values` are arrays that follow each other, in C order."""

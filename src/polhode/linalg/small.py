@@ -36,10 +36,10 @@ def solve(lu: Float[Array, "s s g"], b: Float[Array, "s d g"]) -> Float[Array, "
     s = lu.shape[0]
     x: list[Array] = []
     for i in range(s):
-        known = b[i]
+        rest = b[i]
         for j in range(i):
-            known = known - lu[i, j] * x[j]
-        x.append(_once(known))
+            rest = rest - lu[i, j] * x[j]
+        x.append(_once(rest))
     for i in reversed(range(s)):
         # What was found last comes last: nothing else has to wait for it.
         for j in reversed(range(i + 1, s)):

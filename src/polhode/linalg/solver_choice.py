@@ -81,7 +81,7 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
     `A` must hold all groups of blocks that will ever be passed to `factor`, in any order; without any, its sparsity is
     taken to be unknown. `compliant`: whether constraints may lose rank in some positions (`CompliantKKT`).
     """
-    solver = _chosen(pattern(A), pattern(P), n, m, on_processor())
+    solver = _select_solver(pattern(A), pattern(P), n, m, on_processor())
     return CompliantKKT(solver) if compliant and m else solver
 
 
@@ -129,25 +129,25 @@ def _entries(groups: Pattern, n: int) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
+def _select_solver(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     dense = _dense(n, m)
     if not A:
         return dense
     large = cpu and n + m >= SPARSE_UNKNOWNS
-    tree = _tree(A, P, n, m) if large else None
+    tree = _tree_solver(A, P, n, m) if large else None
     if tree is not None:
         return tree
-    bordered = _bordered(A, P, n, m) if large else None
-    if bordered is not None and bordered.tree.layout.count >= BORDERED_BODIES:
-        return bordered
+    border_solver = _bordered_solver(A, P, n, m) if large else None
+    if border_solver is not None and border_solver.tree.layout.count >= BORDERED_BODIES:
+        return border_solver
     plan = Plan(A, P, n, m, padded=False)
-    needed, all_at_once = plan.operations, operations(n, m) + operations(m, 0)
-    if needed > SCALAR_OPERATIONS:
+    operation_count, all_at_once = plan.operations, operations(n, m) + operations(m, 0)
+    if operation_count > SCALAR_OPERATIONS:
         plan = Plan(A, P, n, m, padded=True)
-    if _by_parts(plan, needed, n + m) and plan.operations < all_at_once:
+    if _by_parts(plan, operation_count, n + m) and plan.operations < all_at_once:
         return EliminationKKT(n, m, plan)
-    if bordered is not None:
-        return bordered
+    if border_solver is not None:
+        return border_solver
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
@@ -159,23 +159,23 @@ def _dense(n: int, m: int) -> AbstractKKT:
     return DefiniteKKT(n, m) if n + m <= UNPIVOTED_UNKNOWNS else LapackKKT(n, m)
 
 
-def _tree(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
+def _tree_solver(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
     """A solver that eliminates body by body, if that serves."""
-    found = links(A, P, n, m)
-    if found is None or len(found.blocks) < TREE_BODIES or max(map(len, found.blocks)) > BLOCK:
+    structure = links(A, P, n, m)
+    if structure is None or len(structure.blocks) < TREE_BODIES or max(map(len, structure.blocks)) > BLOCK:
         return None
     return TreeKKT(n, m, Layout(A, P, n, m))
 
 
-def _bordered(A: Pattern, P: Pattern, n: int, m: int) -> BorderedKKT | None:
+def _bordered_solver(A: Pattern, P: Pattern, n: int, m: int) -> BorderedKKT | None:
     """The same for what is a tree but for a few constraints."""
     beside = border(A, P, n, m)
     if beside is None or not 0 < beside.count <= BORDER:
         return None
-    tree = _tree(A, beside.within(P), n, m - beside.count)
+    tree = _tree_solver(A, beside.within(P), n, m - beside.count)
     return None if tree is None else BorderedKKT(n, m, tree, beside)
 
 
-def _by_parts(plan: Plan, needed: int, unknowns: int) -> bool:
+def _by_parts(plan: Plan, operation_count: int, unknowns: int) -> bool:
     within = plan.largest <= LARGEST_PART and plan.batches <= BATCHES
-    return within and needed <= OPERATIONS_PER_UNKNOWN * unknowns
+    return within and operation_count <= OPERATIONS_PER_UNKNOWN * unknowns

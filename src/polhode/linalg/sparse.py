@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
-from polhode.linalg.segment_sum import Gathering
+from polhode.linalg.segment_sum import GatherSum
 
 
 class Analysis:
@@ -42,19 +42,19 @@ class Analysis:
         self.constrained = np.flatnonzero((self.rows >= n) & (self.cols < n))
         self.symbolic = _ordering(self.keys.tobytes(), self._size)
 
-    def reading(self, A: Matrix, P: Matrix, Q: Matrix) -> Gathering:
+    def gather_sum(self, A: Matrix, P: Matrix, Q: Matrix) -> GatherSum:
         """How the entries collect the values of the blocks of A, P and Q."""
         n = self._shift
         keys = [self._keys(g.rows.numbers, g.cols.numbers) for g in A]
         keys += [self._keys(g.rows.numbers + n, g.cols.numbers, transposed=True) for g in P]
         keys += [self._keys(g.rows.numbers + n, g.cols.numbers) for g in Q]
-        wanted = np.concatenate([np.zeros(0, np.int64), *keys])
-        if not np.isin(wanted, self.keys).all():
+        places = np.concatenate([np.zeros(0, np.int64), *keys])
+        if not np.isin(places, self.keys).all():
             raise ValueError(
                 "A matrix has blocks at places that were not announced to `kkt_solver`; pass it all groups of blocks "
                 "that `factor` will ever receive."
             )
-        return Gathering(np.searchsorted(self.keys, wanted), self.keys.size)
+        return GatherSum(np.searchsorted(self.keys, places), self.keys.size)
 
     def _keys(self, rows: np.ndarray, cols: np.ndarray, transposed: bool = False) -> np.ndarray:
         """One number for each entry of stacked blocks, in the order of their values."""
@@ -106,7 +106,7 @@ class SparseKKT(AbstractKKT):
     analysis: Analysis = eqx.field(static=True)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Entries:
-        values = self.analysis.reading(A, P, Q)([g.values for g in (*A, *P, *Q)])
+        values = self.analysis.gather_sum(A, P, Q)([g.values for g in (*A, *P, *Q)])
         plain = jax.lax.stop_gradient(values)
         finite = jnp.isfinite(plain).all()
         plain = jnp.where(finite, plain, 0.0)
@@ -116,15 +116,15 @@ class SparseKKT(AbstractKKT):
         schur = self._rows(plain**2, 1 / sizes)
         regular = finite
         if E is None:
-            changed = -_UNITS * jnp.where(schur > 0, schur, 1.0)
+            diagonal_shift = -_UNITS * jnp.where(schur > 0, schur, 1.0)
             regular = regular & (schur > 0).all()
-            wanted = changed
+            constraint_shift = diagonal_shift
         else:
             # What a compliance leaves of a constraint is for those to judge who ask for it.
-            changed, wanted = jnp.zeros_like(schur), -E
-        moved = jnp.concatenate((_UNITS * sizes, wanted))
-        values = jnp.where(finite, values, 0.0).at[self.analysis.diagonal].add(moved)
-        return Entries(values, changed, sizes, regular)
+            diagonal_shift, constraint_shift = jnp.zeros_like(schur), -E
+        shifts = jnp.concatenate((_UNITS * sizes, constraint_shift))
+        values = jnp.where(finite, values, 0.0).at[self.analysis.diagonal].add(shifts)
+        return Entries(values, diagonal_shift, sizes, regular)
 
     def solve(
         self, factors: Entries, r: Float[Array, " n"], s: Float[Array, " m"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.ordering import Part, Pattern, elimination_rounds
-from polhode.linalg.segment_sum import Gathering
+from polhode.linalg.segment_sum import GatherSum
 
 _BATCH_OPERATIONS = 20_000
 """Operations that take as long as one more batch does, about 8 µs (x86-64, one thread)."""
@@ -42,8 +42,8 @@ class Round(NamedTuple):
     """Batches eliminated at the same time; how the rest of matrix and right-hand side collects what is left."""
 
     batches: list[Batch]
-    matrix: Gathering
-    vector: Gathering
+    matrix: GatherSum
+    vector: GatherSum
 
 
 class Plan:
@@ -60,27 +60,27 @@ class Plan:
     def __init__(self, A: Pattern, P: Pattern, n: int, m: int, padded: bool) -> None:
         self._identity = (A, P, n, m, padded)
         self._n, self._size = n, n + m
-        ordered = [_grouped(parts, padded) for parts in elimination_rounds(A, P, n, m)]
-        known, self.where = _on_the_way_back(ordered, self._size)
-        self._entries = keys = self._all_entries(ordered)
-        left = np.arange(self._size)
+        rounds = [_group(parts, padded) for parts in elimination_rounds(A, P, n, m)]
+        positions, self.where = _back_substitution_positions(rounds, self._size)
+        self._entries = keys = self._all_entries(rounds)
+        unknowns = np.arange(self._size)
         self.rounds: list[Round] = []
-        for groups, solution in zip(ordered, known, strict=True):
-            gone = np.zeros(self._size, bool)
-            gone[np.concatenate([part.unknowns for group in groups for part in group])] = True
-            later_keys = keys[~(gone[keys // self._size] | gone[keys % self._size])]
-            later = left[~gone[left]]
-            batches = [self._batch(group, keys, left, solution) for group in groups]
-            neighbours = [_stacked([part.neighbours for part in group]) for group in groups]
-            changed = [self._keys(i[:, None], i[None]) for i in neighbours]
+        for groups, solution in zip(rounds, positions, strict=True):
+            is_eliminated = np.zeros(self._size, bool)
+            is_eliminated[np.concatenate([part.unknowns for group in groups for part in group])] = True
+            later_keys = keys[~(is_eliminated[keys // self._size] | is_eliminated[keys % self._size])]
+            later = unknowns[~is_eliminated[unknowns]]
+            batches = [self._batch(group, keys, unknowns, solution) for group in groups]
+            neighbours = [_stack([part.neighbours for part in group]) for group in groups]
+            fill = [self._keys(i[:, None], i[None]) for i in neighbours]
             self.rounds.append(
                 Round(
                     batches,
-                    Gathering(_find(later_keys, [keys, *changed]), later_keys.size),
-                    Gathering(_find(later, [left, *neighbours]), later.size),
+                    GatherSum(_find(later_keys, [keys, *fill]), later_keys.size),
+                    GatherSum(_find(later, [unknowns, *neighbours]), later.size),
                 )
             )
-            keys, left = later_keys, later
+            keys, unknowns = later_keys, later
 
     @property
     def operations(self) -> int:
@@ -97,7 +97,7 @@ class Plan:
         """Unknowns of the largest part."""
         return max((batch.pivot.shape[0] for r in self.rounds for batch in r.batches), default=0)
 
-    def reading(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> Gathering:
+    def gather_sum(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> GatherSum:
         """How the entries of the first round collect the values of the blocks of A, P and Q, and -E if `compliant`."""
         n = self._n
         keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
@@ -110,29 +110,29 @@ class Plan:
                 "A matrix has blocks at places that were not announced to `kkt_solver`; pass it all groups of blocks "
                 "that `factor` will ever receive."
             )
-        return Gathering(places, self._entries.size)
+        return GatherSum(places, self._entries.size)
 
-    def _all_entries(self, ordered: list[list[list[Part]]]) -> np.ndarray:
+    def _all_entries(self, rounds: list[list[list[Part]]]) -> np.ndarray:
         """Every entry that is ever not zero, sorted: each is read when the part of its row or column is eliminated."""
-        found = [np.zeros(0, np.int64)]
-        for part in (part for groups in ordered for group in groups for part in group):
+        keys = [np.zeros(0, np.int64)]
+        for part in (part for groups in rounds for group in groups for part in group):
             u, d = part
-            found += [self._keys(*np.meshgrid(i, j)).reshape(-1) for i, j in ((u, u), (u, d), (d, u))]
-        return np.unique(np.concatenate(found))
+            keys += [self._keys(*np.meshgrid(i, j)).reshape(-1) for i, j in ((u, u), (u, d), (d, u))]
+        return np.unique(np.concatenate(keys))
 
     def _keys(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """One number for each entry (i, j), -1 where there is none."""
         return np.where((i < 0) | (j < 0), -1, i * self._size + j)
 
-    def _batch(self, group: list[Part], keys: np.ndarray, left: np.ndarray, solution: np.ndarray) -> Batch:
-        u, d = _stacked([part.unknowns for part in group]), _stacked([part.neighbours for part in group])
+    def _batch(self, group: list[Part], keys: np.ndarray, unknowns: np.ndarray, solution: np.ndarray) -> Batch:
+        u, d = _stack([part.unknowns for part in group]), _stack([part.neighbours for part in group])
         pivot = _positions(keys, self._keys(u[:, None], u[None]))
-        filled = (u < 0)[:, None] & np.eye(u.shape[0], dtype=bool)[:, :, None]
+        padding = (u < 0)[:, None] & np.eye(u.shape[0], dtype=bool)[:, :, None]
         return Batch(
-            np.where(filled, keys.size + 1, pivot).astype(np.int32),
+            np.where(padding, keys.size + 1, pivot).astype(np.int32),
             _positions(keys, self._keys(u[:, None], d[None])),
             _positions(keys, self._keys(d[:, None], u[None])),
-            _positions(left, u),
+            _positions(unknowns, u),
             np.where(d < 0, 0, solution[d]).astype(np.int32),
         )
 
@@ -148,42 +148,42 @@ def operations(s: int, d: int) -> int:
     return s * (s * s + 2 * s + 3 * s * d + 3 * d * d) * 2 // 3
 
 
-def _grouped(parts: list[Part], padded: bool) -> list[list[Part]]:
+def _group(parts: list[Part], padded: bool) -> list[list[Part]]:
     """Parts of one round in batches: of equal sizes, or of sizes that it pays to fill up."""
     groups: dict[tuple[int, int], list[Part]] = {}
     for part in parts:
         groups.setdefault((part.unknowns.size, part.neighbours.size), []).append(part)
     if not padded:
         return list(groups.values())
-    merged: list[tuple[int, int, list[Part]]] = []
+    batches: list[tuple[int, int, list[Part]]] = []
     for (s, d), members in sorted(groups.items(), reverse=True):
-        if merged:
-            s0, d0, others = merged[-1]
+        if batches:
+            s0, d0, others = batches[-1]
             s1, d1 = max(s0, s), max(d0, d)
             more = operations(s1, d1) * (len(others) + len(members))
             if more - operations(s0, d0) * len(others) - operations(s, d) * len(members) < _BATCH_OPERATIONS:
-                merged[-1] = s1, d1, others + members
+                batches[-1] = s1, d1, others + members
                 continue
-        merged.append((s, d, members))
-    return [members for _, _, members in merged]
+        batches.append((s, d, members))
+    return [members for _, _, members in batches]
 
 
-def _on_the_way_back(ordered: list[list[list[Part]]], size: int) -> tuple[list[np.ndarray], np.ndarray]:
+def _back_substitution_positions(rounds: list[list[list[Part]]], size: int) -> tuple[list[np.ndarray], np.ndarray]:
     """For each round, where each unknown is in the solution known then; and the same at the end.
 
     The solution grows at its end, by the batches of one round after the other, filled-up places included.
     """
-    where, at, known = np.full(size, -1), 0, []
-    for groups in reversed(ordered):
-        known.append(where.copy())
+    where, at, positions = np.full(size, -1), 0, []
+    for groups in reversed(rounds):
+        positions.append(where.copy())
         for group in groups:
-            u = _stacked([part.unknowns for part in group])
+            u = _stack([part.unknowns for part in group])
             where[u[u >= 0]] = at + np.flatnonzero(u.reshape(-1) >= 0)
             at += u.size
-    return known[::-1], where
+    return positions[::-1], where
 
 
-def _stacked(numbers: Sequence[np.ndarray]) -> np.ndarray:
+def _stack(numbers: Sequence[np.ndarray]) -> np.ndarray:
     """Index arrays as columns of one array, filled up with -1."""
     out = np.full((max(x.size for x in numbers), len(numbers)), -1, np.int64)
     for k, x in enumerate(numbers):
@@ -191,16 +191,16 @@ def _stacked(numbers: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
-def _find(keys: np.ndarray, wanted: Sequence[np.ndarray]) -> np.ndarray:
+def _find(keys: np.ndarray, numbers: Sequence[np.ndarray]) -> np.ndarray:
     """Positions of numbers in a sorted array, -1 where they are not; all in one line."""
-    flat = np.concatenate([w.reshape(-1) for w in wanted]) if wanted else np.zeros(0, np.int64)
+    flat = np.concatenate([w.reshape(-1) for w in numbers]) if numbers else np.zeros(0, np.int64)
     if not keys.size:
         return np.full(flat.size, -1)
     at = np.minimum(np.searchsorted(keys, flat), keys.size - 1)
     return np.where(keys[at] == flat, at, -1)
 
 
-def _positions(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _positions(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Positions in a sorted array, one beyond its end where there is none."""
-    found = _find(keys, [wanted]).reshape(wanted.shape)
-    return np.where(found < 0, keys.size, found).astype(np.int32)
+    positions = _find(keys, [numbers]).reshape(numbers.shape)
+    return np.where(positions < 0, keys.size, positions).astype(np.int32)

@@ -15,7 +15,7 @@ from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
-from polhode.linalg.segment_sum import Gathering, take
+from polhode.linalg.segment_sum import GatherSum, take
 
 
 class Links(NamedTuple):
@@ -62,13 +62,13 @@ def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
         first, last = sorted((int(place[i]), int(place[j])))
         parents[first] = last
     blocks: list[list[int]] = [np.flatnonzero(body == b).tolist() for b in order]
-    held: list[set[int]] = [set() for _ in order]
+    joint_ends: list[set[int]] = [set() for _ in order]
     for rows, bodies in of_row:
         for constraints, ends in zip(rows, bodies, strict=True):
             b = int(owner(place[ends]))
             blocks[b] += [n + int(row) for row in constraints]
-            held[b].add(int(np.max(place[ends])))
-    if owner is np.min and any(len(others) > 1 for others in held):
+            joint_ends[b].add(int(np.max(place[ends])))
+    if owner is np.min and any(len(others) > 1 for others in joint_ends):
         # Its constraints with the parent and with the ground may be more than one body can meet.
         return None
     return Links([np.array(block) for block in blocks], parents)
@@ -112,21 +112,21 @@ def _held_together(A: Pattern, n: int) -> np.ndarray | None:
 
 def constraints_of(P: Pattern) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each element with constraints its rows and all columns, groups with the same rows taken together."""
-    found: dict[bytes, tuple[np.ndarray, list[np.ndarray]]] = {}
+    groups: dict[bytes, tuple[np.ndarray, list[np.ndarray]]] = {}
     for rows, cols in P:
-        found.setdefault(rows.numbers.tobytes(), (rows.numbers, []))[1].append(cols.numbers)
-    return [(rows, np.concatenate(columns, axis=1)) for rows, columns in found.values()]
+        groups.setdefault(rows.numbers.tobytes(), (rows.numbers, []))[1].append(cols.numbers)
+    return [(rows, np.concatenate(columns, axis=1)) for rows, columns in groups.values()]
 
 
 def coupled_bodies(A: Pattern, body: np.ndarray) -> set[tuple[int, int]]:
     """Pairs of bodies that blocks of A couple."""
-    found, count = set[tuple[int, int]](), int(body.max()) + 1
+    couples, count = set[tuple[int, int]](), int(body.max()) + 1
     for rows, cols in A:
         # As one number each, which are sorted much faster than rows.
         pairs = body[rows.numbers][:, :, None] * count + body[cols.numbers][:, None, :]
         i, j = np.divmod(np.unique(pairs), count)
-        found.update(zip(i.tolist(), j.tolist(), strict=True))
-    return found
+        couples.update(zip(i.tolist(), j.tolist(), strict=True))
+    return couples
 
 
 def _neighbours(count: int, pairs: set[tuple[int, int]]) -> list[list[int]]:
@@ -143,13 +143,13 @@ def _paths(count: int, pairs: set[tuple[int, int]]) -> list[int] | None:
     if any(len(others) > 2 for others in near):
         return None
     order: list[int] = []
-    done = np.zeros(count, bool)
+    is_visited = np.zeros(count, bool)
     for start in (b for b in range(count) if len(near[b]) < 2):
-        b: int | None = None if done[start] else start
+        b: int | None = None if is_visited[start] else start
         while b is not None:
-            done[b] = True
+            is_visited[b] = True
             order.append(b)
-            b = next((other for other in near[b] if not done[other]), None)
+            b = next((other for other in near[b] if not is_visited[other]), None)
     return order if len(order) == count else None
 
 
@@ -159,16 +159,16 @@ def _branches(count: int, pairs: set[tuple[int, int]], roots: list[int]) -> list
     The longest branch of each comes first, so that few others wait. `roots`: all bodies, those first that should be.
     """
     near = _neighbours(count, pairs)
-    parent, outwards, seen = np.full(count, -1), list[int](), np.zeros(count, bool)
+    parent, outwards, is_visited = np.full(count, -1), list[int](), np.zeros(count, bool)
     for root in roots:
-        waiting = [] if seen[root] else [root]
-        seen[root] = True
-        while waiting:
-            outwards.append(b := waiting.pop())
+        stack = [] if is_visited[root] else [root]
+        is_visited[root] = True
+        while stack:
+            outwards.append(b := stack.pop())
             for other in near[b]:
-                if not seen[other]:
-                    seen[other], parent[other] = True, b
-                    waiting.append(other)
+                if not is_visited[other]:
+                    is_visited[other], parent[other] = True, b
+                    stack.append(other)
     return _leaves_first(outwards, parent) if len(pairs) == int(np.sum(parent >= 0)) else None
 
 
@@ -180,11 +180,11 @@ def _leaves_first(outwards: list[int], parent: np.ndarray) -> list[int]:
             size[parent[b]] += size[b]
             children[parent[b]].append(b)
     order: list[int] = []
-    waiting = [b for b in outwards if parent[b] < 0]
-    while waiting:
-        order.append(b := waiting.pop())
+    stack = [b for b in outwards if parent[b] < 0]
+    while stack:
+        order.append(b := stack.pop())
         # Backwards, so that the largest comes last here and first in the end.
-        waiting += sorted(children[b], key=lambda c: -size[c])
+        stack += sorted(children[b], key=lambda c: -size[c])
     return order[::-1]
 
 
@@ -199,23 +199,23 @@ class Layout:
     def __init__(self, A: Pattern, P: Pattern, n: int, m: int) -> None:
         self._identity = (A, P, n, m)
         self._n, self._unknowns = n, n + m
-        found = links(A, P, n, m)
-        assert found is not None
-        self.count, self.registers = len(found.blocks), Registers.of(found)
-        self.size = s = max(block.size for block in found.blocks)
+        structure = links(A, P, n, m)
+        assert structure is not None
+        self.count, self.registers = len(structure.blocks), Registers.of(structure)
+        self.size = s = max(block.size for block in structure.blocks)
         self.unknowns = np.full((self.count, s), n + m, np.int64)
         self._block, self._local = np.empty(n + m, np.int64), np.empty(n + m, np.int64)
-        for b, block in enumerate(found.blocks):
+        for b, block in enumerate(structure.blocks):
             self.unknowns[b, : block.size] = block
             self._block[block], self._local[block] = b, np.arange(block.size)
         self.where = (self._block * s + self._local).astype(np.int32)
         keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(k.reshape(-1) for k in self._pattern_keys(A, P))]))
-        padded = np.argwhere(self.unknowns == n + m)
+        padding = np.argwhere(self.unknowns == n + m)
         self._present = np.unique(np.concatenate((keys % (3 * s * s), np.arange(s) * (s + 1))))
         self._rank = np.full(3 * s * s, -1)
         self._rank[self._present] = np.arange(self._present.size)
-        self.filling = np.zeros((self.count, self._present.size))
-        self.filling[padded[:, 0], self._rank[padded[:, 1] * (s + 1)]] = 1.0
+        self.padding = np.zeros((self.count, self._present.size))
+        self.padding[padding[:, 0], self._rank[padding[:, 1] * (s + 1)]] = 1.0
 
     @functools.cached_property
     def masks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -224,12 +224,12 @@ class Layout:
         return d, below, right
 
     @property
-    def coupled(self) -> tuple[np.ndarray, np.ndarray]:
+    def nonzero_lines(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows of L and columns of U that are not zero everywhere."""
         _, below, right = self.masks
         return np.flatnonzero((below >= 0).any(axis=1)), np.flatnonzero((right >= 0).any(axis=0))
 
-    def reading(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> Gathering:
+    def gather_sum(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> GatherSum:
         """How the table of entries, a row a block, collects the values of A, P and Q, and -E if `compliant`."""
         n = self._n
         keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
@@ -244,7 +244,7 @@ class Layout:
                 "A matrix has blocks at places that were not announced to `kkt_solver`; pass it all groups of blocks "
                 "that `factor` will ever receive."
             )
-        return Gathering(block * self._present.size + rank, self.count * self._present.size)
+        return GatherSum(block * self._present.size + rank, self.count * self._present.size)
 
     def _pattern_keys(self, A: Pattern, P: Pattern) -> list[np.ndarray]:
         n = self._n
@@ -272,30 +272,30 @@ class Registers(NamedTuple):
       parent, to which this block adds; none for a root. - `kept`: places where there is something to add to.
     """
 
-    read: Any
-    kept: Any
-    added: Any
+    source: Any
+    accumulates: Any
+    target: Any
 
     @classmethod
-    def of(cls, found: Links) -> Registers:
-        if found.is_path:
+    def of(cls, structure: Links) -> Registers:
+        if structure.is_path:
             # Ends of chains hand on zeros.
-            whole = np.ones((len(found.blocks), 1), bool)
+            whole = np.ones((len(structure.blocks), 1), bool)
             return cls(whole, ~whole, whole)
-        taken: dict[int, int] = {}
+        in_use: dict[int, int] = {}
         rows: list[tuple[int | None, int | None, bool]] = []
-        for b, parent in enumerate(found.parents.tolist()):
-            mine, first = taken.pop(b, None), parent not in taken
+        for b, parent in enumerate(structure.parents.tolist()):
+            mine, first = in_use.pop(b, None), parent not in in_use
             if parent >= 0 and first:
-                taken[parent] = next(r for r in range(len(taken) + 1) if r not in taken.values())
-            rows.append((mine, taken[parent] if parent >= 0 else None, first))
+                in_use[parent] = next(r for r in range(len(in_use) + 1) if r not in in_use.values())
+            rows.append((mine, in_use[parent] if parent >= 0 else None, first))
         places = np.arange(1 + max(r for row in rows for r in row[:2] if r is not None))
-        read, added = (np.array([places == (-1 if row[k] is None else row[k]) for row in rows]) for k in (0, 1))
-        return cls(read, ~added | ~np.array([row[2] for row in rows])[:, None], added)
+        source, target = (np.array([places == (-1 if row[k] is None else row[k]) for row in rows]) for k in (0, 1))
+        return cls(source, ~target | ~np.array([row[2] for row in rows])[:, None], target)
 
     @property
     def count(self) -> int:
-        return self.read.shape[1]
+        return self.source.shape[1]
 
 
 class TreeFactors(NamedTuple):
@@ -327,17 +327,17 @@ class TreeKKT(AbstractKKT):
         layout = self.layout
         d, below, right = layout.masks
         values = [g.values for g in (*A, *P, *Q)] + ([] if E is None else [-E])
-        filled = layout.reading(A, P, Q, E is not None)(values) + layout.filling.reshape(-1)
-        entries = filled.reshape(layout.count, -1)
-        a, b = layout.coupled
+        flat = layout.gather_sum(A, P, Q, E is not None)(values) + layout.padding.reshape(-1)
+        entries = flat.reshape(layout.count, -1)
+        a, b = layout.nonzero_lines
 
-        def eliminate(_: None, waiting: Array, given: tuple[Array, Registers]) -> tuple[Array, TreeFactors]:
-            row, places = given
+        def eliminate(_: None, registers: Array, block: tuple[Array, Registers]) -> tuple[Array, TreeFactors]:
+            row, places = block
             table = jnp.append(row, 0.0)
             D, L, U = table[d], table[below[a]], table[right[:, b]]
-            lu = small.factor(D.at[np.ix_(a, b)].add(-_read(waiting, places.read))[..., None])
+            lu = small.factor(D.at[np.ix_(a, b)].add(-_read(registers, places.source))[..., None])
             X = small.solve(lu, U[..., None])[..., 0]
-            return _added(waiting, L @ X, places), TreeFactors(lu[..., 0], L, X)
+            return _add(registers, L @ X, places), TreeFactors(lu[..., 0], L, X)
 
         empty = jnp.zeros((layout.registers.count, a.size, b.size))
         return scan_rows(eliminate, None, empty, (entries, layout.registers))[1]
@@ -346,21 +346,21 @@ class TreeKKT(AbstractKKT):
         self, factors: TreeFactors, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         layout, places = self.layout, self.layout.registers
-        a, b = layout.coupled
-        given = take(jnp.concatenate((r, s, jnp.zeros(1))), layout.unknowns)
+        a, b = layout.nonzero_lines
+        rhs = take(jnp.concatenate((r, s, jnp.zeros(1))), layout.unknowns)
 
-        def inwards(_: None, waiting: Array, row: tuple[Array, Array, Array, Registers]) -> tuple[Array, Array]:
+        def inwards(_: None, registers: Array, row: tuple[Array, Array, Array, Registers]) -> tuple[Array, Array]:
             lu, L, right, places = row
-            y = small.solve(lu[..., None], right.at[a].add(-_read(waiting, places.read))[:, None, None])[:, 0, 0]
-            return _added(waiting, L @ y, places), y
+            y = small.solve(lu[..., None], right.at[a].add(-_read(registers, places.source))[:, None, None])[:, 0, 0]
+            return _add(registers, L @ y, places), y
 
-        def outwards(_: None, known: Array, row: tuple[Array, Array, Registers]) -> tuple[Array, Array]:
+        def outwards(_: None, registers: Array, row: tuple[Array, Array, Registers]) -> tuple[Array, Array]:
             X, y, places = row
-            x = y - X @ _read(known, places.added)
-            return _put(known, x[b], places.read), x
+            x = y - X @ _read(registers, places.target)
+            return _put(registers, x[b], places.source), x
 
         empty = (places.count, a.size), (places.count, b.size)
-        y = scan_rows(inwards, None, jnp.zeros(empty[0]), (factors.lu, factors.below, given, places))[1]
+        y = scan_rows(inwards, None, jnp.zeros(empty[0]), (factors.lu, factors.below, rhs, places))[1]
         x = scan_rows(outwards, None, jnp.zeros(empty[1]), (factors.right, y, places), reverse=True)[1]
         solution = take(x.reshape(-1), layout.where)
         return solution[: self.n], solution[self.n :]
@@ -371,10 +371,10 @@ def _read(registers: Array, where: Array) -> Array:
     return sum(others, start=first)
 
 
-def _added(registers: Array, value: Array, places: Registers) -> Array:
+def _add(registers: Array, value: Array, places: Registers) -> Array:
     """Registers with `value` added at its place, where it replaces what has been read."""
-    rows = zip(registers, places.kept, places.added, strict=True)
-    return jnp.stack([jnp.where(added, jnp.where(kept, old + value, value), old) for old, kept, added in rows])
+    rows = zip(registers, places.accumulates, places.target, strict=True)
+    return jnp.stack([jnp.where(target, jnp.where(accumulates, old + value, value), old) for old, accumulates, target in rows])
 
 
 def _put(registers: Array, value: Array, where: Array) -> Array:

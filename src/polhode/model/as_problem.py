@@ -87,44 +87,44 @@ _OF_THE_MODEL = Labels()
 
 
 @eager_numpy()
-def problem(model: ModelParts, asked: ProblemRequest, labels: Labels = _OF_THE_MODEL) -> Problem:
+def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE_MODEL) -> Problem:
     """The problem of a model. Raises ValueError as `Model.problem` does."""
-    started = time.perf_counter()
-    begin, end, step = asked.span()
+    start_time = time.perf_counter()
+    begin, end, step = request.span()
     own = model.parameters
-    if asked.formulation is None:
+    if request.formulation is None:
         system, state0, formulation, because = default_choice.assemble_default(
-            model, lambda form: asked.assembled(model, form), asked.integrator, begin
+            model, lambda form: request.assembled(model, form), request.integrator, begin
         )
     else:
-        formulation, because = asked.formulation, ""
-        system, state0 = asked.assembled(model, formulation)
-    method, why = (asked.integrator, "") if asked.integrator else default_choice.method_for(system, state0, begin, step)
+        formulation, because = request.formulation, ""
+        system, state0 = request.assembled(model, formulation)
+    method, why = (request.integrator, "") if request.integrator else default_choice.method_for(system, state0, begin, step)
     if own.keys() & {"formulation", "joints"}:
         raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
-    seen = _in_coordinates(system)
-    called = name_table.build_name_table(model, seen, labels.joints, labels.bodies)
-    shown_bodies = seen.shown if labels.bodies is None else labels.bodies
-    known = checks.is_concrete(model.gravity, [(b.mass, b.inertia, b.x, b.R) for b in model.bodies], state0)
-    saves_loads = checks.flag("save_loads", asked.save_loads)
-    given = {"formulation": formulation, **({"joints": asked.joints} if formulation == "livens" else {})}
+    base = _in_coordinates(system)
+    names = name_table.build_name_table(model, base, labels.joints, labels.bodies)
+    shown_bodies = base.shown if labels.bodies is None else labels.bodies
+    drawable = checks.is_concrete(model.gravity, [(b.mass, b.inertia, b.x, b.R) for b in model.bodies], state0)
+    saves_loads = checks.flag("save_loads", request.save_loads)
+    choices = {"formulation": formulation, **({"joints": request.joints} if formulation == "livens" else {})}
     return Problem(
-        name=asked.name,
+        name=request.name,
         system=system,
         state0=state0,
         t_span=(begin, end),
-        parameters={**given, **own},
+        parameters={**choices, **own},
         doc=f"A model of {len(model.bodies)} bodies.",
-        outputs=_outputs(system, asked.outputs, called, saves_loads, labels),
+        outputs=_outputs(system, request.outputs, names, saves_loads, labels),
         invariants=system.invariants(),
         reference={},
         integrator=method,
         h=step,
-        scene=_scene(model, shown_bodies, labels.looks) if known else None,
+        scene=_scene(model, shown_bodies, labels.looks) if drawable else None,
         choice=Choice(because, why and f"`{method}`: {why}"),
-        build_time=time.perf_counter() - started,
-        named=dataclasses.replace(called, outputs=True),
-        build=_builder(model, asked._replace(formulation=formulation, integrator=method), system.dropped),
+        build_time=time.perf_counter() - start_time,
+        named=dataclasses.replace(names, outputs=True),
+        build=_builder(model, request._replace(formulation=formulation, integrator=method), system.dropped),
     )
 
 
@@ -136,17 +136,17 @@ def _scene(model: ModelParts, shown: Sequence[str], looks: Machine | None) -> Sc
         return None
 
 
-def _builder(model: ModelParts, asked: ProblemRequest, dropped: Any) -> Callable[..., Problem]:
+def _builder(model: ModelParts, request: ProblemRequest, dropped: Any) -> Callable[..., Problem]:
     """Makes the problem anew with other values of parameters; `dropped`: constraints left out before."""
 
     def build(**changed: Any) -> Problem:
         form, how = changed.pop("formulation"), changed.pop("joints", "invariant")
         # Inside of JAX's transformations it can't be decided anew what is redundant.
-        again = (dropped or asked.redundant) if form == asked.formulation else asked.redundant
-        made = model.replace(**changed)
-        found = problem(made, asked._replace(formulation=form, joints=how, redundant=again))
+        redundancy = (dropped or request.redundant) if form == request.formulation else request.redundant
+        new_model = model.replace(**changed)
+        new_problem = problem(new_model, request._replace(formulation=form, joints=how, redundant=redundancy))
         # Traced values are known to no model.
-        return dataclasses.replace(found, parameters={**found.parameters, **changed}, build=build)
+        return dataclasses.replace(new_problem, parameters={**new_problem.parameters, **changed}, build=build)
 
     return build
 
@@ -159,34 +159,34 @@ def _in_coordinates(system: AssembledSystem) -> MultibodySystem:
 def _outputs(
     system: AssembledSystem,
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
-    called: name_table.NameTable,
+    names: name_table.NameTable,
     loads: bool,
     labels: Labels,
 ) -> dict[str, Observable]:
     """Outputs of the system or in place of them, its joint coordinates, and those that a user adds."""
-    seen = _in_coordinates(system)
-    own = called.readings.observables(seen, loads=loads)
+    base = _in_coordinates(system)
+    own = names.readings.observables(base, loads=loads)
     if loads:
-        own |= called.force_readings.observables(seen)
+        own |= names.force_readings.observables(base)
     if labels.outputs is not None:
-        own |= labels.outputs(seen)
+        own |= labels.outputs(base)
     usual = system.outputs() if labels.outputs is None else {}
-    known = {**usual, **(own if isinstance(system, MultibodySystem) else system.observed(own))}
+    outputs = {**usual, **(own if isinstance(system, MultibodySystem) else system.observed(own))}
     if more is None:
-        return known
+        return outputs
     useful = callable(more) and not isinstance(more, type)
-    given = more(seen) if useful else more
-    if not useful or not isinstance(given, Mapping):
+    user_outputs = more(base) if useful else more
+    if not useful or not isinstance(user_outputs, Mapping):
         raise ValueError(
             f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
-            f"got {short_repr(given)}."
+            f"got {short_repr(user_outputs)}."
         )
-    for name, output in given.items():
-        if name in known:
+    for name, output in user_outputs.items():
+        if name in outputs:
             raise ValueError(f"The system has an output {short_repr(name)} of its own; give yours another name.")
         if not isinstance(name, str) or not callable(output):
             raise ValueError(
                 f"Output {short_repr(name)} must be a function (t, state) → array under a name, got "
                 f"{short_repr(output)}."
             )
-    return {**known, **(given if isinstance(system, MultibodySystem) else system.observed(given))}
+    return {**outputs, **(user_outputs if isinstance(system, MultibodySystem) else system.observed(user_outputs))}

@@ -330,8 +330,8 @@ class Model:
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
-        attached = part.attach(self)
-        self.parts.append((self.register.name(part.name, _kebab(type(part).__name__)), attached))
+        whole = part.attach(self)
+        self.parts.append((self.register.name(part.name, _kebab(type(part).__name__)), whole))
         return part
 
     @eager_numpy()
@@ -467,9 +467,9 @@ class Model:
     @property
     def parameters(self) -> dict[str, Any]:
         """The values of the `Parameter`s that it was made with, by name."""
-        given = (self._given_gravity, [(call.arguments, call.options) for call in self.history.calls])
-        found = {name: parameter.default for name, parameter in declared_parameters(given).items()}
-        return {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
+        arguments = (self._given_gravity, [(call.arguments, call.options) for call in self.history.calls])
+        defaults = {name: parameter.default for name, parameter in declared_parameters(arguments).items()}
+        return {name: value.item() if value.ndim == 0 else value for name, value in defaults.items()}
 
     @eager_numpy()
     def replace(self, **parameters: Any) -> Model:
@@ -481,16 +481,16 @@ class Model:
 
         **Raises** ValueError for names of no parameter.
         """
-        known = self.parameters
+        defaults = self.parameters
         for name in parameters:
-            if name not in known:
-                listed = (
-                    ", ".join(known) or "none; declare them, polhode.Parameter(name, value), where it takes numbers"
+            if name not in defaults:
+                listing = (
+                    ", ".join(defaults) or "none; declare them, polhode.Parameter(name, value), where it takes numbers"
                 )
                 raise ValueError(
-                    f"The model has no parameter {short_repr(name)}.{checks.nearest(name, known)} It has {listed}."
+                    f"The model has no parameter {short_repr(name)}.{checks.nearest(name, defaults)} It has {listing}."
                 )
-        values = {**known, **parameters}
+        values = {**defaults, **parameters}
         new = Model(substitute(self._given_gravity, values), units=self.units)
         Replay(self, new, values).run(self.history.calls)
         return new

@@ -127,10 +127,10 @@ def mass(value: Any, check: bool = True) -> Float[Array, ""]:
     """The mass of a body; positive, without `check` also zero."""
     if check:
         return checks.positive("mass", value, (), "mass of a body; zero only with check_inertia=False")
-    found = checks.array("mass", value, (), "mass of a body")
-    if checks.is_concrete(value) and not float(found) >= 0:
+    number = checks.array("mass", value, (), "mass of a body")
+    if checks.is_concrete(value) and not float(number) >= 0:
         raise ValueError(f"`mass` can't be negative, got {short_repr(value)}.")
-    return found
+    return number
 
 
 def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
@@ -138,16 +138,16 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
 
     With `check` moments raise ValueError that aren't positive, or that no distribution of mass has.
     """
-    given = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
-    xp = np if isinstance(given, np.ndarray) else jnp
-    if given.shape == (3,):
-        matrix = xp.diag(given)
-    elif given.shape == (3, 3):
-        matrix = given
+    array = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
+    xp = np if isinstance(array, np.ndarray) else jnp
+    if array.shape == (3,):
+        matrix = xp.diag(array)
+    elif array.shape == (3, 3):
+        matrix = array
     else:
         raise ValueError(
             "`inertia` must be three principal moments or a 3×3 matrix about the centre of mass, "
-            f"got shape {given.shape}."
+            f"got shape {array.shape}."
         )
     if checks.is_concrete(matrix):
         _check_inertia(np.asarray(matrix), check)
@@ -179,17 +179,17 @@ def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
     Raises ValueError for anything else.
     """
     meaning = "a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...)"
-    given = _numbers("rotation", value, meaning)
-    if given.shape == (4,):
-        if checks.is_concrete(given) and not abs(np.linalg.norm(np.asarray(given)) - 1) <= SINGLE_PRECISION:
-            raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {given.tolist()}.")
-        given = jnp.asarray(given)
-        return quaternions.to_matrix(given / jnp.linalg.norm(given))
-    if given.shape != (3, 3):
-        raise ValueError(f"`rotation` must be {meaning}, got shape {given.shape}.")
-    if not checks.is_concrete(given):
-        return given
-    R = np.asarray(given)
+    array = _numbers("rotation", value, meaning)
+    if array.shape == (4,):
+        if checks.is_concrete(array) and not abs(np.linalg.norm(np.asarray(array)) - 1) <= SINGLE_PRECISION:
+            raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {array.tolist()}.")
+        array = jnp.asarray(array)
+        return quaternions.to_matrix(array / jnp.linalg.norm(array))
+    if array.shape != (3, 3):
+        raise ValueError(f"`rotation` must be {meaning}, got shape {array.shape}.")
+    if not checks.is_concrete(array):
+        return array
+    R = np.asarray(array)
     defect = orthogonality_defect(R)
     if not defect < SINGLE_PRECISION or np.linalg.det(R) < 0:
         raise ValueError(

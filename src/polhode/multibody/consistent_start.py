@@ -51,9 +51,9 @@ class UnfitStart(ValueError):
 
 def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
     """Raises UnfitStart with the `faults` of a start, if it has some."""
-    said = faults(system, labels, t, state)
-    if said:
-        raise UnfitStart(said)
+    message = faults(system, labels, t, state)
+    if message:
+        raise UnfitStart(message)
 
 
 def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
@@ -65,35 +65,35 @@ def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: Stat
         return ""
     q, v = state
     gaps, rates, sides = _constraint_values(system, jnp.asarray(t), q, v)
-    turned = _wrong_branches(system, sides)
+    flips = _wrong_branches(system, sides)
     speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
-    found, unfit = [], []
-    for what, values, allowed in (
+    problems, unfit = [], []
+    for what, values, tolerance in (
         ("positions", np.asarray(gaps), POSITION_TOLERANCE),
         ("velocities", np.asarray(rates), POSITION_TOLERANCE * speed),
     ):
         if not np.isfinite(values).all():
-            found.append(f"The constraints on {what} are not finite at the start: {worst_violations(labels, values)}.")
-        elif np.max(np.abs(values), initial=0.0) > allowed:
+            problems.append(f"The constraints on {what} are not finite at the start: {worst_violations(labels, values)}.")
+        elif np.max(np.abs(values), initial=0.0) > tolerance:
             at = " in these positions" if unfit else ""
-            found.append(f"The initial {what} do not fit the joints{at}: {worst_violations(labels, values, allowed)}.")
+            problems.append(f"The initial {what} do not fit the joints{at}: {worst_violations(labels, values, tolerance)}.")
             unfit.append(what)
-    if turned:
-        named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:MAX_NAMES])
-        found.append(f"The initial positions keep these joints the wrong way round: {named}.")
-    return " ".join((*found, *_remedies(unfit, bool(turned))))
+    if flips:
+        names = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(flips.items())[:MAX_NAMES])
+        problems.append(f"The initial positions keep these joints the wrong way round: {names}.")
+    return " ".join((*problems, *_remedies(unfit, bool(flips))))
 
 
 def _remedies(unfit: Sequence[str], turned: bool) -> list[str]:
-    found = []
+    remedies = []
     if unfit:
-        found.append(
+        remedies.append(
             "Correct them, or give `repair=True` to `problem` or `assemble`, which takes the nearest "
             f"{' and '.join(unfit)} that fit."
         )
     if turned:
-        found.append("Turn the bodies by about half a turn, or let `assemble(repair=True)` do so.")
-    return found
+        remedies.append("Turn the bodies by about half a turn, or let `assemble(repair=True)` do so.")
+    return remedies
 
 
 def repair_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
@@ -130,15 +130,15 @@ def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector
     excess = np.asarray(_constraint_values(system, time, q, v)[1]) - rates
     if not excess.any():
         return v
-    found = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
-    left = np.asarray(_constraint_values(system, time, q, found)[1]) - rates
-    speed = max(1.0, float(jnp.max(jnp.abs(found), initial=0.0)))
-    if np.max(np.abs(left), initial=0.0) > POSITION_TOLERANCE * speed:
+    result = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
+    remainder = np.asarray(_constraint_values(system, time, q, result)[1]) - rates
+    speed = max(1.0, float(jnp.max(jnp.abs(result), initial=0.0)))
+    if np.max(np.abs(remainder), initial=0.0) > POSITION_TOLERANCE * speed:
         raise ValueError(
-            f"No velocities fit the joints at t = {t:g}: {worst_violations(system.labels, left)} remain. In a singular position "
+            f"No velocities fit the joints at t = {t:g}: {worst_violations(system.labels, remainder)} remain. In a singular position "
             "drives may ask for what can't be; start elsewhere, or correct them."
         )
-    return found
+    return result
 
 
 def polish_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
@@ -162,13 +162,13 @@ def close_joints(system: MultibodySystem, labels: Sequence[str], t: Array, q: Po
         M, B = metric(system, t, q)
         step = -_nearest(M, _position_rows(system, B), gaps)
         for shrink in 0.5 ** np.arange(8):
-            moved, left = _displace(system, t, q, jnp.asarray(shrink * step))
-            tried = np.asarray(left)
-            if np.linalg.norm(tried) < size:
+            trial, residual = _displace(system, t, q, jnp.asarray(shrink * step))
+            trial_gaps = np.asarray(residual)
+            if np.linalg.norm(trial_gaps) < size:
                 break
         else:
             break
-        q, gaps = moved, tried
+        q, gaps = trial, trial_gaps
     if np.max(np.abs(gaps), initial=0.0) <= POSITION_TOLERANCE:
         return q
     raise ValueError(
@@ -186,19 +186,19 @@ def _position_rows(system: AbstractMechanical, B: Any) -> Any:
     """B without the rows that hold velocities only: bodies may be put where they could not roll."""
     if not len(system.nonholonomic):
         return B
-    kept = np.ones(system.m)
-    kept[system.nonholonomic] = 0.0
-    return kept[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(kept) @ B
+    mask = np.ones(system.m)
+    mask[system.nonholonomic] = 0.0
+    return mask[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(mask) @ B
 
 
 def _wrong_branches(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
     """Joints that are far from closed on the intended assembly branch, with its cosine; it is 1 where they are."""
-    found: dict[str, float] = {}
+    joints: dict[str, float] = {}
     for group, cosines in zip(system.mechanism.joints, sides, strict=True):
         for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
             if not np.min(values, initial=1.0) > _MIN_BRANCH_COSINE:
-                found[system.labels[rows[0]]] = float(np.min(values))
-    return found
+                joints[system.labels[rows[0]]] = float(np.min(values))
+    return joints
 
 
 def nearly_dependent_joints(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
@@ -207,10 +207,10 @@ def nearly_dependent_joints(system: AbstractMechanical, labels: Sequence[str], t
         return ""
     q, _ = state
     B = dense(metric(system, jnp.asarray(t), q)[1])
-    left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
+    combinations, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
     if sizes[-1] > _NEAR_SINGULAR:
         return ""
-    share = np.abs(left[:, -1])
+    share = np.abs(combinations[:, -1])
     joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:MAX_NAMES]
     return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
 
@@ -220,9 +220,9 @@ def worst_violations(labels: Sequence[str], values: np.ndarray, allowed: float =
     sizes: dict[str, float] = {}
     for label, value in zip(labels, np.abs(values), strict=True):
         sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
-    ranked = sorted(sizes.items(), key=lambda item: -item[1])
-    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:MAX_NAMES] if size > allowed]
-    return ", ".join(named) or "none"
+    ranking = sorted(sizes.items(), key=lambda item: -item[1])
+    names = [f"`{label}` by {size:.3g}" for label, size in ranking[:MAX_NAMES] if size > allowed]
+    return ", ".join(names) or "none"
 
 
 def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
@@ -277,8 +277,8 @@ def _constraint_values(system: MultibodySystem, t: Array, q: Point, v: Vector) -
 @numpy_jit
 def _displace(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
     """The position reached by a displacement, and Φ there."""
-    moved = system.flow(q, step, 1.0)
-    return moved, system.constraint(t, moved)
+    position = system.flow(q, step, 1.0)
+    return position, system.constraint(t, position)
 
 
 @numpy_jit
@@ -295,14 +295,14 @@ _MAX_EDGE_TURN = 1.0
 def coarse_rod_edges(system: MultibodySystem, state: State) -> list[str]:
     """Edges of rods that turn so far that there are too few of them, in words; none if all is well."""
     q, _ = state
-    motion, turned = system.motion(q), []
+    motion, edges = system.motion(q), []
     for group in stressed_groups(system.mechanism.forces):
         angles = np.asarray(jax.vmap(lambda edge, poses: edge.turn(poses))(group.elements, motion.at(group.slots)))
         for k in np.flatnonzero(angles > _MAX_EDGE_TURN):
             ends = (int(slot.nodes.numbers[k]) if slot.group is not None else len(system.names) for slot in group.slots)
-            turned.append((float(angles[k]), *((*system.names, "ground")[end] for end in ends)))
-    if not turned:
+            edges.append((float(angles[k]), *((*system.names, "ground")[end] for end in ends)))
+    if not edges:
         return []
-    angle, first, second = max(turned)
-    others = f", and {len(turned) - 1} more edges by over {_MAX_EDGE_TURN:g} rad" if len(turned) > 1 else ""
+    angle, first, second = max(edges)
+    others = f", and {len(edges) - 1} more edges by over {_MAX_EDGE_TURN:g} rad" if len(edges) > 1 else ""
     return [f"the edge of a rod from `{first}` to `{second}` turns by {angle:.3g} rad{others}: use more edges"]

@@ -63,8 +63,8 @@ class TurnCounter(eqx.Module):
 
     def values(self, motion: Motion, near: Float[Array, " k"]) -> Float[Array, " k"]:
         """The angles within half a turn of others."""
-        placed = self.angles.near(near)
-        return self._each(lambda _, angle, poses: angle.value(poses), placed, self._poses(motion))
+        angles = self.angles.near(near)
+        return self._each(lambda _, angle, poses: angle.value(poses), angles, self._poses(motion))
 
     def rates(self, motion: Motion) -> Float[Array, " k"]:
         """Their time derivatives."""

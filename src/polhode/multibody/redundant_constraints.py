@@ -64,9 +64,9 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
         rows = _dependent_sparse(M, B)
         return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
     groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
-    found = redundancy(dense(B), groups)
-    explained = (_follows(labels, found.dependent, name, others) for name, others in found.groups.items())
-    return Dependence(found.dependent, "; ".join(explained))
+    result = redundancy(dense(B), groups)
+    explanations = (_follows(labels, result.dependent, name, others) for name, others in result.groups.items())
+    return Dependence(result.dependent, "; ".join(explanations))
 
 
 def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> Dependence:
@@ -91,8 +91,8 @@ def _persistent_rows(system: MultibodySystem, labels: Sequence[str], t: float, s
             found = here if len(here.rows) < len(found.rows) else found
             continue
         # What is kept so far comes first, so that only what it lacks is added.
-        kept = np.setdiff1d(np.arange(system.m), found.rows)
-        groups = {"kept": kept.tolist(), **_by_name(labels, found.rows)}
+        imposed_rows = np.setdiff1d(np.arange(system.m), found.rows)
+        groups = {"kept": imposed_rows.tolist(), **_by_name(labels, found.rows)}
         still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _SPAN_TOLERANCE).dependent
         rows = np.intersect1d(still, found.rows)
         if len(rows) < len(found.rows):
@@ -169,15 +169,15 @@ def _explain(system: MultibodySystem, labels: Sequence[str], t: float, q: Point,
     """Dependent rows, with the joints from which they follow."""
     if not len(rows):
         return Dependence(rows, "")
-    kept = np.setdiff1d(np.arange(system.m), rows)
-    groups = {**_by_name(labels, kept), **{f"more {key}": value for key, value in _by_name(labels, rows).items()}}
-    found = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
-    sources = {key.removeprefix("more rows of "): value for key, value in found.groups.items()}
-    said = (
+    independent = np.setdiff1d(np.arange(system.m), rows)
+    groups = {**_by_name(labels, independent), **{f"more {key}": value for key, value in _by_name(labels, rows).items()}}
+    result = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
+    sources = {key.removeprefix("more rows of "): value for key, value in result.groups.items()}
+    explanations = (
         _follows(labels, rows, name, [other.removeprefix("more ").removeprefix("rows of ") for other in others])
         for name, others in sources.items()
     )
-    return Dependence(rows, "; ".join(said))
+    return Dependence(rows, "; ".join(explanations))
 
 
 def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
@@ -185,8 +185,8 @@ def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
 
 
 def _follows(labels: Sequence[str], rows: np.ndarray, name: str, others: Sequence[str]) -> str:
-    named = [f"`{other}`" for other in dict.fromkeys(others) if other != name]
-    return f"{_share(labels, rows, name)} follow from {', '.join(named[:MAX_NAMES]) or 'each other'}"
+    names = [f"`{other}`" for other in dict.fromkeys(others) if other != name]
+    return f"{_share(labels, rows, name)} follow from {', '.join(names[:MAX_NAMES]) or 'each other'}"
 
 
 def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
@@ -212,9 +212,9 @@ def _solve_blocks(M: Any, rhs: Any) -> Any:
     unknowns = np.full((count, sizes.max()), len(block))
     unknowns[block, local] = np.arange(len(block))
     rows, columns = np.broadcast_arrays(unknowns[:, :, None], unknowns[:, None, :])
-    known = (rows < len(block)) & (columns < len(block))
-    found = np.linalg.inv(blocks)[known], (rows[known], columns[known])
-    return scipy.sparse.csc_array(found, shape=M.shape) @ rhs
+    inside = (rows < len(block)) & (columns < len(block))
+    inverse = np.linalg.inv(blocks)[inside], (rows[inside], columns[inside])
+    return scipy.sparse.csc_array(inverse, shape=M.shape) @ rhs
 
 
 def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
@@ -223,10 +223,10 @@ def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     S = B @ _solve_blocks(regular, B.T)
     scale = scipy.sparse.diags_array(1 / np.sqrt(S.diagonal()))
     # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
-    scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * scipy.sparse.eye_array(S.shape[0])
+    matrix = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * scipy.sparse.eye_array(S.shape[0])
     options = {"SymmetricMode": True}
     lu = scipy.sparse.linalg.splu(
-        scipy.sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+        scipy.sparse.csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
     )
     pivots = np.abs(lu.U.diagonal())[lu.perm_c]
     return np.flatnonzero(pivots <= _RANK_TOLERANCE)

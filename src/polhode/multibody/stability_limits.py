@@ -81,8 +81,8 @@ def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple
             continue
         K, D = (_square(part) for part in _tangents(system, group, jnp.asarray(t), *state))
         K, D = (np.zeros_like(D) if K is None else K), (np.zeros_like(K) if D is None else D)
-        moving = [slot for slot in group.slots if slot.group is not None]
-        columns = np.concatenate([slot.columns.numbers for slot in moving], axis=1)
+        slots = [slot for slot in group.slots if slot.group is not None]
+        columns = np.concatenate([slot.columns.numbers for slot in slots], axis=1)
         for e in range(len(columns)):
             if np.max(np.abs(K[e])) > 0 or np.max(np.abs(D[e])) > 0:
                 yield columns[e], K[e], D[e]
@@ -91,10 +91,10 @@ def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple
 @numpy_jit
 def _tangents(system: MultibodySystem, group: ForceGroup, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
     """Along positions and along velocities; nothing for what loads don't depend on."""
-    wanted = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
+    cases = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
     K, D = (
         system.coordinates.load_blocks(group, t, q, v, along_velocities=along) or () if used else ()
-        for along, used in wanted
+        for along, used in cases
     )
     return K, D
 
@@ -135,11 +135,11 @@ class _Columns:
     def square(self, columns: np.ndarray) -> np.ndarray:
         """The rows of the same numbers, in their order."""
         rows, values = self.part(columns)
-        found = np.zeros((columns.size, columns.size))
+        matrix = np.zeros((columns.size, columns.size))
         place = np.searchsorted(rows, columns)
         there = rows[np.minimum(place, rows.size - 1)] == columns
-        found[there] = values[place[there]]
-        return found
+        matrix[there] = values[place[there]]
+        return matrix
 
 
 def _free_motions(constraints: _Columns, columns: np.ndarray) -> np.ndarray:

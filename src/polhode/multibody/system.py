@@ -241,21 +241,21 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
         A joint without a name is known by its bodies.
         """
-        found = self.coordinates.counted(q, joint, name, bodies)
-        number = None if found is not None or self.counter is None else self.counter.number(joint, name, bodies)
+        value = self.coordinates.counted(q, joint, name, bodies)
+        number = None if value is not None or self.counter is None else self.counter.number(joint, name, bodies)
         if number is None or self.counter is None:
-            return found
+            return value
         return self.counter.sign(number) * self.counter.values(self.motion(q), self.turns(q))[number]
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All of these that are known, by the names of joint and coordinate."""
-        known = dict(self.coordinates.all_counted(q))
+        coordinates = dict(self.coordinates.all_counted(q))
         if self.counter is not None:
             values = self.counter.values(self.motion(q), self.turns(q))
             for number, name in enumerate(self.counter.names):
                 if name is not None and name.joint is not None:
-                    known.setdefault((name.joint, name.coordinate), name.sign * values[number])
-        return known
+                    coordinates.setdefault((name.joint, name.coordinate), name.sign * values[number])
+        return coordinates
 
     def _mechanism(self, q: Point) -> Mechanism:
         """The mechanism with its angles read in the turns in which q has them."""
@@ -271,36 +271,36 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.coordinates.force(self._mechanism(q), t, q, v)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
-        closed = self._mechanism(q).residuals(t, self.motion(q))
-        return accumulate(self.m, closed + self.coordinates.internal_residuals(q))
+        residuals = self._mechanism(q).residuals(t, self.motion(q))
+        return accumulate(self.m, residuals + self.coordinates.internal_residuals(q))
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        closing = self._mechanism(q).rates(t, self.motion(q, v))
-        return accumulate(self.m, closing + self.coordinates.internal_rates(q, v))
+        rates = self._mechanism(q).rates(t, self.motion(q, v))
+        return accumulate(self.m, rates + self.coordinates.internal_rates(q, v))
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         if not self.m:
             return jnp.zeros(0)
-        found = self.coordinates.curvature(self._mechanism(q), t, q, v)
-        return super().curvature(t, q, v) if found is None else accumulate(self.m, found)
+        terms = self.coordinates.curvature(self._mechanism(q), t, q, v)
+        return super().curvature(t, q, v) if terms is None else accumulate(self.m, terms)
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         if not self.m:
             return ()
-        found = self.coordinates.jacobian(self._mechanism(q), t, q)
-        return super().jacobian(t, q) if found is None else found
+        blocks = self.coordinates.jacobian(self._mechanism(q), t, q)
+        return super().jacobian(t, q) if blocks is None else blocks
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
-        found = self.coordinates.stiffness(self._mechanism(q), t, q, v)
-        return super().stiffness(t, q, v) if found is None else found
+        blocks = self.coordinates.stiffness(self._mechanism(q), t, q, v)
+        return super().stiffness(t, q, v) if blocks is None else blocks
 
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
-        found = self.coordinates.damping(self._mechanism(q), t, q, v)
-        return super().damping(t, q, v) if found is None else found
+        blocks = self.coordinates.damping(self._mechanism(q), t, q, v)
+        return super().damping(t, q, v) if blocks is None else blocks
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
-        found = self.coordinates.geometric_stiffness(self._mechanism(q), t, q, multipliers)
-        return super().geometric_stiffness(t, q, multipliers) if found is None else found
+        blocks = self.coordinates.geometric_stiffness(self._mechanism(q), t, q, multipliers)
+        return super().geometric_stiffness(t, q, multipliers) if blocks is None else blocks
 
     def stresses(self, t: Array, q: Point) -> tuple[Array, ...]:
         return self.coordinates.stresses(self._mechanism(q), t, q)
@@ -332,14 +332,14 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.strained)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
-        found = stability_limit(self, t, state)
-        if not h > share * found.step:
+        limit = stability_limit(self, t, state)
+        if not h > share * limit.step:
             return ""
-        between = " and ".join(f"`{name}`" for name in found.bodies)
-        decay = f" and decays at up to {found.rate:.3g} per time" if found.rate else ""
+        between = " and ".join(f"`{name}`" for name in limit.bodies)
+        decay = f" and decays at up to {limit.rate:.3g} per time" if limit.rate else ""
         return (
-            f"The stiffest element at the start, on {between}, oscillates at up to {found.frequency:.3g} rad per time"
-            f"{decay}: explicit methods of order 3 to 5 need steps of about {found.step:.2g} or less, lower orders "
+            f"The stiffest element at the start, on {between}, oscillates at up to {limit.frequency:.3g} rad per time"
+            f"{decay}: explicit methods of order 3 to 5 need steps of about {limit.step:.2g} or less, lower orders "
             f"much smaller ones, and the step was {h:.2g}. Take such a step, error control, or `generalized-alpha`, or "
             "constrain stiff strains away."
         )
@@ -360,10 +360,10 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         multipliers = jnp.asarray(multipliers)
         labels = np.array(self.labels if self.complete is None else self.complete.labels)
         if self.complete is not None:
-            spread = self._least_multipliers
+            extend = self._least_multipliers
             if multipliers.ndim == 2:
-                t, spread = jnp.broadcast_to(jnp.asarray(t), multipliers.shape[:1]), jax.vmap(spread)
-            multipliers = spread(t, q, multipliers)
+                t, extend = jnp.broadcast_to(jnp.asarray(t), multipliers.shape[:1]), jax.vmap(extend)
+            multipliers = extend(t, q, multipliers)
         return {name: multipliers[..., np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
 
     def with_redundant(
@@ -388,18 +388,18 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         """Of all constraints, redundant ones included."""
-        found = super().residuals(t, state)
+        norms = super().residuals(t, state)
         if self.complete is not None:
             q, v = state
-            found["position"] = jnp.max(jnp.abs(self.complete.constraint(t, q)))
-            found["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, q, v)))
-        return found
+            norms["position"] = jnp.max(jnp.abs(self.complete.constraint(t, q)))
+            norms["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, q, v)))
+        return norms
 
     def breakpoints(self) -> tuple[float, ...]:
         """Those of all functions of time in forces, joints and controllers."""
         is_function = lambda node: isinstance(node, Function)  # noqa: E731
-        found = jax.tree.leaves(self, is_leaf=is_function)
-        return tuple(sorted({t for f in found if is_function(f) for t in f.breakpoints}))
+        leaves = jax.tree.leaves(self, is_leaf=is_function)
+        return tuple(sorted({t for f in leaves if is_function(f) for t in f.breakpoints}))
 
     def failure(self, t: Array, state: State) -> Array | None:
         """`joints_open` where redundant constraints, which no method imposes, open although the others hold."""
@@ -408,9 +408,9 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         q, _ = state
         sizes = [jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(q)]
         size = jnp.maximum(1.0, jnp.max(jnp.stack(sizes)))
-        kept = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
-        opened = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _MAX_GAP_RATIO * kept
-        return jnp.where(opened, int(Result.joints_open), 0).astype(jnp.int32)
+        violation = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
+        is_open = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _MAX_GAP_RATIO * violation
+        return jnp.where(is_open, int(Result.joints_open), 0).astype(jnp.int32)
 
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Φ and dΦ/dt of all constraints, redundant ones included."""
@@ -443,25 +443,25 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def diagnose(self, t: float, state: State) -> str:
         """The joints that gape or have become dependent, edges of rods that turn too far, and the fastest body."""
-        said = []
+        findings = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
-            said.append(f"the joints are open: {self.name_violations(gaps)}")
-        said += consistent_start.coarse_rod_edges(self, state)
+            findings.append(f"the joints are open: {self.name_violations(gaps)}")
+        findings += consistent_start.coarse_rod_edges(self, state)
         if self.m and np.isfinite(gaps).all():
             rows, explanation = redundant_constraints.dependence(self, self.labels, t, state)
             nearly = "" if len(rows) else consistent_start.nearly_dependent_joints(self, self.labels, t, state)
-            said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
+            findings += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
             q, v = state
             _, multipliers = self.accelerations(jnp.asarray(t), q, v)
             forces = self.joint_multipliers(jnp.asarray(t), q, multipliers)
             sizes = {name: float(np.linalg.norm(force)) for name, force in forces.items()}
             most = max(sizes, key=lambda name: sizes[name])
-            said.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
+            findings.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
         speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
-        said.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
-        said += self._fastest_angle(state)
-        return f"At t = {t:.6g} {'; '.join(said)}."
+        findings.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
+        findings += self._fastest_angle(state)
+        return f"At t = {t:.6g} {'; '.join(findings)}."
 
     def _fastest_angle(self, state: State) -> list[str]:
         """A phrase on the joint whose counted angle changes fastest; none where nothing is counted."""

@@ -53,8 +53,8 @@ class ElasticBond(AbstractForceElement):
         length, n = self.along(poses)
         theta = self.bend(poses)
         c = 0.5 * (poses[0].R @ self.a0 + poses[1].R @ self.a1) @ n
-        stretching = self.axial * (length / self.length - 1) ** 2
-        return 0.5 * (self.bending * theta @ theta + stretching + self.shear * (1 - c) ** 2)
+        axial_energy = self.axial * (length / self.length - 1) ** 2
+        return 0.5 * (self.bending * theta @ theta + axial_energy + self.shear * (1 - c) ** 2)
 
     def along(self, poses: Poses) -> tuple[Float[Array, ""], Float[Array, "3"]]:
         """Distance of the points, and the direction from the second to the first, zero where they meet."""
@@ -114,8 +114,8 @@ class DampedBond(AbstractForceElement):
         spin = poses[0].R @ twists[0].omega - poses[1].R @ twists[1].omega
         drag = -self.axial * (n @ (first - second)) * n
         moments = -self.bending * spin, self.bending * spin
-        elastic, damped = self.bond.wrenches(t, poses, twists), self.bond.loads(poses, drag, moments)
-        return tuple(jax.tree.map(jnp.add, a, b) for a, b in zip(elastic, damped, strict=True))
+        elastic, damping = self.bond.wrenches(t, poses, twists), self.bond.loads(poses, drag, moments)
+        return tuple(jax.tree.map(jnp.add, a, b) for a, b in zip(elastic, damping, strict=True))
 
 
 def _velocity(pose: Pose, twist: Twist, s: Float[Array, "3"]) -> Float[Array, "3"]:

@@ -15,14 +15,14 @@ from polhode.checks import short_repr
 from polhode.spaces.component_arrays import (
     Quaternions,
     Vectors,
-    added,
+    add,
     conjugate,
     cross,
     dot,
-    moved,
+    add_scaled,
     relative_rotation,
     rotate,
-    scaled,
+    scale,
 )
 
 Shear = Literal["objective", "literal"]
@@ -41,8 +41,8 @@ class Strength(eqx.Module):
 
     def __init__(self, tension: Any = np.inf, moment: Any = np.inf, shear: Any = np.inf) -> None:
         for name, value in (("tension", tension), ("moment", moment), ("shear", shear)):
-            meaning = "a number greater than zero, or infinite"
-            if checks.is_concrete(value) and not (checks.shape(name, value, meaning) == () and value > 0):
+            requirement = "a number greater than zero, or infinite"
+            if checks.is_concrete(value) and not (checks.shape(name, value, requirement) == () and value > 0):
                 raise ValueError(f"`{name}` must be a number greater than zero, or infinite, got {short_repr(value)}.")
         self.tension, self.moment, self.shear = (jnp.asarray(x, float) for x in (tension, moment, shear))
 
@@ -135,14 +135,14 @@ def loads(
     `push` acts besides.
     """
     inverse = _inverse_length(pair.d)
-    n = scaled(inverse, pair.d)
+    n = scale(inverse, pair.d)
     length = 1 / jnp.where(inverse > 0, inverse, 1.0)
     along = -k.axial / k.length * (length / k.length - 1)
-    force = scaled(along if push is None else along + push(length), n)
-    moment = scaled(-k.bending, relative_rotation(pair.here, pair.there))
-    c, transverse, turning = _shear_terms(law, k, pair, n)
+    force = scale(along if push is None else along + push(length), n)
+    moment = scale(-k.bending, relative_rotation(pair.here, pair.there))
+    c, transverse, moment_direction = _shear_terms(law, k, pair, n)
     s = k.shear * (1 - c)
-    return moved(force, s * inverse, transverse), moved(moment, s, turning)
+    return add_scaled(force, s * inverse, transverse), add_scaled(moment, s, moment_direction)
 
 
 def energies(law: Shear, k: Constants, pair: Pair) -> tuple[Array, Array, Array]:
@@ -151,19 +151,19 @@ def energies(law: Shear, k: Constants, pair: Pair) -> tuple[Array, Array, Array]
     real = inverse > 0
     length = 1 / jnp.where(real, inverse, 1.0)
     theta = relative_rotation(pair.here, pair.there)
-    c = _shear_terms(law, k, pair, scaled(inverse, pair.d))[0]
+    c = _shear_terms(law, k, pair, scale(inverse, pair.d))[0]
     bending, axial = 0.5 * k.bending * dot(theta, theta), 0.5 * k.axial * (length / k.length - 1) ** 2
     return bending, jnp.where(real, axial, 0.0), jnp.where(real, 0.5 * k.shear * (1 - c) ** 2, 0.0)
 
 
 def _shear_terms(law: Shear, k: Constants, pair: Pair, n: Vectors) -> tuple[Array, Vectors, Vectors]:
     """c, and what 1 - c times the stiffness makes of it: l times the force, and the moment."""
-    unit = scaled(pair.sign / k.length, k.arm)
+    unit = scale(pair.sign / k.length, k.arm)
     a, b = rotate(pair.here, unit), rotate(pair.there, unit)
     if law == "objective":
-        mean = scaled(0.5, added(a, b))
+        mean = scale(0.5, add(a, b))
         c = dot(mean, n)
-        return c, moved(mean, -c, n), scaled(0.5, cross(a, n))
+        return c, add_scaled(mean, -c, n), scale(0.5, cross(a, n))
     # The first end turns d₀, the second one d; from the second end's side both change places.
     first = pair.sign > 0
     swap = lambda p, q: tuple(jnp.where(first, x, y) for x, y in zip(p, q, strict=True))  # noqa: E731
@@ -171,7 +171,7 @@ def _shear_terms(law: Shear, k: Constants, pair: Pair, n: Vectors) -> tuple[Arra
     turned_d = rotate(second, n)
     c = dot(turned_arm, turned_d)
     back = rotate(conjugate(second), turned_arm)
-    return c, moved(back, -c, n), scaled(pair.sign, cross(turned_arm, turned_d))
+    return c, add_scaled(back, -c, n), scale(pair.sign, cross(turned_arm, turned_d))
 
 
 def stress(law: Shear, k: Constants, pair: Pair, limits: Vectors) -> Array:
@@ -179,7 +179,7 @@ def stress(law: Shear, k: Constants, pair: Pair, limits: Vectors) -> Array:
     inverse = _inverse_length(pair.d)
     length = 1 / jnp.where(inverse > 0, inverse, 1.0)
     theta = relative_rotation(pair.here, pair.there)
-    c, transverse, _ = _shear_terms(law, k, pair, scaled(inverse, pair.d))
+    c, transverse, _ = _shear_terms(law, k, pair, scale(inverse, pair.d))
     tension = jnp.maximum(k.axial / k.length * (length / k.length - 1), 0.0)
     shear = k.shear * jnp.abs(1 - c) * inverse * jnp.sqrt(dot(transverse, transverse))
     return tension / limits[0] + k.bending * jnp.sqrt(dot(theta, theta)) / limits[1] + shear / limits[2]
@@ -193,8 +193,8 @@ def _inverse_length(d: Vectors) -> Array:
 
 def damping(axial: Array, bending: Array, d: Vectors, v: Vectors, omega: Vectors) -> tuple[Vectors, Vectors]:
     """Force and moment on the seeing end from velocities relative to the other one."""
-    n = scaled(_inverse_length(d), d)
-    return scaled(-axial * dot(n, v), n), scaled(-bending, omega)
+    n = scale(_inverse_length(d), d)
+    return scale(-axial * dot(n, v), n), scale(-bending, omega)
 
 
 class Slots(NamedTuple):

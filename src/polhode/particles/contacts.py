@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.spaces.component_arrays import Vectors, dot, scaled
+from polhode.spaces.component_arrays import Vectors, dot, scale
 
 _COINCIDENT = 1e-200
 """|d|² below which two centres are one: powers of 1/|d| in derivatives still have finite numbers above."""
@@ -45,5 +45,5 @@ def force(stiffness: Any, damping: Any, d: Vectors, reach: Any, v: Vectors | Non
     """The force on the end that sees d: K/D δ^{3/2} n, or with velocities -c n n·v while δ > 0."""
     delta, inverse = overlap(d, reach)
     if v is None:
-        return scaled(hertz(stiffness, delta) / reach * inverse, d)
-    return scaled(jnp.where(delta > 0, -damping, 0.0) * dot(d, v) * inverse * inverse, d)
+        return scale(hertz(stiffness, delta) / reach * inverse, d)
+    return scale(jnp.where(delta > 0, -damping, 0.0) * dot(d, v) * inverse * inverse, d)

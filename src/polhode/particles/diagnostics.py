@@ -15,7 +15,7 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
 from polhode.particles.interactions import AbstractSphereInteractions
-from polhode.spaces.component_arrays import Vectors, columns, less, picked
+from polhode.spaces.component_arrays import Vectors, columns, subtract, select
 from polhode.systems.base import Observable, State
 
 OVERLAP = 0.3
@@ -52,21 +52,21 @@ class AbstractParticles(AbstractSphereInteractions):
 
     def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
         """A state; velocities have shape (n, 3), or (3,) for all, `rotations` are quaternions (n, 4)."""
-        kind, n = self.masses.dtype, self.n
-        given = (
+        dtype, n = self.masses.dtype, self.n
+        fields = (
             ("positions", positions, 3),
             ("velocities", velocities, 3),
             ("angular_velocities", angular_velocities, 3),
         )
-        for name, value, width in (*given, ("rotations", rotations, 4)):
-            known = ((n, width),) if name in ("positions", "rotations") else ((n, 3), (3,), ())
+        for name, value, width in (*fields, ("rotations", rotations, 4)):
+            shapes = ((n, width),) if name in ("positions", "rotations") else ((n, 3), (3,), ())
             shape = () if value is None else checks.shape(name, value, "a row for each particle")
-            if value is not None and shape not in known:
-                raise ValueError(f"`{name}` must have shape {known[0]}, a row for each particle, got {shape}.")
-        parts = [jnp.broadcast_to(jnp.asarray(a, kind), (n, 3)) for a in (velocities, angular_velocities)]
-        q = jnp.zeros((n, 4), kind).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, kind)
+            if value is not None and shape not in shapes:
+                raise ValueError(f"`{name}` must have shape {shapes[0]}, a row for each particle, got {shape}.")
+        parts = [jnp.broadcast_to(jnp.asarray(a, dtype), (n, 3)) for a in (velocities, angular_velocities)]
+        q = jnp.zeros((n, 4), dtype).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, dtype)
         whole = () if self.limits is None else (self.intact,)
-        return self.states(*map(self.stored, (jnp.asarray(positions, kind), q, *parts)), *whole)
+        return self.states(*map(self.stored, (jnp.asarray(positions, dtype), q, *parts)), *whole)
 
     def check(self, t: float, state: State) -> None:
         """Refuses particles that overlap by more than 0.3 of their reach with others or walls: they would burst apart.
@@ -114,8 +114,8 @@ class AbstractParticles(AbstractSphereInteractions):
         """
         x, q = columns(state[0]), columns(state[1])
         i, j = self.pairs[:, 0], self.pairs[:, 1]
-        d = less(picked(x, i), picked(x, j))
-        parts = bonds.energies(self.shear, self.per_bond, Pair(d, picked(q, i), picked(q, j), 1.0))
+        d = subtract(select(x, i), select(x, j))
+        parts = bonds.energies(self.shear, self.per_bond, Pair(d, select(q, i), select(q, j), 1.0))
         whole = state[4] if len(state) > 4 else 1.0
         bending, axial, shear = (jnp.sum(whole * part) for part in parts)
         height = sum(self.masses * g * a for g, a in zip(self.gravity, x, strict=True))
@@ -134,8 +134,8 @@ class AbstractParticles(AbstractSphereInteractions):
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
             # Without the skin: whatever touches in a run is in its lists, so there is room for it.
-            found, code = self.search(x, self.capacity)
-            delta = contacts.overlap(less(x, picked(x, found.members)), self.reach(found.members))[0]
+            lists, code = self.search(x, self.capacity)
+            delta = contacts.overlap(subtract(x, select(x, lists.members)), self.reach(lists.members))[0]
             energy = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
             total = jnp.where(code == 0, energy, jnp.nan)
         if self.touches_bonded:
@@ -166,7 +166,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return ("linear_momentum", "spin" if self.shear == "literal" else "angular_momentum")
 
     def outputs(self) -> dict[str, Observable]:
-        found = {
+        observables = {
             "positions": lambda t, s: self.of_particles(s[0]),
             "angular_velocities": lambda t, s: self.of_particles(s[3]),
             "energies": lambda t, s: self.energies(s),
@@ -174,7 +174,7 @@ class AbstractParticles(AbstractSphereInteractions):
             "spin": lambda t, s: self.spin(s),
             "angular_momentum": lambda t, s: self.angular_momentum(s),
         }
-        return found if self.limits is None else {**found, "whole": lambda t, s: self.of_bonds(s[4])}
+        return observables if self.limits is None else {**observables, "whole": lambda t, s: self.of_bonds(s[4])}
 
     @property
     def picture(self) -> dict[str, Any] | None:
@@ -200,10 +200,10 @@ class AbstractParticles(AbstractSphereInteractions):
 
     def frequency(self) -> Float[Array, ""]:
         """An upper bound of the frequencies of stretching and bending at rest, in radians per unit of time."""
-        k, held = self.constants, self.slots.sign != 0
-        stretching = jnp.max(2 * jnp.sum(held * k.axial / k.length**2, axis=0) / self.masses, initial=0.0)
-        bending = jnp.max(2 * jnp.sum(held * k.bending, axis=0) / self.inertias, initial=0.0)
-        return jnp.sqrt(jnp.maximum(stretching, bending))
+        k, has_bond = self.constants, self.slots.sign != 0
+        axial = jnp.max(2 * jnp.sum(has_bond * k.axial / k.length**2, axis=0) / self.masses, initial=0.0)
+        bending = jnp.max(2 * jnp.sum(has_bond * k.bending, axis=0) / self.inertias, initial=0.0)
+        return jnp.sqrt(jnp.maximum(axial, bending))
 
     def contact_frequency(self, velocities: Any) -> Float[Array, ""]:
         """Of contacts that stop the fastest of these velocities, shape (n, 3), at their largest depth."""
@@ -222,9 +222,9 @@ class AbstractParticles(AbstractSphereInteractions):
         """An upper bound of the rates at which dampers of bonds and one contact slow particles down."""
         rates = [jnp.zeros(())]
         if self.dampers is not None:
-            held = self.slots.sign != 0
+            has_bond = self.slots.sign != 0
             over = zip(self.dampers, (self.masses, self.inertias), strict=True)
-            rates += [jnp.max(2 * jnp.sum(held * c, axis=0) / inertia, initial=0.0) for c, inertia in over]
+            rates += [jnp.max(2 * jnp.sum(has_bond * c, axis=0) / inertia, initial=0.0) for c, inertia in over]
         if self.contact_damping is not None:
             rates.append(2 * self.contact_damping / jnp.min(self.masses))
         return jnp.max(jnp.stack(rates))
@@ -238,11 +238,11 @@ class AbstractParticles(AbstractSphereInteractions):
             ),
             f"Dampers slow particles down at up to {rate:.4g} per unit of time": 4 / rate if rate else np.inf,
         }
-        said, limit = min(limits.items(), key=lambda item: item[1])
+        cause, limit = min(limits.items(), key=lambda item: item[1])
         if abs(h) <= share * limit:
             return ""
         return (
-            f"{said}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that limit "
+            f"{cause}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that limit "
             "or less."
         )
 
@@ -252,7 +252,7 @@ def _overlaps(system: AbstractParticles, positions: Array, room: int) -> tuple[A
     """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
     x = columns(positions)
     members = system.search(x, room)[0].members
-    d = less(x, picked(x, members))
+    d = subtract(x, select(x, members))
     depth = contacts.overlap(d, system.reach(members))[0]
     # Contacts at one place have no direction and no force.
     together = (d[0] == 0) & (d[1] == 0) & (d[2] == 0) & (members != jnp.arange(system.n))

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Int
 
-from polhode.spaces.component_arrays import picked
+from polhode.spaces.component_arrays import select
 
 AXIS = "particles"
 """Name of the axis of the mesh."""
@@ -37,14 +37,14 @@ class Halo(eqx.Module):
             def seen(a: tuple[Array, ...], sends: tuple[Array, ...]) -> tuple[Array, ...]:
                 parts = [jnp.stack(a)]
                 for send, route in zip(sends, self.routes, strict=True):
-                    parts.append(jax.lax.ppermute(jnp.stack(picked(a, send)), AXIS, route))
+                    parts.append(jax.lax.ppermute(jnp.stack(select(a, send)), AXIS, route))
                 return tuple(jnp.concatenate(parts, axis=1))
 
             a = jax.shard_map(seen, mesh=self.mesh, in_specs=_FIRST, out_specs=_FIRST)(a, self.sends)
 
-        def read(which: Array) -> tuple[Array, ...]:
-            spread = along_last(which)
-            return jax.shard_map(picked, mesh=self.mesh, in_specs=(_FIRST, spread), out_specs=spread)(a, which)
+        def read(numbers: Array) -> tuple[Array, ...]:
+            spec = along_last(numbers)
+            return jax.shard_map(select, mesh=self.mesh, in_specs=(_FIRST, spec), out_specs=spec)(a, numbers)
 
         return read
 
@@ -57,21 +57,21 @@ def halo(mesh: Mesh, size: int, *tables: np.ndarray) -> tuple[Halo, list[np.ndar
     count = mesh.size
     readers = [np.broadcast_to(np.arange(t.shape[1]) * count // max(t.shape[1], 1), t.shape) for t in tables]
     shifts = [(reader - t // max(size, 1)) % count for reader, t in zip(readers, tables, strict=True)]
-    found, sends, routes, base = [t % max(size, 1) for t in tables], [], [], size
+    new_tables, sends, routes, base = [t % max(size, 1) for t in tables], [], [], size
     for shift in range(1, count):
         items = np.unique(np.concatenate([t[s == shift] for t, s in zip(tables, shifts, strict=True)]))
         if not len(items):
             continue
-        owner, held = items // size, np.bincount(items // size, minlength=count)
-        rank = np.arange(len(items)) - (np.cumsum(held) - held)[owner]
-        send = np.zeros((count, held.max()), np.int32)
+        owner, counts = items // size, np.bincount(items // size, minlength=count)
+        rank = np.arange(len(items)) - (np.cumsum(counts) - counts)[owner]
+        send = np.zeros((count, counts.max()), np.int32)
         send[owner, rank] = items % size
-        for table, s, new in zip(tables, shifts, found, strict=True):
+        for table, s, new in zip(tables, shifts, new_tables, strict=True):
             new[s == shift] = base + rank[np.searchsorted(items, table[s == shift])]
         sends.append(send.reshape(-1))
-        routes.append(tuple((int(k), int((k + shift) % count)) for k in np.flatnonzero(held)))
-        base += held.max()
-    return Halo(tuple(routes), tuple(sends), mesh), [t.astype(np.int32) for t in found]
+        routes.append(tuple((int(k), int((k + shift) % count)) for k in np.flatnonzero(counts)))
+        base += counts.max()
+    return Halo(tuple(routes), tuple(sends), mesh), [t.astype(np.int32) for t in new_tables]
 
 
 def along_last(a: Array) -> PartitionSpec:

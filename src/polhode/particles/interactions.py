@@ -17,7 +17,7 @@ from polhode.particles.bonds import Constants, Pair, Shear, Slots
 from polhode.particles.neighbours import Neighbours, stale
 from polhode.particles.walls import AbstractWall
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, added, less, moved, scaled
+from polhode.spaces.component_arrays import Vectors, add, subtract, add_scaled, scale
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
@@ -134,19 +134,19 @@ class AbstractSphereInteractions(AbstractSeparable):
             rest = (rest[0] * self._holding(places),)
         if self.walls:
             through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
-            lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
-            around = around._replace(result=jnp.maximum(around.result, lost))
+            code = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
+            around = around._replace(result=jnp.maximum(around.result, code))
         if not self.touching:
             return rest, around
-        anew = stale(around.lists, places.x, self.skin)
+        is_stale = stale(around.lists, places.x, self.skin)
         search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
-        return rest, jax.lax.cond(anew, search, lambda around, x: around, around, places.x)
+        return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
 
     def _holding(self, places: PoseComponents) -> Array:
         """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
-        read = self.linked((*places.x, *places.q))
-        a, b = map(read, self.ends_of_bonds)
-        pair = Pair(less(a[:3], b[:3]), a[3:], b[3:], 1.0)
+        reader = self.linked((*places.x, *places.q))
+        a, b = map(reader, self.ends_of_bonds)
+        pair = Pair(subtract(a[:3], b[:3]), a[3:], b[3:], 1.0)
         assert self.limits is not None
         share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
         return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
@@ -157,13 +157,13 @@ class AbstractSphereInteractions(AbstractSeparable):
         moment = (jnp.zeros(self.n, kind),) * 3
         if self.bonds:
             f, torque = self._bonded(places, rest)
-            force, moment = added(force, f), torque
+            force, moment = add(force, f), torque
         if self.touching:
             force = self._contacts(places.x, around, force)
         for distance, normal in self.faces(places.x):
             radius = 0.5 * self.diameters
             delta = jnp.maximum(1 - distance / radius, 0.0)
-            force = moved(force, contacts.hertz(self.wall_contact, delta) / radius, normal)
+            force = add_scaled(force, contacts.hertz(self.wall_contact, delta) / radius, normal)
         return Loads(force, moment)
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
@@ -172,12 +172,12 @@ class AbstractSphereInteractions(AbstractSeparable):
     def _bonded(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)
         x, q = places
-        read = self.linked((*x, *q))
+        reader = self.linked((*x, *q))
 
         def one(slot: Any) -> tuple[Vectors, Vectors]:
             k, sign, end, partner, whole = slot
-            there = read(end)
-            pair = Pair(less(x, there[:3]), q, there[3:], sign)
+            there = reader(end)
+            pair = Pair(subtract(x, there[:3]), q, there[3:], sign)
             k = k if whole is None else k.weakened(whole)
             if not self.touches_bonded:
                 return bonds.loads(self.shear, k, pair)
@@ -197,13 +197,13 @@ class AbstractSphereInteractions(AbstractSeparable):
         """`total` and the contacts with neighbours."""
 
         def reading() -> Callable[[Array], Vectors]:
-            read = self.near(x)
-            return lambda k: contacts.force(self.contact, 0.0, less(x, read(k)), self.reach(k))
+            reader = self.near(x)
+            return lambda k: contacts.force(self.contact, 0.0, subtract(x, reader(k)), self.reach(k))
 
         return self._over_lists(reading, around, total)
 
-    def _over_lists(self, reading: Callable[[], Any], around: Surroundings, total: Vectors) -> Vectors:
-        """`total` and what neighbours make, by a function of their numbers that `reading` makes where it is needed."""
+    def _over_lists(self, make_force: Callable[[], Any], around: Surroundings, total: Vectors) -> Vectors:
+        """`total` and what neighbours make, by a function of their numbers that `make_force` makes where it is needed."""
         members, longest = around.lists.members, around.lists.longest
         size = -(-self.capacity // _STRETCHES)
 
@@ -212,8 +212,8 @@ class AbstractSphereInteractions(AbstractSeparable):
                 return total
 
             def more(total: Vectors) -> Vectors:
-                found = reading() if one is None else one
-                return rest(found, first + size, _sum_slots(found, members[first : first + size], total))
+                pair_force = make_force() if one is None else one
+                return rest(pair_force, first + size, _sum_slots(pair_force, members[first : first + size], total))
 
             return jax.lax.cond(longest > first, more, lambda total: total, total)
 
@@ -227,22 +227,22 @@ class AbstractSphereInteractions(AbstractSeparable):
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
         force, moment, x, whole = zero, zero, places.x, self.whole(rest)
         own = (*x, *v, *omega)
-        linked = self.linked(own)
+        at_partner = self.linked(own)
 
-        def stretched(slot: Any) -> tuple[Vectors, Vectors]:
+        def bond_drag(slot: Any) -> tuple[Vectors, Vectors]:
             (axial, bending), end = slot
-            apart = less(own, linked(end))
+            apart = subtract(own, at_partner(end))
             return bonds.damping(axial, bending, apart[:3], apart[3:6], apart[6:])
 
         if self.bonds and self.dampers is not None:
-            dampers = self.dampers if whole is None else scaled(whole, self.dampers)
-            force, moment = _sum_slots(stretched, (dampers, self.ends_of_slots), (zero, zero))
+            dampers = self.dampers if whole is None else scale(whole, self.dampers)
+            force, moment = _sum_slots(bond_drag, (dampers, self.ends_of_slots), (zero, zero))
         c = self.contact_damping
         if c is None:
             return Loads(force, moment)
 
-        def pressed(read: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any) -> Vectors:
-            apart = less((*x, *v), read(which)[:6])
+        def pressed(reader: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any) -> Vectors:
+            apart = subtract((*x, *v), reader(which)[:6])
             return contacts.force(0.0, c * share, apart[:3], self.reach(others), apart[3:])
 
         if self.touching:
@@ -255,10 +255,10 @@ class AbstractSphereInteractions(AbstractSeparable):
         if self.touches_bonded:
             share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
             slots = self.ends_of_slots, self.slots.partner, share
-            force = _sum_slots(lambda slot: pressed(linked, *slot), slots, force)
+            force = _sum_slots(lambda slot: pressed(at_partner, *slot), slots, force)
         for distance, normal in self.faces(x):
             speed = sum(a * b for a, b in zip(normal, v, strict=True))
-            force = moved(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)
+            force = add_scaled(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)
         return Loads(force, moment)
 
 

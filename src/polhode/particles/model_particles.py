@@ -76,20 +76,20 @@ def build(
     K, damping = not_negative("contact", contact), not_negative("contact_damping", contact_damping)
     at_walls = K if wall_contact is None else not_negative("wall_contact", wall_contact)
     links = bond_pairs(pairs, n)
-    touching = _contact_pairs(n, links, contact, bonded_contacts)
-    if checks.is_concrete(x, diameter) and touching:
-        _check_overlaps(x, diameter, touching)
-    found = materials(material, len(links))
-    which = bond_kinds(kinds, len(links), len(found))
+    contact_pairs = _contact_pairs(n, links, contact, bonded_contacts)
+    if checks.is_concrete(x, diameter) and contact_pairs:
+        _check_overlaps(x, diameter, contact_pairs)
+    choices = materials(material, len(links))
+    which = bond_kinds(kinds, len(links), len(choices))
 
     bodies = tuple(
         _particle(model, f"{name}-{i}", (mass[i], inertia[i]), diameter[i], (x[i], u[i], w[i])) for i in range(n)
     )
     bonds = tuple(
-        model.add(Bond(bodies[i], bodies[j], found[kind], name=f"{name}-bond-{k}"))
+        model.add(Bond(bodies[i], bodies[j], choices[kind], name=f"{name}-bond-{k}"))
         for k, ((i, j), kind) in enumerate(zip(links, which, strict=True))
     )
-    for i, j in touching:
+    for i, j in contact_pairs:
         reach = 0.5 * (diameter[i] + diameter[j])
         model.add(SphereContact(bodies[i], bodies[j], K, reach, damping, f"{name}-contact-{i}-{j}"))
     for k, wall in enumerate(walls_of(walls, at_walls)):
@@ -99,13 +99,13 @@ def build(
 
 
 def _particle(
-    model: ModelParts, name: str, inertia: tuple[Any, Any], diameter: Any, moving: tuple[Any, Any, Any]
+    model: ModelParts, name: str, inertia: tuple[Any, Any], diameter: Any, motion: tuple[Any, Any, Any]
 ) -> Body:
     """A new body of the model: mass and moment of inertia, and position, velocity and angular velocity."""
-    (mass, moment), (x, u, omega) = inertia, moving
+    (mass, moment), (x, u, omega) = inertia, motion
     R: Any = np.eye(3)
-    called = model.register.name(name, "particle")
-    return model.register.take(Body(called, "rigid", mass, moment * np.eye(3), x, R, u, omega, diameter=diameter))
+    unique_name = model.register.name(name, "particle")
+    return model.register.take(Body(unique_name, "rigid", mass, moment * np.eye(3), x, R, u, omega, diameter=diameter))
 
 
 def _check_overlaps(x: np.ndarray, diameter: np.ndarray, pairs: list[tuple[int, int]]) -> None:
@@ -119,7 +119,7 @@ def _check_overlaps(x: np.ndarray, diameter: np.ndarray, pairs: list[tuple[int, 
         )
 
 
-def _contact_pairs(n: int, links: np.ndarray, contact: Any, bonded: bool) -> list[tuple[int, int]]:
+def _contact_pairs(n: int, links: np.ndarray, contact: Any, bonded_contacts: bool) -> list[tuple[int, int]]:
     """Pairs with a contact."""
     if checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         return []
@@ -129,8 +129,8 @@ def _contact_pairs(n: int, links: np.ndarray, contact: Any, bonded: bool) -> lis
             f"{_PAIRS:,}. Leave out `contact`, or simulate the particles by themselves with "
             "`polhode.particles.Particles`, which finds neighbours."
         )
-    bound = set() if bonded else {(min(i, j), max(i, j)) for i, j in links.tolist()}
-    return [pair for pair in itertools.combinations(range(n), 2) if pair not in bound]
+    without_contact = set() if bonded_contacts else {(min(i, j), max(i, j)) for i, j in links.tolist()}
+    return [pair for pair in itertools.combinations(range(n), 2) if pair not in without_contact]
 
 
 def _each(name: str, value: Any, n: int) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, dot, less
+from polhode.spaces.component_arrays import Vectors, dot, subtract
 
 _FARTHEST = 2**20
 """Cells in one direction: three such numbers fit into 63 bits."""
@@ -43,23 +43,23 @@ def search(
     here, my_reach = tuple(of_mine(a) for a in x), of_mine(reach)
     row = jnp.arange(len(me), dtype=jnp.int32)
     numbers = tuple(jnp.floor((a - jnp.min(a)) / cell) for a in x)
-    lost = jnp.max(jnp.stack([jnp.max(a) for a in numbers])) >= _FARTHEST
+    is_lost = jnp.max(jnp.stack([jnp.max(a) for a in numbers])) >= _FARTHEST
     ix, iy, iz = (jnp.clip(a, 0, _FARTHEST - 1).astype(jnp.int64) for a in numbers)
     # Rows have an empty cell at each end, so that the last of one isn't next to the first of another.
     nx, ny = jnp.max(ix) + 3, jnp.max(iy) + 3
     key = (iz * ny + iy) * nx + ix
     order = jnp.argsort(key).astype(jnp.int32)
-    ordered, my_key = key[order], of_mine(key)
+    sorted_keys, my_key = key[order], of_mine(key)
 
     def stretch(k: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         begin = my_key + ((k // 3 - 1) * ny + k % 3 - 1) * nx - 1
-        start = jnp.searchsorted(ordered, begin, side="left").astype(jnp.int32)
-        stop = jnp.searchsorted(ordered, begin + 2, side="right").astype(jnp.int32)
+        start = jnp.searchsorted(sorted_keys, begin, side="left").astype(jnp.int32)
+        stop = jnp.searchsorted(sorted_keys, begin + 2, side="right").astype(jnp.int32)
 
         def one(s: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
             members, count = found
             j = order[jnp.minimum(start + s, n - 1)]
-            d = less(here, tuple(a[j] for a in x))
+            d = subtract(here, tuple(a[j] for a in x))
             near = (start + s < stop) & (j != me) & (dot(d, d) < (my_reach + reach[j]) ** 2)
             if partners is not None:
                 near = near & jnp.all(partners != j, axis=0)
@@ -72,13 +72,13 @@ def search(
     members, count = jax.lax.fori_loop(0, 9, stretch, empty)
     longest = jnp.max(count)
     code = jnp.where(longest > capacity, int(Result.too_many_neighbours), 0)
-    return Neighbours(members, here, longest), jnp.where(lost, int(Result.lost_particles), code).astype(jnp.int32)
+    return Neighbours(members, here, longest), jnp.where(is_lost, int(Result.lost_particles), code).astype(jnp.int32)
 
 
-def stale(found: Neighbours, x: Vectors, skin: Any) -> Array:
+def stale(lists: Neighbours, x: Vectors, skin: Any) -> Array:
     """Whether some particle has moved by more than half of the skin since the lists were made, but with all others."""
-    d = less(x, found.at)
-    d = less(d, tuple(jnp.mean(a) for a in d))
+    d = subtract(x, lists.at)
+    d = subtract(d, tuple(jnp.mean(a) for a in d))
     farthest = jnp.max(dot(d, d))
     # Places that are not finite end the run; they would all fall into one cell.
     return jnp.isfinite(farthest) & (farthest > (0.5 * skin) ** 2)

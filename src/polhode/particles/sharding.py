@@ -21,7 +21,7 @@ from polhode.particles.halo import AXIS, Halo, along_last, halo
 from polhode.particles.neighbours import Neighbours, search
 from polhode.particles.system import Particles
 from polhode.spaces.checks import check_point
-from polhode.spaces.component_arrays import Vectors, picked
+from polhode.spaces.component_arrays import Vectors, select
 from polhode.systems.base import State
 from polhode.systems.separable import Rest
 
@@ -64,8 +64,8 @@ class ShardedParticles(AbstractParticles):
     @property
     def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         # Drivers make states of plain numbers and keep what a step returns: this is where both get their devices.
-        spread = NamedSharding(self.mesh, _FIRST)
-        on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), spread)  # noqa: E731
+        sharding = NamedSharding(self.mesh, _FIRST)
+        on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), sharding)  # noqa: E731
         return lambda *parts: self.state_type(*map(on_devices, parts))
 
     def stored(self, a: Array) -> Array:
@@ -92,7 +92,7 @@ class ShardedParticles(AbstractParticles):
         # Gathered once here, not once for every pass over the lists.
         gather = jax.shard_map(_gather, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
         every = gather(a)
-        return lambda which: picked(every, which)
+        return lambda which: select(every, which)
 
     def reach(self, others: Array) -> Array:
         # All devices know all diameters. They must not be read in two ways: XLA would spread them and gather them anew.
@@ -102,8 +102,8 @@ class ShardedParticles(AbstractParticles):
             mine = jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index(AXIS) * block, block)
             return 0.5 * (mine + every[others])
 
-        spread = along_last(others)
-        on_devices = jax.shard_map(own, mesh=self.mesh, in_specs=(_NONE, spread), out_specs=spread)
+        spec = along_last(others)
+        on_devices = jax.shard_map(own, mesh=self.mesh, in_specs=(_NONE, spec), out_specs=spec)
         return on_devices(self.diameters, others)
 
     @property
@@ -125,9 +125,9 @@ class ShardedParticles(AbstractParticles):
         def own(x: Vectors, reach: Array, partners: Array) -> tuple[Any, Any, Array, Array]:
             every = _gather(x)
             mine = jax.lax.axis_index(AXIS) * block + jnp.arange(block, dtype=jnp.int32)
-            found, code = search(every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine)
+            lists, code = search(every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine)
             worst = lambda a: jax.lax.pmax(a, AXIS)  # noqa: E731
-            return found.members, found.at, worst(found.longest), worst(code)
+            return lists.members, lists.at, worst(lists.longest), worst(code)
 
         specs = (_LAST, _FIRST, _NONE, _NONE)
         on_devices = jax.shard_map(
@@ -164,23 +164,23 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     """
     if not isinstance(system, Particles):
         raise ValueError(f"`system` must be a `Particles` that isn't sharded yet, got {type(system).__name__}.")
-    chosen = _devices(devices)
+    used_devices = _devices(devices)
     if not checks.is_concrete(system, state):
         raise ValueError("Domains depend on where particles are; call `sharded` outside jit, grad and vmap.")
-    n, count = system.n, len(chosen)
+    n, count = system.n, len(used_devices)
     if n % count:
-        fitting = max(k for k in range(1, count + 1) if n % k == 0)
+        divisor = max(k for k in range(1, count + 1) if n % k == 0)
         raise ValueError(
-            f"{n} particles can't be spread evenly over {count} devices. Give `devices=jax.devices()[:{fitting}]`, or "
+            f"{n} particles can't be spread evenly over {count} devices. Give `devices=jax.devices()[:{divisor}]`, or "
             f"add {-n % count} more, out of reach of all others and without bonds."
         )
     state = system.states(*check_point(system.state_space, state, "state"))
-    mesh = Mesh(np.array(chosen), (AXIS,))
+    mesh = Mesh(np.array(used_devices), (AXIS,))
     new = _Numbers(np.asarray(state[0]), np.asarray(system.pairs), count)
-    spread = _shard(system, new, mesh)
+    new_system = _shard(system, new, mesh)
     parts = [np.asarray(a)[new.particles] for a in state[:4]]
     whole = [np.append(np.asarray(a), 0.0)[new.bonds] for a in state[4:]]
-    return spread, spread.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
+    return new_system, new_system.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
 
 
 def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
@@ -195,8 +195,8 @@ def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
     ends, (slot_ends, pair_ends) = halo(mesh, system.n // mesh.size, partner, new.pairs.T)
     links, (slot_links,) = halo(mesh, new.block, bond)
 
-    def filled(a: Any, filling: float) -> np.ndarray:
-        return np.append(np.asarray(a), np.asarray(filling, a.dtype))[new.bonds]
+    def reorder(a: Any, padding: float) -> np.ndarray:
+        return np.append(np.asarray(a), np.asarray(padding, a.dtype))[new.bonds]
 
     per, limits = system.per_bond, system.limits
     without = Constants(0.0, 0.0, 0.0, 1.0, (0.0,) * 3)  # type: ignore
@@ -207,8 +207,8 @@ def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
         **of_slots,
         "slots": Slots(jnp.asarray(partner, jnp.int32), jnp.asarray(bond, jnp.int32), of_slots["slots"].sign),
         "pairs": new.pairs.astype(np.int32),
-        "per_bond": jax.tree.map(filled, per, without),
-        "limits": None if limits is None else tuple(filled(a, np.inf) for a in limits),
+        "per_bond": jax.tree.map(reorder, per, without),
+        "limits": None if limits is None else tuple(reorder(a, np.inf) for a in limits),
     }
 
     def put(spec: PartitionSpec) -> Callable[[Any], Any]:
@@ -245,10 +245,10 @@ class _Numbers:
         ends = self.place[pairs].reshape(-1, 2)
         home = ends[:, 0] * count // n
         order = np.argsort(home, kind="stable")
-        held = np.bincount(home, minlength=count)
-        self.block = int(held.max()) + 1 if m else 0
+        counts = np.bincount(home, minlength=count)
+        self.block = int(counts.max()) + 1 if m else 0
         self.of_slots = np.empty(m, int)
-        self.of_slots[order] = home[order] * self.block + np.arange(m) - (np.cumsum(held) - held)[home[order]]
+        self.of_slots[order] = home[order] * self.block + np.arange(m) - (np.cumsum(counts) - counts)[home[order]]
         self.bonds = np.full(count * self.block, m)
         self.bonds[self.of_slots] = np.arange(m)
         # Both ends of a filling are the first particle there, so that it has no length and no energy.
@@ -262,9 +262,9 @@ def _domains(x: np.ndarray, which: np.ndarray, count: int) -> list[np.ndarray]:
         return [np.sort(which)]
     half = count // 2
     along = int(np.argmax(np.ptp(x[which], axis=0)))
-    ordered = which[np.argsort(x[which, along], kind="stable")]
+    in_order = which[np.argsort(x[which, along], kind="stable")]
     cut = len(which) // count * half
-    return _domains(x, ordered[:cut], half) + _domains(x, ordered[cut:], count - half)
+    return _domains(x, in_order[:cut], half) + _domains(x, in_order[cut:], count - half)
 
 
 def _gather(a: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -275,9 +275,9 @@ def _gather(a: tuple[Array, ...]) -> tuple[Array, ...]:
 def _devices(devices: Any) -> list[Any]:
     if devices is None:
         return jax.devices()
-    found = list(devices) if isinstance(devices, list | tuple | np.ndarray) else [devices]
-    if not found or not all(isinstance(d, jax.Device) for d in found):
+    chosen_devices = list(devices) if isinstance(devices, list | tuple | np.ndarray) else [devices]
+    if not chosen_devices or not all(isinstance(d, jax.Device) for d in chosen_devices):
         raise ValueError(f"`devices` must be at least one of `jax.devices()`, got {short_repr(devices)}.")
-    if len(set(found)) < len(found):
+    if len(set(chosen_devices)) < len(chosen_devices):
         raise ValueError(f"`devices` names a device more than once: {short_repr(devices)}.")
-    return found
+    return chosen_devices

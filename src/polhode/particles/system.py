@@ -17,7 +17,7 @@ from polhode.particles.checks import bond_kinds, bond_pairs, materials, not_nega
 from polhode.particles.diagnostics import AbstractParticles
 from polhode.particles.neighbours import Neighbours, search
 from polhode.particles.walls import AbstractWall
-from polhode.spaces.component_arrays import Vectors, columns, picked
+from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.separable import Rest
 
 _ROOM = 12
@@ -92,8 +92,8 @@ class Particles(AbstractParticles):
         number = lambda name, value: not_negative(name, value).astype(kind)  # noqa: E731
         self.contact = number("contact", contact)
         self.wall_contact = self.contact if wall_contact is None else number("wall_contact", wall_contact)
-        damped = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
-        self.contact_damping = number("contact_damping", contact_damping) if damped else None
+        has_damping = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
+        self.contact_damping = number("contact_damping", contact_damping) if has_damping else None
         self.walls = walls_of(walls, self.wall_contact)
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
         links = bond_pairs(pairs, n)
@@ -114,9 +114,9 @@ class Particles(AbstractParticles):
         if m and not np.all(length > 0):
             first = links[int(np.argmin(length))]
             raise ValueError(f"Particles {first[0]} and {first[1]} are bonded and at the same place.")
-        found = materials(material, m)
-        which = bond_kinds(kinds, m, len(found))
-        of = lambda read: jnp.stack([jnp.asarray(read(k), float) for k in found])[which].astype(kind)  # noqa: E731
+        choices = materials(material, m)
+        which = bond_kinds(kinds, m, len(choices))
+        of = lambda read: jnp.stack([jnp.asarray(read(k), float) for k in choices])[which].astype(kind)  # noqa: E731
         arm = columns(jnp.asarray(d0, kind))
         per = Constants(
             of(lambda k: k.bending), of(lambda k: k.axial), of(lambda k: k.shear), jnp.asarray(length, kind), arm
@@ -130,7 +130,7 @@ class Particles(AbstractParticles):
                 return jnp.broadcast_to(a[:1], (self.slots.bond.shape[0], 1))
             return jnp.append(a, jnp.asarray(filling, kind))[self.slots.bond]
 
-        alike = len(found) == 1
+        alike = len(choices) == 1
         self.per_bond = per
         self.constants = Constants(
             bending=at_slots(per.bending, alike),
@@ -143,7 +143,7 @@ class Particles(AbstractParticles):
         some = not (checks.is_concrete(dampers) and not any(np.any(np.asarray(a)) for a in dampers))
         self.dampers = (at_slots(dampers[0], alike), at_slots(dampers[1], alike)) if some else None
         self.limits = None
-        if any(k.strength is not None and k.strength.is_finite for k in found):
+        if any(k.strength is not None and k.strength.is_finite for k in choices):
             bears = lambda name: of(lambda k: np.inf if k.strength is None else getattr(k.strength, name))  # noqa: E731
             self.limits = bears("tension"), bears("moment"), bears("shear")
 
@@ -175,10 +175,10 @@ class Particles(AbstractParticles):
         return search(x, reach, 2 * jnp.max(reach), partners, capacity)
 
     def linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        return lambda which: picked(a, which)
+        return lambda which: select(a, which)
 
     def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        return lambda which: picked(a, which)
+        return lambda which: select(a, which)
 
     def reach(self, others: Array) -> Array:
         return 0.5 * (self.diameters + self.diameters[others])

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.spaces.component_arrays import Vectors, dot, less, moved, scaled
+from polhode.spaces.component_arrays import Vectors, dot, subtract, add_scaled, scale
 
 
 class AbstractWall(eqx.Module):
@@ -40,7 +40,7 @@ class Plane(AbstractWall):
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         normal = tuple(self.normal.astype(x[0].dtype))
-        return [(dot(normal, less(x, tuple(self.point.astype(x[0].dtype)))), normal)]
+        return [(dot(normal, subtract(x, tuple(self.point.astype(x[0].dtype)))), normal)]
 
 
 class Box(AbstractWall):
@@ -69,12 +69,12 @@ class Box(AbstractWall):
             )
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
-        found = []
+        faces_of_box = []
         for k in range(3):
             for corner, sign in ((self.lower, 1.0), (self.upper, -1.0)):
                 normal = tuple(sign if i == k else 0.0 for i in range(3))
-                found.append((sign * (x[k] - corner[k].astype(x[k].dtype)), normal))
-        return found
+                faces_of_box.append((sign * (x[k] - corner[k].astype(x[k].dtype)), normal))
+        return faces_of_box
 
 
 class Cylinder(AbstractWall):
@@ -97,18 +97,18 @@ class Cylinder(AbstractWall):
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         kind = x[0].dtype
         axis = tuple(self.axis.astype(kind))
-        d = less(x, tuple(self.point.astype(kind)))
-        across = moved(d, -dot(d, axis), axis)
+        d = subtract(x, tuple(self.point.astype(kind)))
+        across = add_scaled(d, -dot(d, axis), axis)
         square = dot(across, across)
         off = square > 0
         length = jnp.sqrt(jnp.where(off, square, 1.0))
-        inward = scaled(jnp.where(off, -1 / length, 0.0), across)
+        inward = scale(jnp.where(off, -1 / length, 0.0), across)
         return [(self.radius.astype(kind) - jnp.where(off, length, 0.0), inward)]
 
 
 def _direction(name: str, value: Any) -> Array:
-    found = checks.array(name, value, (3,), "a direction")
-    length = jnp.sqrt(jnp.sum(found * found))
+    vector = checks.array(name, value, (3,), "a direction")
+    length = jnp.sqrt(jnp.sum(vector * vector))
     if checks.is_concrete(value) and not float(length) > 0:
         raise ValueError(f"`{name}` must not be zero (a direction), got {short_repr(value)}.")
-    return found / length
+    return vector / length

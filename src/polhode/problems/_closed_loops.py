@@ -25,17 +25,17 @@ class Placement(NamedTuple):
     angular_velocity: Float[Array, "3"]
 
 
-def placed(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Any, speed: Any) -> dict[str, Placement]:
+def placements(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Any, speed: Any) -> dict[str, Placement]:
     """Where the bodies of `positions(*data)` are at an angle and how they move when it changes at `speed`."""
     numbers = jax.tree.map(lambda x: x if isinstance(x, str) else jnp.asarray(x, dtype=float), (data, angle, speed))
-    return _placed(positions, *numbers)
+    return _placements(positions, *numbers)
 
 
 @numpy_jit
-def _placed(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Array, speed: Array) -> dict[str, Placement]:
-    found, rates = jax.jvp(positions(*data), (angle,), (speed,))
-    twists = {name: _twist(found[name], rates[name]) for name in found}
-    return {name: Placement(pose.x, pose.R, twists[name].u, twists[name].omega) for name, pose in found.items()}
+def _placements(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Array, speed: Array) -> dict[str, Placement]:
+    poses, rates = jax.jvp(positions(*data), (angle,), (speed,))
+    twists = {name: _twist(poses[name], rates[name]) for name in poses}
+    return {name: Placement(pose.x, pose.R, twists[name].u, twists[name].omega) for name, pose in poses.items()}
 
 
 def _twist(pose: Pose, rate: Pose) -> Twist:

@@ -21,7 +21,7 @@ from polhode.problem import Observable, Problem, Reference
 from polhode.systems.base import State
 from polhode.viewing.scene import joint_symbols, scene
 
-Assembled = MultibodySystem
+AssembledSystem = MultibodySystem
 """Systems of `Model.assemble`, in absolute or in joint coordinates."""
 
 Redundant = Any
@@ -31,14 +31,14 @@ Make = Callable[[Mapping[str, Any], Redundant], Problem]
 """Makes a problem from its parameters, told what to do with redundant constraints."""
 
 
-def assembled(
+def model_problem(
     name: str,
     make: Make,
     parameters: Mapping[str, Any],
     model: Model,
     redundant: Redundant,
-    outputs: Callable[[Assembled], Mapping[str, Observable]],
-    parts: Callable[[Assembled], tuple[scene.Part, ...]],
+    outputs: Callable[[AssembledSystem], Mapping[str, Observable]],
+    parts: Callable[[AssembledSystem], tuple[scene.Part, ...]],
     *,
     doc: str,
     h: float,
@@ -56,11 +56,11 @@ def assembled(
     system, state0 = model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
     again = system.dropped or redundant
 
-    def marked(base: Assembled) -> tuple[scene.Part, ...]:
+    def all_parts(base: AssembledSystem) -> tuple[scene.Part, ...]:
         own = parts(base)
         return (*own, *_symbols(model, base, own, up))
 
-    shown, drawing = _observed(system, outputs, marked)
+    all_outputs, drawing = _outputs_and_drawing(system, outputs, all_parts)
 
     def build(**changed: Any) -> Problem:
         same = changed["formulation"] == parameters["formulation"]
@@ -73,55 +73,55 @@ def assembled(
         t_span=(0.0, parameters["duration"]),
         parameters=dict(parameters),
         doc=doc,
-        outputs=shown,
+        outputs=all_outputs,
         invariants=system.invariants(),
         reference=dict(reference or {}),
         integrator=method_for(system, state0, 0.0, h, method)[0],
         h=h,
         scene=scene.Scene(parts=drawing, up=up),
         build=build,
-        named=build_name_table(model, system if isinstance(system, Assembled) else system.base),
+        named=build_name_table(model, system if isinstance(system, AssembledSystem) else system.base),
     )
 
 
-def _observed(
-    system: Assembled | LivensMultibody | SeparableMultibody,
-    outputs: Callable[[Assembled], Mapping[str, Observable]],
-    parts: Callable[[Assembled], tuple[scene.Part, ...]],
+def _outputs_and_drawing(
+    system: AssembledSystem | LivensMultibody | SeparableMultibody,
+    outputs: Callable[[AssembledSystem], Mapping[str, Observable]],
+    parts: Callable[[AssembledSystem], tuple[scene.Part, ...]],
 ) -> tuple[dict[str, Observable], tuple[scene.Part, ...]]:
     """Outputs and drawing; of a system that has a `base`, those of the coordinates behind it, energy and momenta."""
-    if isinstance(system, Assembled):
+    if isinstance(system, AssembledSystem):
         return dict(outputs(system)), parts(system)
     # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
-    shown = {**system.observed(outputs(system.base)), **system.balances()}
-    return shown, tuple(scene.watched(part, system.watched) for part in parts(system.base))
+    all_outputs = {**system.observed(outputs(system.base)), **system.balances()}
+    return all_outputs, tuple(scene.watched(part, system.watched) for part in parts(system.base))
 
 
 def _symbols(
-    model: Model, system: Assembled, parts: Sequence[scene.Part], up: tuple[float, float, float]
+    model: Model, system: AssembledSystem, parts: Sequence[scene.Part], up: tuple[float, float, float]
 ) -> tuple[scene.Body, ...]:
     """Marks for the joints of a model and the ground; none for numbers that JAX traces."""
     bodies = {body.name: body for body in model.bodies if body.kind not in ("ground", "coordinate", "integral")}
     solids = [part for part in parts if isinstance(part, scene.Body) and part.name in bodies]
-    known = [(body.x, body.R) for body in bodies.values()], [part.size for part in solids], model.gravity
-    if not checks.is_concrete(known):
+    numbers = [(body.x, body.R) for body in bodies.values()], [part.size for part in solids], model.gravity
+    if not checks.is_concrete(numbers):
         return ()
     names = list(bodies)
     boxes = [{"name": part.name, "size": part.size, "turn": np.eye(3)} for part in solids]
-    found = joint_symbols.described(model, {name: row for row, name in enumerate(names)}, boxes, up)
-    poses = {row: _pose(system, bodies[names[row]] if row >= 0 else None) for row in {each["row"] for each in found}}
-    rows = [each.pop("row") for each in found]
-    return tuple(scene.Body(**each, pose=poses[row]) for row, each in zip(rows, found, strict=True))
+    symbols = joint_symbols.described(model, {name: row for row, name in enumerate(names)}, boxes, up)
+    poses = {row: _pose(system, bodies[names[row]] if row >= 0 else None) for row in {each["row"] for each in symbols}}
+    rows = [each.pop("row") for each in symbols]
+    return tuple(scene.Body(**each, pose=poses[row]) for row, each in zip(rows, symbols, strict=True))
 
 
-def _pose(system: Assembled, body: Body | None) -> scene.Pose:
+def _pose(system: AssembledSystem, body: Body | None) -> scene.Pose:
     """That of a body, or of the ground."""
     if body is None:
         return lambda t, state: (jnp.zeros(3), jnp.eye(3))
     return lambda t, state: system.pose_in(state, body)
 
 
-def point_of(system: Assembled, body: Body, local: Any) -> Observable:
+def point_of(system: AssembledSystem, body: Body, local: Any) -> Observable:
     """A body-fixed point in the inertial frame, shape (3,)."""
     s = jnp.asarray(local, dtype=float)
 
@@ -132,11 +132,11 @@ def point_of(system: Assembled, body: Body, local: Any) -> Observable:
     return point
 
 
-def drawn(
-    system: Assembled, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", turned: Any = None
+def scene_body(
+    system: AssembledSystem, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", rotation: Any = None
 ) -> scene.Body:
     """A body in the scene; `turned` rotates the drawn shape into the body frame."""
-    turn = jnp.eye(3) if turned is None else jnp.asarray(turned, dtype=float)
+    turn = jnp.eye(3) if rotation is None else jnp.asarray(rotation, dtype=float)
 
     def pose(t: Array, state: State) -> tuple[Array, Array]:
         x, R = system.pose_in(state, body)

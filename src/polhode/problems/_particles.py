@@ -13,11 +13,11 @@ from polhode.problem import Problem
 from polhode.spaces import quaternions
 from polhode.viewing.scene.scene import Body, Cloud, Scene
 
-_TURNING = 200
+_MAX_MARKED = 200
 """Spheres that a scene shows at most with how they turn."""
 
 
-def assembled(
+def particle_problem(
     name: str,
     system: Particles,
     state0: Any,
@@ -50,7 +50,7 @@ def assembled(
 def scene(system: Particles) -> Scene:
     """The particles as spheres; where they are few, with marks by which they are seen to turn."""
     sizes = np.asarray(system.diameters)
-    if system.n > _TURNING:
+    if system.n > _MAX_MARKED:
         return Scene((Cloud("particles", lambda t, s: s[0], sizes),))
 
     def body(i: int) -> Body:

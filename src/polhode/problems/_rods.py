@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.multibody.bodies import Body
 from polhode.problem import Observable
-from polhode.problems._model_problem import Assembled
+from polhode.problems._model_problem import AssembledSystem
 from polhode.rods.rod import Rod
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -40,7 +40,7 @@ class Tent(eqx.Module):
         return jnp.maximum(self.peak * (1 - jnp.abs(t - self.middle) / self.middle), 0.0) * self.direction
 
 
-def rod_outputs(system: Assembled, rod: Rod) -> dict[str, Observable]:
+def rod_outputs(system: AssembledSystem, rod: Rod) -> dict[str, Observable]:
     """Positions of both ends, of all nodes, strains, and the energies."""
     points = rod.points(system)
     last = len(rod.nodes) - 1
@@ -62,7 +62,7 @@ def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -
     """A tube through the nodes that strains can colour, and where its end went."""
     rest = checks.stack([edge.shape.rest / edge.shape.length for edge in rod.edges])
 
-    def strained(t: Array, state: State) -> Float[Array, "N 4"]:
+    def strain_measures(t: Array, state: State) -> Float[Array, "N 4"]:
         w = outputs["strains"](t, state) - rest
         across, bending = (jnp.linalg.norm(part, axis=1) for part in (w[:, 3:5], w[:, :2]))
         return jnp.stack((w[:, 5], across, bending, w[:, 2]), axis=1)
@@ -71,23 +71,23 @@ def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -
         ("axial strain", "shear strain", "curvature", "twist"),
         ("strain", "strain", "curvature", "curvature"),
     )
-    tints = scene.Tints(names, kinds, strained)
+    tints = scene.Tints(names, kinds, strain_measures)
     return scene.Line("rod", outputs["nodes"], tints=tints), scene.Trail(trail)
 
 
-def observed(rod: Rod) -> tuple[Callable[[Assembled], Any], Callable[[Assembled], Any]]:
+def outputs_and_scene(rod: Rod) -> tuple[Callable[[AssembledSystem], Any], Callable[[AssembledSystem], Any]]:
     """Outputs and scene of a rod, as functions of the system."""
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return rod_outputs(system, rod)
 
     return outputs, lambda system: rod_scene(outputs(system), rod)
 
 
-def linear_momentum(system: Assembled, bodies: Sequence[Body]) -> Observable:
+def linear_momentum(system: AssembledSystem, bodies: Sequence[Body]) -> Observable:
     """Σ m u of all bodies of a model, shape (3,), inertial frame."""
-    known = {body.name: body.mass for body in bodies}
-    masses = checks.stack([known[name] for name in system.names])
+    mass_of = {body.name: body.mass for body in bodies}
+    masses = checks.stack([mass_of[name] for name in system.names])
 
     def momentum(t: Array, state: State) -> Float[Array, "3"]:
         del t

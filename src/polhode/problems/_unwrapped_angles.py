@@ -36,9 +36,9 @@ class TurnAngle(AbstractConstraintElement):
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
         first, second, counter = poses
-        seen = first.R.T @ (second.R @ self.b)
+        direction = first.R.T @ (second.R @ self.b)
         angle = counter.x[0]
-        return ((seen @ self.y) * jnp.cos(angle) - (seen @ self.x) * jnp.sin(angle))[None]
+        return ((direction @ self.y) * jnp.cos(angle) - (direction @ self.x) * jnp.sin(angle))[None]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

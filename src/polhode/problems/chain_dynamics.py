@@ -13,7 +13,7 @@ Vectors = Float[Array, "n 3"]
 Scalars = Float[Array, " n"]
 
 # Up to this length the elimination is written out and becomes part of the compiled step; beyond, it is a loop.
-UNROLLED = 6
+MAX_UNROLLED = 6
 
 
 class ChainDynamics(eqx.Module):
@@ -60,8 +60,8 @@ class ChainDynamics(eqx.Module):
         lighter = 1 / self.masses
         diagonal = lighter + jnp.concatenate((jnp.zeros(1), lighter[:-1]))
         beside = -lighter[:-1] * jnp.sum(q[:-1] * q[1:], axis=1)
-        falling = jnp.concatenate(((self._weight @ q[0])[None], jnp.zeros(len(q) - 1)))
-        return solve_tridiagonal(diagonal, beside, self.lengths * jnp.sum(omega * omega, axis=1) + falling)
+        gravity_term = jnp.concatenate(((self._weight @ q[0])[None], jnp.zeros(len(q) - 1)))
+        return solve_tridiagonal(diagonal, beside, self.lengths * jnp.sum(omega * omega, axis=1) + gravity_term)
 
     @property
     def _weight(self) -> Float[Array, "3"]:
@@ -73,19 +73,19 @@ def solve_tridiagonal(diagonal: Scalars, beside: Float[Array, " n-1"], right: Sc
 
     Elimination without pivoting (Thomas), stable because the matrix is positive definite.
     """
-    if len(diagonal) <= UNROLLED:
+    if len(diagonal) <= MAX_UNROLLED:
         return _solve_unrolled(diagonal, beside, right)
 
     def down(
         above: tuple[Array, Array], row: tuple[Array, Array, Array]
     ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        found = _eliminated(*above, *row)
-        return found, found
+        result = _eliminate(*above, *row)
+        return result, result
 
     def up(below: Array, row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         pivot, value, next_to = row
-        found = pivot * (value - next_to * below)
-        return found, found
+        result = pivot * (value - next_to * below)
+        return result, result
 
     first = 1 / diagonal[0], right[0]
     _, (pivots, values) = jax.lax.scan(down, first, (diagonal[1:], beside, right[1:]))
@@ -98,7 +98,7 @@ def solve_tridiagonal(diagonal: Scalars, beside: Float[Array, " n-1"], right: Sc
 def _solve_unrolled(diagonal: Scalars, beside: Array, right: Scalars) -> Scalars:
     rows = [(1 / diagonal[0], right[0])]
     for i in range(1, len(diagonal)):
-        rows.append(_eliminated(*rows[-1], diagonal[i], beside[i - 1], right[i]))
+        rows.append(_eliminate(*rows[-1], diagonal[i], beside[i - 1], right[i]))
     solution = [rows[-1][0] * rows[-1][1]]
     for i in reversed(range(len(diagonal) - 1)):
         pivot, value = rows[i]
@@ -106,7 +106,7 @@ def _solve_unrolled(diagonal: Scalars, beside: Array, right: Scalars) -> Scalars
     return jnp.stack(solution[::-1])
 
 
-def _eliminated(pivot: Array, value: Array, diagonal: Array, beside: Array, right: Array) -> tuple[Array, Array]:
+def _eliminate(pivot: Array, value: Array, diagonal: Array, beside: Array, right: Array) -> tuple[Array, Array]:
     """The reciprocal pivot and the right-hand side of a row, from those of the row above."""
     factor = beside * pivot
     return 1 / (diagonal - factor * beside), right - factor * value

@@ -119,8 +119,8 @@ class ControlledTransport(eqx.Module):
         mass = p.load_mass * jnp.eye(3) + outer[0] + outer[1]
         lift = _solve_symmetric(mass, pull[0] * q[0] + pull[1] * q[1])
         # The component of the thrust along the rod drops out of the cross product.
-        swing = (lift - 1 / p.masses[:, None] * thrusts) * (1 / p.lengths[:, None])
-        return lift + p.free_fall, jax.vmap(cross)(q, swing)
+        link_accelerations = (lift - 1 / p.masses[:, None] * thrusts) * (1 / p.lengths[:, None])
+        return lift + p.free_fall, jax.vmap(cross)(q, link_accelerations)
 
     def energy(self, state: Transport) -> Float[Array, ""]:
         """Kinetic plus potential energy of the load and the quadrotors; constant without thrusts and moments."""

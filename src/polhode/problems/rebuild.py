@@ -10,14 +10,14 @@ import numpy as np
 from polhode.problem import Problem
 
 
-def remade(meta: Mapping[str, Any]) -> bool:
+def can_rebuild(meta: Mapping[str, Any]) -> bool:
     """Whether a run is of a named problem or of a model file, so that `rebuilt` may make its problem."""
     from polhode.problems import registry
 
     return meta.get("origin") == "file" or meta.get("problem") in registry.names()
 
 
-def rebuilt(meta: Mapping[str, Any]) -> Problem | None:
+def rebuild(meta: Mapping[str, Any]) -> Problem | None:
     """The named problem, or that of the model file, that a run is of; None for problems and systems of users.
 
     Raises ValueError where it can't be made any more, such as for a file that is gone.

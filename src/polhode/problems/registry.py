@@ -23,13 +23,13 @@ def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Prob
     """Decorator that lists a builder, whose keyword arguments are the problem's parameters."""
 
     def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
-        built = eager_numpy()(builder)
+        build = eager_numpy()(builder)
         if builder.__module__.startswith(f"{named.__name__}."):
             # One of the library is loaded when it is asked for, and that may be after a user's of the same name.
-            _BUILDERS.setdefault(name, built)
+            _BUILDERS.setdefault(name, build)
         else:
-            _BUILDERS[name] = built
-        return built
+            _BUILDERS[name] = build
+        return build
 
     return add
 
@@ -42,7 +42,7 @@ def names() -> list[str]:
 @functools.cache
 def _modules() -> frozenset[str]:
     """Names of the library's own problems; each is loaded when it is asked for."""
-    return frozenset(found.name.replace("_", "-") for found in pkgutil.iter_modules(named.__path__))
+    return frozenset(module.name.replace("_", "-") for module in pkgutil.iter_modules(named.__path__))
 
 
 @with_default_device
@@ -54,11 +54,11 @@ def get(name: str, **parameters: Any) -> Problem:
     """
     check_environment()
     builder = builder_of(name)
-    known = list(inspect.signature(builder).parameters)
+    parameter_names = list(inspect.signature(builder).parameters)
     for key in parameters:
-        if key not in known:
-            near = checks.nearest(key, known)
-            raise ValueError(f"Problem `{name}` has no parameter `{key}`.{near} It has {', '.join(known)}.")
+        if key not in parameter_names:
+            near = checks.nearest(key, parameter_names)
+            raise ValueError(f"Problem `{name}` has no parameter `{key}`.{near} It has {', '.join(parameter_names)}.")
     return timed_build(builder, **parameters)
 
 

@@ -105,50 +105,50 @@ class JointResults:
     - `velocity_limit`: the largest magnitude of its rate by the model file, infinite without one.
     """
 
-    def __init__(self, run: ResultView, name: str, told: Mapping[str, Any]) -> None:
-        self._run, self.name, self._told = run, name, told
+    def __init__(self, run: ResultView, name: str, description: Mapping[str, Any]) -> None:
+        self._run, self.name, self._description = run, name, description
 
     @property
     def kind(self) -> str:
         """The class of the joint, or its kind in a file."""
-        return self._told["kind"]
+        return self._description["kind"]
 
     @property
     def bodies(self) -> tuple[str, str]:
         """Names of the first and the second body."""
-        first, second = self._told["bodies"]
+        first, second = self._description["bodies"]
         return first, second
 
     @property
     def names(self) -> list[str]:
         """Names of the coordinates."""
-        return list(self._told["coordinates"])
+        return list(self._description["coordinates"])
 
     @property
     def angles(self) -> list[str]:
         """Names of those that are angles."""
-        return list(self._told["angles"])
+        return list(self._description["angles"])
 
     @property
     def velocity_limit(self) -> float:
-        return self._told.get("velocity_limit", float("inf"))
+        return self._description.get("velocity_limit", float("inf"))
 
     @property
     def holds(self) -> bool:
         """Whether it transmits a load that is known."""
-        return self._told["load"] is not None
+        return self._description["load"] is not None
 
     @property
     def coordinates(self) -> dict[str, Array]:
-        return {name: self.coordinate(name) for name in self._told["coordinates"]}
+        return {name: self.coordinate(name) for name in self._description["coordinates"]}
 
     @property
     def rates(self) -> dict[str, Array]:
-        return {name: self._of("joint_velocities", name) for name in self._told["coordinates"]}
+        return {name: self._of("joint_velocities", name) for name in self._description["coordinates"]}
 
     @property
     def efforts(self) -> dict[str, Array]:
-        return {name: self._of("joint_efforts", name) for name in self._told["coordinates"]}
+        return {name: self._of("joint_efforts", name) for name in self._description["coordinates"]}
 
     def coordinate(self, name: str | None = None) -> Float[Array, " n"]:
         """One coordinate; the name may be left out if there is only one. Raises UnknownName, with what there is."""
@@ -164,7 +164,7 @@ class JointResults:
 
     @property
     def torque(self) -> Float[Array, " n"]:
-        angles = [name for name in self._told["coordinates"] if name in self._told["angles"]]
+        angles = [name for name in self._description["coordinates"] if name in self._description["angles"]]
         if len(angles) != 1:
             raise UnknownName(
                 f"Joint {short_repr(self.name)} has {len(angles)} angles; `efforts` has forces by coordinate."
@@ -185,35 +185,35 @@ class JointResults:
 
     @property
     def point(self) -> Float[Array, "n 3"]:
-        if "point" not in self._told:
+        if "point" not in self._description:
             raise UnknownName(
                 f"The point of joint {short_repr(self.name)} is not known: its numbers were traced by JAX."
             )
         second = self.bodies[1]
         xp = library(self._run.t)
-        point = xp.asarray(self._told["point"])
+        point = xp.asarray(self._description["point"])
         if second == "ground":
             return xp.broadcast_to(point, (*self._run.t.shape, 3))
         body = self._run.bodies[second]
         return body.position + body.rotation @ point
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and name in self._told["coordinates"]:
+        if not name.startswith("_") and name in self._description["coordinates"]:
             return self.coordinate(name)
         raise AttributeError(str(unknown_name(f"quantity of joint {short_repr(self.name)},", name, dir(self))))
 
     def __dir__(self) -> list[str]:
         own = [name for name in super().__dir__() if not name.startswith("_")]
-        coordinates = list(self._told["coordinates"])
+        coordinates = list(self._description["coordinates"])
         single = () if len(coordinates) == 1 else ("rate", "effort", "torque")
         return sorted({*own, *coordinates} - set(single))
 
     def __repr__(self) -> str:
-        quantities = (*self._told["coordinates"], "rate", "effort", "force", "moment", "power")
+        quantities = (*self._description["coordinates"], "rate", "effort", "force", "moment", "power")
         return f"<joint {short_repr(self.name)}, {self.kind} of {' and '.join(self.bodies)}: {', '.join(quantities)}>"
 
     def _only(self, name: str | None) -> str:
-        known = list(self._told["coordinates"])
+        known = list(self._description["coordinates"])
         if name is None and len(known) != 1:
             has = f"the coordinates {', '.join(known)}; name one of them" if known else "no coordinate"
             raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, has {has}.")
@@ -222,10 +222,10 @@ class JointResults:
         return known[0] if name is None else name
 
     def _of(self, group: str, name: str) -> Any:
-        return value(self._run, group, f"joint {short_repr(self.name)}")[..., self._told["coordinates"][name]]
+        return value(self._run, group, f"joint {short_repr(self.name)}")[..., self._description["coordinates"][name]]
 
     def _load(self, group: str) -> Any:
-        number = self._told["load"]
+        number = self._description["load"]
         if number is None:
             raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, holds nothing, so it transmits no force.")
         values = value(self._run, group, f"joint {short_repr(self.name)}")
@@ -242,7 +242,9 @@ def bodies(run: ResultView) -> ByName[BodyResults]:
 def joints(run: ResultView) -> ByName[JointResults]:
     """The joints of a run."""
     entries = model_names(run).get("joints", {})
-    return ByName("joint", list(entries), lambda name: JointResults(run, name, entries[name]), NO_MODEL, model_names(run))
+    return ByName(
+        "joint", list(entries), lambda name: JointResults(run, name, entries[name]), NO_MODEL, model_names(run)
+    )
 
 
 NO_MODEL = "the problem is not one of a model, or its model has none."
@@ -269,9 +271,9 @@ def value(run: ResultView, name: str, of: str) -> Any:
             "`polhode.load(path, problem=problem)`, or save it with every frame: "
             "`model.problem(…, save_loads=True)`."
         )
-    if reader.missing is not None:
+    if reader.obstacle is not None:
         raise UnknownName(
-            f"`{name}` of {of} was not saved, and can't be computed from the states: {reader.missing} "
+            f"`{name}` of {of} was not saved, and can't be computed from the states: {reader.obstacle} "
             "Give the problem, `polhode.load(path, problem=problem)`."
         )
     return reader.values(run.saved, name)

@@ -19,14 +19,16 @@ class ByName(Mapping[str, T], Generic[T]):
     """Bodies, joints or forces of a run by name, also as attributes where names are words of Python."""
 
     def __init__(
-        self, what: str, names: list[str], make: Callable[[str], T], why_none: str, named: Mapping[str, Any]
+        self, what: str, names: list[str], make: Callable[[str], T], why_none: str, model_names: Mapping[str, Any]
     ) -> None:
-        """`named` is what is known of all names of the model, so that errors tell what has a name instead."""
-        self._what, self._names, self._make, self._why_none, self._told = what, names, make, why_none, named
+        """`model_names`: all names of the model by kind, so that errors can say which kind has a name."""
+        self._what, self._names, self._make = what, names, make
+        self._why_none, self._model_names = why_none, model_names
 
     def __getitem__(self, name: str) -> T:
         if name not in self._names:
-            kind = next((kind for kind, plural in _KINDS.items() if name in list(self._told.get(plural, ()))), None)
+            owners = (kind for kind, plural in _KINDS.items() if name in list(self._model_names.get(plural, ())))
+            kind = next(owners, None)
             if kind is not None:
                 raise UnknownName(
                     f"There is no {self._what} {short_repr(name)}, but a {kind} of this name: "

@@ -57,31 +57,31 @@ def select_columns(run: Run, columns: str | Sequence[str] | None = None) -> dict
     return {name: np.asarray(readers[name]()) for name in names}
 
 
-def _match(run: Run, known: Mapping[str, ColumnReader], given: Any) -> list[str]:
-    inside = _fitting_names(known, given)
+def _match(run: Run, readers: Mapping[str, ColumnReader], pattern: Any) -> list[str]:
+    inside = _fitting_names(readers, pattern)
     if not inside:
         # Reading what was not saved says so, and what to do.
         every = _named_columns(run, readable=True)
-        for name in _fitting_names(every, given):
+        for name in _fitting_names(every, pattern):
             every[name]()
-        _read_quantity(run, given)
-        raise unknown_name("column", given, known)
+        _read_quantity(run, pattern)
+        raise unknown_name("column", pattern, readers)
     return inside
 
 
-def _read_quantity(run: Run, given: Any) -> None:
+def _read_quantity(run: Run, pattern: Any) -> None:
     """Reads "motor.torque" as in Python, where a load has more names than its column."""
-    name, _, quantity = given.rpartition(".") if isinstance(given, str) else ("", "", "")
+    name, _, quantity = pattern.rpartition(".") if isinstance(pattern, str) else ("", "", "")
     for group in (run.forces, run.joints):
         if name in group and quantity in dir(group[name]):
             getattr(group[name], quantity)
 
 
-def _fitting_names(known: Mapping[str, ColumnReader], given: Any) -> list[str]:
-    if given in known:
-        return [given]
-    inside = [name for name in known if isinstance(given, str) and name.startswith(f"{given}.")]
-    return inside or (fnmatch.filter(known, given) if isinstance(given, str) else [])
+def _fitting_names(readers: Mapping[str, ColumnReader], pattern: Any) -> list[str]:
+    if pattern in readers:
+        return [pattern]
+    inside = [name for name in readers if isinstance(pattern, str) and name.startswith(f"{pattern}.")]
+    return inside or (fnmatch.filter(readers, pattern) if isinstance(pattern, str) else [])
 
 
 def _columns(run: Run) -> dict[str, ColumnReader]:
@@ -116,7 +116,7 @@ def _is_saved(run: Run, quantity: str) -> bool:
 
 def _can_read(run: Run) -> bool:
     """Whether states tell what was not saved."""
-    return run.reader is not None and run.reader.missing is None
+    return run.reader is not None and run.reader.obstacle is None
 
 
 def _of_joints(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
@@ -158,10 +158,10 @@ def _part(run: Run, group: str, name: str, quantity: str, i: int) -> Any:
     return getattr(getattr(run, group)[name], quantity)[..., i]
 
 
-def _of_frames(run: Run, named: bool) -> Iterator[tuple[str, ColumnReader]]:
+def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
     """Columns of everything that was saved; outputs and invariants without their section, but where names are taken."""
     leaves = run.columns()
-    replaced = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if named else ()
+    replaced = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if by_name else ()
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
     for name, values in leaves.items():
         section, _, rest = name.partition(".")

@@ -53,4 +53,6 @@ class ContactResults:
 def contacts(run: ResultView) -> ByName[ContactResults]:
     """Contacts of a run by name."""
     names = list(run.meta.get("contacts", ()))
-    return ByName("contact", names, lambda name: ContactResults(run, name, names.index(name)), _NO_NAMES, model_names(run))
+    return ByName(
+        "contact", names, lambda name: ContactResults(run, name, names.index(name)), _NO_NAMES, model_names(run)
+    )

@@ -97,11 +97,11 @@ def observer_of(group: str, system: MultibodySystem, named: NameTable) -> Motion
 class ConvertedObserver(eqx.Module):
     """An observer of states (q, v), for states of the system that a method took."""
 
-    inner: Callable[..., dict[str, Array]]
-    left: Callable[[State], State]
+    observer: Callable[..., dict[str, Array]]
+    convert: Callable[[State], State]
 
     def __call__(self, t: Array, state: State, *multipliers: Array) -> dict[str, Array]:
-        return self.inner(t, *self.left(state), *multipliers)
+        return self.observer(t, *self.convert(state), *multipliers)
 
 
 class StateConversion(eqx.Module):
@@ -136,10 +136,10 @@ class Reader:
     def __init__(self, find: Callable[[], RunContext]) -> None:
         self._find = functools.cache(find)
         self._frames: Any = None
-        self._found: dict[str, dict[str, np.ndarray]] = {}
+        self._cache: dict[str, dict[str, np.ndarray]] = {}
 
     @functools.cached_property
-    def missing(self) -> str | None:
+    def obstacle(self) -> str | None:
         """Why nothing can be read, such as a model file that is gone; None if it can."""
         try:
             self._find()
@@ -159,23 +159,23 @@ class Reader:
     def values(self, frames: Any, name: str) -> np.ndarray:
         """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
         if self._frames is not frames:
-            self._frames, self._found = frames, {}
+            self._frames, self._cache = frames, {}
         group = group_of(name)
-        if group not in self._found:
-            self._found[group] = self._read(group, frames)
-        return self._found[group][name]
+        if group not in self._cache:
+            self._cache[group] = self._compute(group, frames)
+        return self._cache[group][name]
 
-    def _read(self, group: str, frames: Any) -> dict[str, np.ndarray]:
+    def _compute(self, group: str, frames: Any) -> dict[str, np.ndarray]:
         named, source, converted = self._find()
         t, state, multipliers = frames.t, frames.state, frames.multipliers
         system: Any = source.base if isinstance(source, AbstractConvertedSystem) else source
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         assert named is not None
-        given = (multipliers,) if group == "loads" and own and system.m else ()
+        arguments = (multipliers,) if group == "loads" and own and system.m else ()
         observer = ConvertedObserver(observer_of(group, system, named), StateConversion(converted, source))
-        found = BatchedObserver(observer, _ROWS, once=True).seen(t, state, *given)
+        values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
         in_tree = isinstance(system.coordinates, JointTree)
-        return found if group != "loads" or (given and not in_tree) else _while_open(found, frames.outputs)
+        return values if group != "loads" or (arguments and not in_tree) else _while_open(values, frames.outputs)
 
 
 def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -193,5 +193,5 @@ def reader_of(problem: Problem | None, source: AbstractSystem, converted: Conver
     base = source.base if isinstance(source, AbstractConvertedSystem) else source
     if named is None and not isinstance(base, MultibodySystem):
         return None
-    parts = RunContext(named, source, converted)
-    return Reader(lambda: parts)
+    context = RunContext(named, source, converted)
+    return Reader(lambda: context)

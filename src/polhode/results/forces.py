@@ -26,33 +26,33 @@ class ForceResults:
       `torque` as well where that is an angle. - `efforts`: of a `JointControl`, by the name of the joint.
     """
 
-    def __init__(self, run: ResultView, name: str, known: Mapping[str, Any]) -> None:
-        self._run, self.name, self._told = run, name, known
+    def __init__(self, run: ResultView, name: str, description: Mapping[str, Any]) -> None:
+        self._run, self.name, self._description = run, name, description
 
     @property
     def kind(self) -> str:
         """The class of the force."""
-        return self._told["kind"]
+        return self._description["kind"]
 
     @property
     def bodies(self) -> tuple[str, ...]:
         """Names of its bodies."""
-        return tuple(self._told["bodies"])
+        return tuple(self._description["bodies"])
 
     @property
     def names(self) -> list[str]:
         """Names of its efforts."""
-        return list(self._told["efforts"])
+        return list(self._description["efforts"])
 
     @property
     def measured(self) -> list[str]:
         """Names of the lengths or angles that its law is written in."""
-        return list(self._told.get("measures", ()))
+        return list(self._description.get("measures", ()))
 
     @property
     def angles(self) -> list[str]:
         """Names of efforts along angles, and of measures that are angles."""
-        return [*self._told["angles"], *(self.measured if self._told.get("measured_angle") else ())]
+        return [*self._description["angles"], *(self.measured if self._description.get("measured_angle") else ())]
 
     @property
     def measures(self) -> dict[str, Array]:
@@ -60,11 +60,11 @@ class ForceResults:
 
     @property
     def forces(self) -> dict[str, Array]:
-        return {body: self._row("force_forces", row) for body, row in self._told["bodies"].items()}
+        return {body: self._row("force_forces", row) for body, row in self._description["bodies"].items()}
 
     @property
     def moments(self) -> dict[str, Array]:
-        return {body: self._row("force_moments", row) for body, row in self._told["bodies"].items()}
+        return {body: self._row("force_moments", row) for body, row in self._description["bodies"].items()}
 
     @property
     def force(self) -> Float[Array, "n 3"]:
@@ -76,15 +76,15 @@ class ForceResults:
 
     @property
     def power(self) -> Float[Array, " n"]:
-        return self._of("force_powers")[..., self._told["number"]]
+        return self._of("force_powers")[..., self._description["number"]]
 
     @property
     def efforts(self) -> dict[str, Array]:
-        return {label: self._of("force_efforts")[..., k] for label, k in self._told["efforts"].items()}
+        return {label: self._of("force_efforts")[..., k] for label, k in self._description["efforts"].items()}
 
     @property
     def effort(self) -> Float[Array, " n"]:
-        columns = list(self._told["efforts"].values())
+        columns = list(self._description["efforts"].values())
         if len(columns) != 1:
             along = "no joint coordinate" if not columns else f"{len(columns)}; `efforts` has them by joint"
             raise UnknownName(
@@ -94,7 +94,7 @@ class ForceResults:
 
     @property
     def torque(self) -> Float[Array, " n"]:
-        if len(self._told["angles"]) != 1:
+        if len(self._description["angles"]) != 1:
             raise UnknownName(
                 f"Force {short_repr(self.name)}, a {self.kind}, does not act along the angle of one joint."
             )
@@ -107,20 +107,22 @@ class ForceResults:
 
     def __dir__(self) -> list[str]:
         own = {name for name in super().__dir__() if not name.startswith("_")}
-        single = {"effort"} if len(self._told["efforts"]) != 1 else set()
-        return sorted((own | set(self.measured)) - single - ({"torque"} if len(self._told["angles"]) != 1 else set()))
+        single = {"effort"} if len(self._description["efforts"]) != 1 else set()
+        return sorted(
+            (own | set(self.measured)) - single - ({"torque"} if len(self._description["angles"]) != 1 else set())
+        )
 
     def __repr__(self) -> str:
-        effort = ("effort",) if len(self._told["efforts"]) == 1 else ()
+        effort = ("effort",) if len(self._description["efforts"]) == 1 else ()
         quantities = ("force", "moment", "power", *effort, *self.measured)
         return f"<force {short_repr(self.name)}, {self.kind} on {' and '.join(self.bodies)}: {', '.join(quantities)}>"
 
     def _measure(self, label: str) -> Any:
-        return self._of("force_measures")[..., self._told["measures"][label]]
+        return self._of("force_measures")[..., self._description["measures"][label]]
 
     def _last(self) -> int:
         """The row of the second body, or of the only one."""
-        rows = list(self._told["bodies"].values())
+        rows = list(self._description["bodies"].values())
         if len(rows) > 2:
             raise UnknownName(
                 f"Force {short_repr(self.name)} acts on {', '.join(self.bodies)}; `forces` and `moments` have them by "
@@ -138,7 +140,9 @@ class ForceResults:
 def forces(run: ResultView) -> ByName[ForceResults]:
     """The forces of a run that have names."""
     entries = model_names(run).get("forces", {})
-    return ByName("force", list(entries), lambda name: ForceResults(run, name, entries[name]), _NO_NAMES, model_names(run))
+    return ByName(
+        "force", list(entries), lambda name: ForceResults(run, name, entries[name]), _NO_NAMES, model_names(run)
+    )
 
 
 _NO_NAMES = "the problem is not one of a model, or no force of its model was given a name."

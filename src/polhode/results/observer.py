@@ -63,12 +63,12 @@ class BatchedObserver:
     """Looks at the states of one run, with what users' functions have captured when it first looks."""
 
     def __init__(self, observer: eqx.Module, rows: int, *, once: bool = False) -> None:
-        self.seen = BatchedFunction(observer, rows, once=once)
+        self.observe = BatchedFunction(observer, rows, once=once)
         """Values of the observer at stacked instants, as NumPy arrays."""
 
     def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
         """Frames of stacked states, as NumPy arrays."""
-        seen: Observation = self.seen(t, state)
+        seen: Observation = self.observe(t, state)
         return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
     def empty(self, state: State, multipliers: Any) -> Frames:

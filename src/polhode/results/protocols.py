@@ -14,10 +14,10 @@ from polhode.results.by_name import ByName
 class Values(Protocol):
     """Quantities of all bodies, joints or forces that were not saved.
 
-    - `missing`: why nothing can be computed; None if it can.
+    - `obstacle`: why nothing can be computed; None if it can.
     """
 
-    missing: Any
+    obstacle: Any
 
     def values(self, frames: Any, name: str) -> Any:
         """A quantity at all instants of `frames`."""

@@ -78,8 +78,8 @@ def build(
     v = _nodal("velocity", velocity, count, "of the nodes, inertial frame")
     omega = _nodal("angular_velocity", angular_velocity, count, "of the nodes, in their own frames")
 
-    placed = Pose(x, R)
-    nodes = _nodes(model, name, ends, placed, (masses, inertias), (v, omega))
+    start_poses = Pose(x, R)
+    nodes = _nodes(model, name, ends, start_poses, (masses, inertias), (v, omega))
     free = np.ones(6)
     if not constrained_stress:
         free[list(which)] = 0.0
@@ -87,7 +87,7 @@ def build(
     for e in range(N):
         first, second = e, (e + 1) % count
         shape = EdgeShape(
-            measure, (_clamped_pose(nodes, placed, first), _clamped_pose(nodes, placed, second)), rest[e], ds[e]
+            measure, (_clamped_pose(nodes, start_poses, first), _clamped_pose(nodes, start_poses, second)), rest[e], ds[e]
         )
         edges.append(_edge(nodes[first], nodes[second], shape, sections[e], free, f"{name}-edge-{e + 1}"))
         model.add(edges[-1])
@@ -98,19 +98,19 @@ def build(
 
 
 def _nodes(
-    model: ModelParts, name: str, ends: Sequence[str], at: Pose, inertia: tuple[Any, Any], moving: tuple[Any, Any]
+    model: ModelParts, name: str, ends: Sequence[str], at: Pose, inertia: tuple[Any, Any], velocities: tuple[Any, Any]
 ) -> list[Body]:
     """Nodes that move as new bodies of the model, clamped ends as its ground."""
     count = len(at.x)
-    clamped = {0} if "first" in ends else set()
-    clamped |= {count - 1} if "last" in ends else set()
-    if len(clamped) == count:
+    clamped_nodes = {0} if "first" in ends else set()
+    clamped_nodes |= {count - 1} if "last" in ends else set()
+    if len(clamped_nodes) == count:
         raise ValueError("A rod of one edge that is clamped at both ends can't move; use more edges or clamp one end.")
-    (masses, inertias), (v, omega) = inertia, moving
+    (masses, inertias), (v, omega) = inertia, velocities
     register = model.register
     return [
         model.ground
-        if i in clamped
+        if i in clamped_nodes
         else register.take(
             Body(
                 name=register.name(f"{name}-node-{i}", "node"),
@@ -189,26 +189,26 @@ def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> t
     else:
         meaning = "strains without stress (K1, K2, K3, G1, G2, G3)"
         shape = (6,) if len(checks.shape("reference", reference, meaning)) == 1 else (N, 6)
-        given = checks.array("reference", reference, shape, meaning)
-        if checks.is_concrete(given) and not np.all(np.asarray(given)[..., 5] > 0):
+        strains = checks.array("reference", reference, shape, meaning)
+        if checks.is_concrete(strains) and not np.all(np.asarray(strains)[..., 5] > 0):
             raise ValueError(
                 "`reference` must have a positive third component of the extension, G3 = 1 for a rod that is not "
-                f"stretched against its `lengths`; got {np.min(np.asarray(given)[..., 5]):g}."
+                f"stretched against its `lengths`; got {np.min(np.asarray(strains)[..., 5]):g}."
             )
-        w0 = jnp.broadcast_to(given, (N, 6))
+        w0 = jnp.broadcast_to(strains, (N, 6))
         if lengths is None:
             ds = ds / jnp.linalg.norm(w0[:, 3:], axis=1)
     return checks.readable((ds, ds[:, None] * w0))
 
 
 def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ...]:
-    given = tuple(section) if isinstance(section, Sequence) else (section,) * N
-    if len(given) != N or not all(isinstance(s, Section) for s in given):
+    sections = tuple(section) if isinstance(section, Sequence) else (section,) * N
+    if len(sections) != N or not all(isinstance(s, Section) for s in sections):
         raise ValueError(
             f"`section` must be one `rods.Section` or one for each of the {N} edges, as `rods.circular`, `rods.tube` "
             f"and `rods.rectangle` make them, got {short_repr(section)}."
         )
-    return given
+    return sections
 
 
 def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any]:
@@ -224,8 +224,8 @@ def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
 
 
 def _mask(matrix: Any, free: np.ndarray) -> Any:
-    masked = checks.readable(matrix) * (free[:, None] * free)
-    if isinstance(masked, np.ndarray):
+    product = checks.readable(matrix) * (free[:, None] * free)
+    if isinstance(product, np.ndarray):
         # So that it is known not to change, see `polhode.compiler.fingerprint.object_cache`.
-        masked.setflags(write=False)
-    return masked
+        product.setflags(write=False)
+    return product

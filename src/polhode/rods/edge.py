@@ -168,17 +168,17 @@ class ViscoelasticEdge(AbstractStressedElement):
     def load_tangent(self, poses: Poses, stress: Vector6) -> Array | None:
         return self.shape.load_tangent(poses, stress)
 
-    def _stress(self, nodes: Poses, moving: Twists, d: Increment) -> Vector6:
-        rate = self.shape.strain.rate(nodes, moving, d)
+    def _stress(self, nodes: Poses, twists: Twists, d: Increment) -> Vector6:
+        rate = self.shape.strain.rate(nodes, twists, d)
         return self.edge.elastic(d) + self.damping @ rate / self.shape.length
 
     def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
         if not self.shape.has_tangent:
             return None
         # At fixed body-fixed twists, which is what the closed form expects.
-        nodes, moving = self.shape.nodes(poses), self.shape.moving(poses, twists)
+        nodes, node_twists = self.shape.nodes(poses), self.shape.moving(poses, twists)
         C, D = self.edge.stiffness / self.shape.length, self.damping / self.shape.length
-        return helical_tangent(nodes, moving, self.stress(t, poses, twists), C, D)
+        return helical_tangent(nodes, node_twists, self.stress(t, poses, twists), C, D)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t

@@ -163,7 +163,7 @@ class RodContact(AbstractComposite):
 def _free_nodes(rod: Rod, values: Float[Array, " nodes"] | None = None) -> Iterable[tuple[Body, Array, Array]]:
     """Nodes that are not clamped, with a value each (the place along the rod) and the length that belongs to them."""
     each = zip(rod.nodes, rod.arc_lengths if values is None else values, rod.node_lengths, strict=True)
-    return (found for found in each if found[0].kind != "ground")
+    return (row for row in each if row[0].kind != "ground")
 
 
 def _is_rod(part: AbstractComposite, value: Any) -> None:

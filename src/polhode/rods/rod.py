@@ -85,8 +85,8 @@ class Rod:
         def poses(t: Array, state: State) -> Pose:
             del t
             q, _ = state
-            found = system.motion(q).poses
-            picked = Pose(found.x[rows], found.R[rows])
+            body_poses = system.motion(q).poses
+            picked = Pose(body_poses.x[rows], body_poses.R[rows])
             if not clamped.size:
                 return picked
             return Pose(picked.x.at[clamped].set(clamps.x), picked.R.at[clamped].set(clamps.R))
@@ -108,8 +108,8 @@ class Rod:
         poses, strain, ends = self.poses(system), self._strain, self._ends()
 
         def strains(t: Array, state: State) -> Float[Array, "N 6"]:
-            found = poses(t, state)
-            both = tuple(Pose(found.x[e], found.R[e]) for e in ends)
+            node_poses = poses(t, state)
+            both = tuple(Pose(node_poses.x[e], node_poses.R[e]) for e in ends)
             d = jax.vmap(lambda p: strain.increment(p).vector)(both)
             return d / self.lengths[:, None]
 
@@ -143,13 +143,13 @@ class Rod:
             if clamped.size:
                 poses = Pose(poses.x.at[clamped].set(clamps.x), poses.R.at[clamped].set(clamps.R))
             at = lambda tree, e: jax.tree.map(lambda a: a[e], tree)  # noqa: E731
-            both, moving = tuple(at(poses, e) for e in ends), tuple(at(twists, e) for e in ends)
-            found = jax.vmap(one)(both, moving, rest, self.lengths, C, D)
+            both, both_twists = tuple(at(poses, e) for e in ends), tuple(at(twists, e) for e in ends)
+            stresses = jax.vmap(one)(both, both_twists, rest, self.lengths, C, D)
             if not self.constrained:
-                return found
+                return stresses
             by_joint = system.joint_multipliers(t, q, multipliers)
-            held = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
-            return found.at[:, np.array(self.constrained)].add(held)
+            multipliers_of_edges = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
+            return stresses.at[:, np.array(self.constrained)].add(multipliers_of_edges)
 
         return forces
 
@@ -164,15 +164,15 @@ class Rod:
 
     def _rows(self, system: MultibodySystem) -> tuple[np.ndarray, np.ndarray, Pose]:
         """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
-        known = {name: row for row, name in enumerate(system.names)}
+        row_numbers = {name: row for row, name in enumerate(system.names)}
         fixed = [body.kind == "ground" for body in self.nodes]
-        missing = [b.name for b, ground in zip(self.nodes, fixed, strict=True) if not ground and b.name not in known]
+        missing = [b.name for b, ground in zip(self.nodes, fixed, strict=True) if not ground and b.name not in row_numbers]
         if missing:
             raise ValueError(
                 f"The system has no {missing[0]!r}: rod {self.name!r} belongs to another model. Pass a system that was "
                 "assembled from the model of the rod."
             )
-        rows = np.array([known.get(body.name, len(known)) for body in self.nodes])
+        rows = np.array([row_numbers.get(body.name, len(row_numbers)) for body in self.nodes])
         clamped = np.flatnonzero(fixed)
         return rows, clamped, Pose(self.places.x[clamped], self.places.R[clamped])
 

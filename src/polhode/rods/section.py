@@ -185,9 +185,9 @@ def _matrix(name: str, value: Any, meaning: str) -> Float[Array, "6 6"]:
         raise ValueError(f"`{name}` must be {meaning}, got shape {shape}.")
     matrix = checks.array(name, value, (6, 6), meaning)
     if checks.is_concrete(matrix):
-        given = np.asarray(matrix)
-        if np.max(np.abs(given - given.T)) > 1e-9 * np.max(np.abs(given), initial=0.0):
-            raise ValueError(f"`{name}` must be symmetric, got {given.tolist()}.")
+        entries = np.asarray(matrix)
+        if np.max(np.abs(entries - entries.T)) > 1e-9 * np.max(np.abs(entries), initial=0.0):
+            raise ValueError(f"`{name}` must be symmetric, got {entries.tolist()}.")
     return 0.5 * (matrix + matrix.T)
 
 
@@ -197,13 +197,13 @@ def _definite(name: str, matrix: Any, strictly: bool) -> None:
     values = np.linalg.eigvalsh(_unitless(np.asarray(matrix)))
     if values[0] > 0 if strictly else values[0] >= -1e-12 * max(values[-1], 0.0):
         return
-    wanted = "positive definite" if strictly else "positive semidefinite"
+    requirement = "positive definite" if strictly else "positive semidefinite"
     remedy = (
         " Strains without stiffness make a rod a mechanism; give them any positive stiffness and hold them with "
         "`constrained` in `add_rod`."
     )
     raise ValueError(
-        f"`{name}` must be {wanted}: with its diagonal scaled to 1 its eigenvalues are {values.tolist()}, its diagonal "
+        f"`{name}` must be {requirement}: with its diagonal scaled to 1 its eigenvalues are {values.tolist()}, its diagonal "
         f"is {np.diag(np.asarray(matrix)).tolist()}.{remedy if strictly else ''}"
     )
 
@@ -220,8 +220,8 @@ def _inertia(value: Any) -> Float[Array, "3 3"]:
     shape = checks.shape("inertia", value, meaning)
     if shape not in ((3,), (3, 3)):
         raise ValueError(f"`inertia` must be {meaning}, got shape {shape}.")
-    given = checks.array("inertia", value, shape, meaning)
-    matrix = jnp.diag(given) if given.ndim == 1 else given
+    moments = checks.array("inertia", value, shape, meaning)
+    matrix = jnp.diag(moments) if moments.ndim == 1 else moments
     if checks.is_concrete(matrix) and not np.allclose(matrix, np.transpose(matrix), rtol=1e-9, atol=0):
         raise ValueError(f"`inertia` must be symmetric, got {np.asarray(matrix).tolist()}.")
     if checks.is_concrete(matrix) and not np.linalg.eigvalsh(np.asarray(matrix))[0] > 0:

@@ -42,10 +42,10 @@ def _check_distances(points: np.ndarray, closed: bool) -> None:
     shortest = int(np.argmin(lengths))
     if not lengths[shortest] > 1e-9 * np.mean(lengths):
         nodes = f"{shortest} and {(shortest + 1) % len(points)}"
-        repeated = closed and shortest == len(points) - 1
+        repeats_first = closed and shortest == len(points) - 1
         remedy = (
             "A closed rod leads back to its first node by itself: leave out the last point."
-            if repeated
+            if repeats_first
             else "Take one of the nodes away, or use fewer edges."
         )
         raise ValueError(
@@ -88,8 +88,8 @@ def _transport_frames(first: Float[Array, "3 3"] | None, tangents: Points) -> Fr
         first = _turn(jnp.asarray(_E3), tangents[0])
 
     def onward(R: Array, tangent: Array) -> tuple[Array, Array]:
-        turned = _turn(R[:, 2], tangent) @ R
-        return turned, turned
+        rotated = _turn(R[:, 2], tangent) @ R
+        return rotated, rotated
 
     rest = jax.lax.scan(onward, first, tangents[1:])[1]
     return jnp.concatenate((first[None], rest))
@@ -131,20 +131,20 @@ def given_frames(rotations: Any, points: Points, closed: bool) -> Frames:
     count = len(points)
     R = checks.array("rotations", rotations, (count, 3, 3), "rotations of the nodes, third axis along the rod")
     if checks.is_concrete(R):
-        given = np.asarray(R)
-        defect = np.max(np.abs(np.einsum("nji,njk->nik", given, given) - np.eye(3)), axis=(1, 2))
-        bad = np.flatnonzero((defect > 1e-6) | (np.linalg.det(given) < 0))
+        matrices = np.asarray(R)
+        defect = np.max(np.abs(np.einsum("nji,njk->nik", matrices, matrices) - np.eye(3)), axis=(1, 2))
+        bad = np.flatnonzero((defect > 1e-6) | (np.linalg.det(matrices) < 0))
         if bad.size:
             raise ValueError(
                 f"`rotations[{bad[0]}]` is not a rotation matrix: |RᵀR - 1| = {defect[bad[0]]:.2g}, determinant "
-                f"{np.linalg.det(given[bad[0]]):.3g}."
+                f"{np.linalg.det(matrices[bad[0]]):.3g}."
             )
         # To round-off, by two steps of Newton's method.
         for _ in range(2):
-            given = given @ (1.5 * np.eye(3) - 0.5 * np.einsum("nji,njk->nik", given, given))
-        R = jnp.asarray(given)
+            matrices = matrices @ (1.5 * np.eye(3) - 0.5 * np.einsum("nji,njk->nik", matrices, matrices))
+        R = jnp.asarray(matrices)
         if checks.is_concrete(points):
-            _check_directions(given[:, :, 2], np.asarray(points), closed)
+            _check_directions(matrices[:, :, 2], np.asarray(points), closed)
     return R
 
 

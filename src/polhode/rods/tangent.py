@@ -33,8 +33,8 @@ def helical_tangent(
     if D is not None and twists is not None:
         v = jnp.concatenate([x for pose, w in zip(poses, twists, strict=True) for x in (w.omega, pose.R.T @ w.u)])
         C = C + D @ jax.jacfwd(lambda x: _rate(_increment(x), v))(d.vector)
-    turned = jax.jacfwd(lambda x: _loads(_increment(x), stress))(d.vector)
-    K = (G.T @ C - turned) @ G
+    load_slopes = jax.jacfwd(lambda x: _loads(_increment(x), stress))(d.vector)
+    K = (G.T @ C - load_slopes) @ G
     loads = _loads(d, stress)
     for force in (slice(3, 6), slice(9, 12)):
         K = K.at[force, force.start - 3 : force.start].add(hat(loads[force]))

@@ -45,10 +45,10 @@ def estimated(solution: Solution, run: Run, store: str | Path | None, interrupts
 
 def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
     order = run.task.integrator.order
-    parts, saving = _finer(run, solution)
+    parts, schedule = _finer(run, solution)
     plan = Plan(parts, run.plan.how, run.plan.start)
     try:
-        finer = compute(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink, interrupts)
+        finer = compute(run._replace(plan=plan, schedule=schedule, throw=True, progress=False), sink, interrupts)
     except SimulationError as error:
         return {"failed": f"the run with half the step: {error.reason}"}
     if finer.stats["result"] != Result.successful:
@@ -63,7 +63,10 @@ def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: I
         error, size = factor * float(found[0]), float(found[1])
         return {"error": error, "digits": _digits(error, size)}
 
-    parts = [jax.tree.map(apart, _compared_values(a), _compared_values(b)) for a, b in zip(solution.blocks(), finer.blocks(), strict=True)]
+    parts = [
+        jax.tree.map(apart, _compared_values(a), _compared_values(b))
+        for a, b in zip(solution.blocks(), finer.blocks(), strict=True)
+    ]
     return jax.tree.map(lambda *found: told(np.max(found, axis=0)), *parts)
 
 
@@ -82,9 +85,11 @@ def _digits(error: float, size: float) -> float:
 
 def _finer(run: Run, solution: Solution) -> tuple[list[Segment], SaveSchedule]:
     """The same legs with half the step, and what to save so that frames are those of the run."""
-    method, saving = run.task.integrator, run.saving
-    found = [leg._replace(stepper=leg.stepper.finer(method)) for leg in run.plan.legs]
-    if saving.at is None and saving.every is not None:
-        on_grid = run.plan.legs[0].stepper.on_grid
-        saving = SaveSchedule(2 * saving.every, None) if on_grid else SaveSchedule(None, np.asarray(solution.t, float))
-    return found, saving
+    method, schedule = run.task.integrator, run.schedule
+    found = [segment._replace(stepper=segment.stepper.finer(method)) for segment in run.plan.segments]
+    if schedule.at is None and schedule.every is not None:
+        on_grid = run.plan.segments[0].stepper.on_grid
+        schedule = (
+            SaveSchedule(2 * schedule.every, None) if on_grid else SaveSchedule(None, np.asarray(solution.t, float))
+        )
+    return found, schedule

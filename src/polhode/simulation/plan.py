@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     `how["asked"]` is what was asked for, with which a run goes on beyond its end.
     """
 
-    legs: list[Segment]
+    segments: list[Segment]
     how: dict[str, Any]
     start: run_types.Start
 
@@ -55,7 +55,7 @@ class PreviousSteps(Protocol):
         """The progress that the method starts from; None if another method or another system goes on."""
         ...
 
-    def steps_alike(self, task: Task, leg: Segment) -> bool:
+    def steps_alike(self, task: Task, segment: Segment) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         ...
 
@@ -75,7 +75,9 @@ def plan(task: Task, wanted: Steps, memory: PreviousSteps | None = None) -> Plan
     """The legs of a run. Raises ValueError for sizes, tolerances and breakpoints that make no sense."""
     t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
     h, rtol, atol = wanted.h, wanted.rtol, wanted.atol
-    given = breakpoint_times(wanted.breakpoints) + ([] if memory is None else breakpoint_times(memory.steps.breakpoints))
+    given = breakpoint_times(wanted.breakpoints) + (
+        [] if memory is None else breakpoint_times(memory.steps.breakpoints)
+    )
     breaks = breakpoints(task.system, given, t0, t1)
     told: dict[str, Any] = {"breakpoints": list(breaks.inner)} if breaks.inner else {}
     asked: dict[str, Any] = {"breakpoints": given} if given else {}

@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
     task: Task
     plan: Plan
-    saving: SaveSchedule
+    schedule: SaveSchedule
     observer: Observer
     meta: dict[str, Any]
     progress: bool
@@ -101,7 +101,7 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
         show.stage("finding a consistent start")
         events = _event_handler(run)
         outcome = host.run(
-            plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupts, events
+            plan.segments, system, method, plan.start, run.observer, run.schedule, sink, show, interrupts, events
         )
         stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
         if task.events and events is not None:
@@ -115,7 +115,9 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
     # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
-    kept = None if events is not None and events.holding else InMemoryCheckpoint(outcome.checkpoint, plan.legs, task)
+    kept = (
+        None if events is not None and events.holding else InMemoryCheckpoint(outcome.checkpoint, plan.segments, task)
+    )
     changed = events is not None and events.changed
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
     solution = Solution(saved, stats, run.meta, kept, reader)
@@ -168,7 +170,7 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_typ
 @eager_numpy()
 def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
     """That the step is too large for the stiffness at the start, if it is."""
-    stepper = plan.legs[0].stepper
+    stepper = plan.segments[0].stepper
     if not stepper.on_grid:
         return ""
     try:

@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
     """
 
     progress: Progress
-    leg: int
+    segment: int
     done: int
     happened: dict[str, np.ndarray] | None = None
 

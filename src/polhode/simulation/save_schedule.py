@@ -43,24 +43,24 @@ def save_schedule(every: int | None, at: Any, t0: float, t1: float) -> SaveSched
     return SaveSchedule(None if every is None else checks.count("save_every", every, "steps, or None", 2**62), None)
 
 
-def frame_count(legs: Sequence[Segment], saving: SaveSchedule) -> int | None:
+def frame_count(segments: Sequence[Segment], schedule: SaveSchedule) -> int | None:
     """How many frames a run saves after its start; None if nobody knows."""
-    if saving.at is not None:
-        return len(saving.at)
-    if saving.every is None:
+    if schedule.at is not None:
+        return len(schedule.at)
+    if schedule.every is None:
         return 1
-    return -(-_steps(legs) // saving.every) if legs[-1].stepper.on_grid else None
+    return -(-_steps(segments) // schedule.every) if segments[-1].stepper.on_grid else None
 
 
-def _steps(legs: Sequence[Segment]) -> int:
+def _steps(segments: Sequence[Segment]) -> int:
     """The number of steps, where it is known."""
-    return int(legs[-1].stepper.last) - int(legs[0].stepper.first)
+    return int(segments[-1].stepper.last) - int(segments[0].stepper.first)
 
 
-def capacity(state0: Any, legs: Sequence[Segment], saving: SaveSchedule) -> int:
+def capacity(state0: Any, segments: Sequence[Segment], schedule: SaveSchedule) -> int:
     """Frames in one buffer: no more than are saved, and within a bounded memory."""
     floats = sum(np.size(x) for x in jax.tree.leaves(state0)) + 1
-    wanted = frame_count(legs, saving)
+    wanted = frame_count(segments, schedule)
     # Few sizes, so that runs of other lengths find their program compiled.
     size = next((s for s in _BUFFER_SIZES if wanted is not None and s >= wanted), _BUFFER_SIZES[-1])
     return max(1, min(size, _BUFFER_FLOATS // floats))

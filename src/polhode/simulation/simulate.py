@@ -146,38 +146,38 @@ def simulate(
     task = Task.prepare(
         problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
     ).watching(watched, 64 if max_events is None and inside_transformation() else max_events or 10_000)
-    saving = save_schedule(save_every, save_at, task.t0, task.t1)
+    schedule = save_schedule(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
     limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
     steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
     plan = planning.plan(task, steps, memory)
     observer = task.observer
-    meta = task.describe(plan.how, saving)
+    meta = task.describe(plan.how, schedule)
     if inside:
-        return _as_expression(task, plan, saving, observer, meta, store, estimate_error)
+        return _as_expression(task, plan, schedule, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
         given = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
-        wanted = ResumeRequest(given, t1, max_steps, saving, starts=True)
+        wanted = ResumeRequest(given, t1, max_steps, schedule, starts=True)
         return resume_task(store, task, wanted, when_full, progress, throw, began)
     aftermath = plan.start.aftermath
     if aftermath is not None and aftermath.changes:
         meta["changed_by_events"] = True
-    run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
+    run = Run(task, plan, schedule, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
     run = run._replace(build_time=time.perf_counter() - began)
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
-        with store_sink.open_sink(store, meta, overwrite, when_full, frame_count(plan.legs, saving)) as sink:
+        with store_sink.open_sink(store, meta, overwrite, when_full, frame_count(plan.segments, schedule)) as sink:
             solution = carry_out(run, sink, signals)
         if estimate_error and solution.stats["result"] == Result.successful:
             solution.stats["error_estimate"] = estimated(solution, run, store, signals)
     return solution
 
 
-def stoppable(task: Task, steps: planning.Steps, saving: SaveSchedule, stop: Callable[[], bool]) -> Solution:
+def stoppable(task: Task, steps: planning.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
     """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
     plan = planning.plan(task, steps, None)
-    run = Run(task, plan, saving, task.observer, task.describe(plan.how, saving), False, False, 0.0)
+    run = Run(task, plan, schedule, task.observer, task.describe(plan.how, schedule), False, False, 0.0)
     _warn_of_waves(run)
     with interrupts(stop) as signals:
         return carry_out(run, None, signals)
@@ -196,7 +196,7 @@ def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, est
 
 
 def _as_expression(
-    task: Task, plan: Plan, saving: SaveSchedule, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
+    task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
 ) -> Solution:
     """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
     if store is not None:
@@ -208,33 +208,33 @@ def _as_expression(
         )
     if estimate:
         raise ValueError("`estimate_error` makes a second run, which has no place inside jit, grad or vmap.")
-    first = plan.legs[0].stepper
-    if not first.on_grid and saving.at is None and saving.every is not None:
+    first = plan.segments[0].stepper
+    if not first.on_grid and schedule.at is None and schedule.every is not None:
         raise ValueError(
             "Inside jit, grad or vmap an error-controlled run has no fixed number of frames. Give `save_at` times, or "
             "save_every=None for the ends only."
         )
     if task.events:
-        return _with_events(task, plan, saving, observer, meta)
-    frames, p = traced.run(plan.legs, task.system, task.integrator, task.state0, observer, saving)
+        return _with_events(task, plan, schedule, observer, meta)
+    frames, p = traced.run(plan.segments, task.system, task.integrator, task.state0, observer, schedule)
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
 
 
-def _with_events(task: Task, plan: Plan, saving: SaveSchedule, observer: Observer, meta: dict[str, Any]) -> Solution:
+def _with_events(task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]) -> Solution:
     """The same with events."""
     back = task.converted.back
     functions = tuple(function_of(event, task.outputs, back) for event in task.events)
     watched = EventFunctions.of(task.events, functions, task.source)
     acts = traced_events.EventActions.of(task.events, task.converted, task.source)
     frames, p, table = traced_events.run(
-        plan.legs, task.system, task.integrator, task.state0, observer, saving, watched, acts, task.max_events
+        plan.segments, task.system, task.integrator, task.state0, observer, schedule, watched, acts, task.max_events
     )
     return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
 
 
 def _warn_of_waves(run: Run) -> None:
     task, plan = run.task, run.plan
-    explicit = plan.legs[0].stepper.on_grid and not task.integrator.implicit
+    explicit = plan.segments[0].stepper.on_grid and not task.integrator.implicit
     if explicit and task.source.has_waves:
         said = too_large(task, plan, {}, share=1.0)
         if said:

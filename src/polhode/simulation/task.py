@@ -174,7 +174,7 @@ class Task(eqx.Module):
         found = with_openings(found) if held else found
         return dataclasses.replace(self, events=found, max_events=limit, holds_contacts=held)
 
-    def describe(self, how: dict[str, Any], saving: SaveSchedule) -> dict[str, Any]:
+    def describe(self, how: dict[str, Any], schedule: SaveSchedule) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
 
@@ -191,7 +191,7 @@ class Task(eqx.Module):
             "t0": self.t0,
             "t1": self.t1,
             **how,
-            **({} if saving.at is None else {"between_steps": True}),
+            **({} if schedule.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
             **({"events": [event.told() for event in self.events]} if self.events else {}),
             **({"contacts": self.contacts} if self.holds_contacts else {}),

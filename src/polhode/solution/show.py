@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polhode.jax_context import warn
-from polhode.problems.rebuild import rebuilt
+from polhode.problems.rebuild import rebuild
 from polhode.viewing.page.page import document
 from polhode.viewing.page.payload import payload
 from polhode.viewing.page.server import Server
@@ -28,7 +28,7 @@ def scene_of(solution: Run) -> Scene | None:
     if "scene" in solution.meta:
         return _drawn(solution)
     try:
-        problem = rebuilt(solution.meta)
+        problem = rebuild(solution.meta)
     except (ValueError, TypeError) as error:
         warn(f"The page has charts only; the problem could not be built anew: {error}", UserWarning)
         return None

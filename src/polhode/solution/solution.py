@@ -155,7 +155,7 @@ class Solution(eqx.Module):
     def __dir__(self) -> list[str]:
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _summary_rows(self) -> list[tuple[str, str]]:
         """Names and values of the lines with which it is shown."""
         integrator, result = self.meta.get("integrator"), self.stats.get("result")
         method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
@@ -177,10 +177,10 @@ class Solution(eqx.Module):
 
     def __repr__(self) -> str:
         problem = self.meta.get("problem") or "a system"
-        return printable(f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._told())})")
+        return printable(f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._summary_rows())})")
 
     def _repr_html_(self) -> str:
-        return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._told())
+        return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._summary_rows())
 
     def __reduce__(self) -> Any:
         # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.

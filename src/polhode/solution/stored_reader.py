@@ -9,7 +9,7 @@ from polhode import checks, integrators
 from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import deserialise
 from polhode.problem import Problem
-from polhode.problems.rebuild import rebuilt, remade
+from polhode.problems.rebuild import rebuild, can_rebuild
 from polhode.results.derived_quantities import Reader, RunContext
 
 
@@ -22,9 +22,9 @@ def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem:
         return None
     if problem is not None:
         _check_same(problem, meta["names"])
-    elif not remade(meta):
+    elif not can_rebuild(meta):
         return None
-    return Reader(lambda: _stored_parts(meta, stats, problem or rebuilt(meta)))
+    return Reader(lambda: _stored_parts(meta, stats, problem or rebuild(meta)))
 
 
 def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:

@@ -32,11 +32,11 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
     the space.
     """
     # Its shapes are all that is asked for.
-    expected = jax.eval_shape(space.origin)
-    leaves = _leaves(expected, q, name)
-    labels = [name + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(expected)]
+    template = jax.eval_shape(space.origin)
+    leaves = _leaves(template, q, name)
+    labels = [name + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(template)]
     arrays = []
-    for label, leaf, model in zip(labels, leaves, jax.tree.leaves(expected), strict=True):
+    for label, leaf, model in zip(labels, leaves, jax.tree.leaves(template), strict=True):
         if not isinstance(leaf, Tracer):
             leaf = _as_numbers(label, leaf)
         if leaf.shape != model.shape:
@@ -45,7 +45,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
                 "`jax.vmap`."
             )
         arrays.append(leaf.astype(float) if isinstance(leaf, Tracer) else device_array(np.array(leaf, float)))
-    point = jax.tree.unflatten(jax.tree.structure(expected), arrays)
+    point = jax.tree.unflatten(jax.tree.structure(template), arrays)
     if not any(isinstance(x, Tracer) for x in jax.tree.leaves((space, arrays))):
         with outside_trace():
             distance = float(_distance(space, point))
@@ -63,14 +63,14 @@ def _distance(space: AbstractSpace, point: Point) -> Array:
     return space.residual(point)
 
 
-def _leaves(expected: Point, q: Any, name: str) -> list[Any]:
+def _leaves(template: Point, q: Any, name: str) -> list[Any]:
     """The parts of `q` in the order of `expected`; an array's place may be taken by nested lists of numbers."""
-    if not isinstance(expected, tuple):
+    if not isinstance(template, tuple):
         return [q]
-    if not isinstance(q, tuple | list) or len(q) != len(expected):
+    if not isinstance(q, tuple | list) or len(q) != len(template):
         got = f"{type(q).__name__} of {len(q)}" if isinstance(q, tuple | list) else type(q).__name__
-        raise ValueError(f"`{name}` must be a tuple of {len(expected)} parts, got {got}: {_short(q)}.")
-    return [leaf for i, part in enumerate(expected) for leaf in _leaves(part, q[i], f"{name}[{i}]")]
+        raise ValueError(f"`{name}` must be a tuple of {len(template)} parts, got {got}: {_short(q)}.")
+    return [leaf for i, part in enumerate(template) for leaf in _leaves(part, q[i], f"{name}[{i}]")]
 
 
 def _as_numbers(label: str, leaf: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.spaces.small_angle import economised, polynomial
+from polhode.spaces.small_angle import economise, polynomial
 
 Vectors = tuple[Any, ...]
 """Three components."""
@@ -33,32 +33,32 @@ def rows(components: tuple[Array, ...]) -> Array:
     return jnp.stack(components, axis=1)
 
 
-def picked(a: tuple[Array, ...], which: Array) -> tuple[Array, ...]:
+def select(a: tuple[Array, ...], which: Array) -> tuple[Array, ...]:
     """Those with these numbers."""
     return tuple(x[which] for x in a)
 
 
-def mapped(f: Callable[..., Any], *vectors: Vectors) -> Vectors:
+def map_components(f: Callable[..., Any], *vectors: Vectors) -> Vectors:
     """`f` of each component."""
     return tuple(f(*each) for each in zip(*vectors, strict=True))
 
 
-def scaled(s: Any, a: Vectors) -> Vectors:
+def scale(s: Any, a: Vectors) -> Vectors:
     """s a."""
     return tuple(s * x for x in a)
 
 
-def added(a: Vectors, b: Vectors) -> Vectors:
+def add(a: Vectors, b: Vectors) -> Vectors:
     """a + b."""
     return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
-def less(a: Vectors, b: Vectors) -> Vectors:
+def subtract(a: Vectors, b: Vectors) -> Vectors:
     """a - b."""
     return tuple(x - y for x, y in zip(a, b, strict=True))
 
 
-def moved(a: Vectors, s: Any, b: Vectors) -> Vectors:
+def add_scaled(a: Vectors, s: Any, b: Vectors) -> Vectors:
     """a + s b."""
     return tuple(x + s * y for x, y in zip(a, b, strict=True))
 
@@ -81,31 +81,31 @@ def conjugate(p: Quaternions) -> Quaternions:
 def rotate(p: Quaternions, a: Vectors) -> Vectors:
     """R(p) a for unit quaternions."""
     u = p[1:]
-    twice = scaled(2.0, cross(u, a))
-    return added(moved(a, p[0], twice), cross(u, twice))
+    twice = scale(2.0, cross(u, a))
+    return add(add_scaled(a, p[0], twice), cross(u, twice))
 
 
 def multiply(p: Quaternions, q: Quaternions) -> Quaternions:
     """p∘q."""
     w = p[0] * q[0] - dot(p[1:], q[1:])
-    return (w, *added(moved(scaled(p[0], q[1:]), q[0], p[1:]), cross(p[1:], q[1:])))
+    return (w, *add(add_scaled(scale(p[0], q[1:]), q[0], p[1:]), cross(p[1:], q[1:])))
 
 
 def unit(p: Quaternions) -> Quaternions:
     """p/|p|."""
-    return scaled(1 / jnp.sqrt(p[0] * p[0] + dot(p[1:], p[1:])), p)
+    return scale(1 / jnp.sqrt(p[0] * p[0] + dot(p[1:], p[1:])), p)
 
 
-def turned(half: Vectors, q: Quaternions) -> Quaternions:
+def rotate_by_rodrigues(half: Vectors, q: Quaternions) -> Quaternions:
     """q turned by the rescaled Rodrigues vector 2·`half` in the inertial frame, of length one again."""
     w = q[0] - dot(half, q[1:])
-    u = added(moved(q[1:], q[0], half), cross(half, q[1:]))
+    u = add(add_scaled(q[1:], q[0], half), cross(half, q[1:]))
     return unit((w, *u))
 
 
 _TERMS = 20
 # asin(√u)/√u on [0, ½].
-_ASIN = economised(
+_ASIN = economise(
     [Fraction(factorial(2 * k), 4**k * factorial(k) ** 2 * (2 * k + 1)) for k in range(48)], _TERMS, Fraction(1, 2)
 )
 
@@ -113,11 +113,11 @@ _ASIN = economised(
 def relative_rotation(p: Quaternions, q: Quaternions) -> Vectors:
     """log(R(p) R(q)ᵀ), of length at most π, without branches and roots of zero."""
     w = p[0] * q[0] + dot(p[1:], q[1:])
-    u = less(less(scaled(q[0], p[1:]), scaled(p[0], q[1:])), cross(p[1:], q[1:]))
+    u = subtract(subtract(scale(q[0], p[1:]), scale(p[0], q[1:])), cross(p[1:], q[1:]))
     square = dot(u, u)
     small = square <= 0.5
     c = jnp.abs(w)
     series = polynomial(_ASIN, jnp.where(small, square, jnp.minimum(w * w, 0.5)))
     # A division at the end: XLA then computes the factor once, not in each component.
     factor = jnp.where(small, series, 0.5 * np.pi - c * series) / jnp.sqrt(jnp.where(small, 1.0, square))
-    return scaled(jnp.where(w < 0, -2.0, 2.0) * factor, u)
+    return scale(jnp.where(w < 0, -2.0, 2.0) * factor, u)

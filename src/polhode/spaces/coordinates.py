@@ -168,12 +168,12 @@ class Cayley(AbstractLocalCoordinates):
 
     def rate(self, theta: Vector, v: Vector) -> Vector:
         rotation, omega = theta[:3], v[:3]
-        turning = omega + 0.5 * cross(rotation, omega) + 0.25 * (rotation @ omega) * rotation
+        rotation_rate = omega + 0.5 * cross(rotation, omega) + 0.25 * (rotation @ omega) * rotation
         if isinstance(self.group, AbstractRotationGroup):
-            return turning
+            return rotation_rate
         U, V = theta[3:], v[3:]
         first = cross(U, omega)
-        return jnp.concatenate((turning, V + 0.5 * (cross(rotation, V) + first) + 0.25 * cross(rotation, first)))
+        return jnp.concatenate((rotation_rate, V + 0.5 * (cross(rotation, V) + first) + 0.25 * cross(rotation, first)))
 
 
 class SecondKind(AbstractLocalCoordinates):
@@ -203,10 +203,10 @@ class SecondKind(AbstractLocalCoordinates):
         return jnp.concatenate((angles, group.rotations.Ad_dual(q[0], q[1])))
 
     def rate(self, theta: Vector, v: Vector) -> Vector:
-        turning = _cardan_rates(theta[:3], v[:3])
+        rotation_rate = _cardan_rates(theta[:3], v[:3])
         if isinstance(self.group, AbstractRotationGroup):
-            return turning
-        return jnp.concatenate((turning, v[3:] - cross(v[:3], theta[3:])))
+            return rotation_rate
+        return jnp.concatenate((rotation_rate, v[3:] - cross(v[:3], theta[3:])))
 
 
 def _cardan_quaternion(angles: Vector3) -> Quaternion:

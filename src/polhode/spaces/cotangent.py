@@ -87,8 +87,8 @@ class Cotangent(AbstractGroup):
 
     def Ad(self, q: CotangentPoint, v: Vector) -> Vector:
         eta, kappa = self.split(v)
-        turned = self.group.Ad(q[0], eta)
-        return jnp.concatenate((turned, self.group.coadjoint(q[0], kappa) + self.group.ad_dual(turned, q[1])))
+        g_part = self.group.Ad(q[0], eta)
+        return jnp.concatenate((g_part, self.group.coadjoint(q[0], kappa) + self.group.ad_dual(g_part, q[1])))
 
     def ad(self, u: Vector, v: Vector) -> Vector:
         (xi, nu), (eta, kappa) = self.split(u), self.split(v)
@@ -98,8 +98,8 @@ class Cotangent(AbstractGroup):
     def Ad_dual(self, q: CotangentPoint, mu: Vector) -> Vector:
         alpha, a = self.split(mu)
         G = self.group
-        turned = G.Ad_dual(q[0], alpha - G.ad_dual(a, q[1]))
-        return jnp.concatenate((turned, G.Ad(G.inverse(q[0]), a)))
+        g_part = G.Ad_dual(q[0], alpha - G.ad_dual(a, q[1]))
+        return jnp.concatenate((g_part, G.Ad(G.inverse(q[0]), a)))
 
     def ad_dual(self, u: Vector, mu: Vector) -> Vector:
         (xi, nu), (alpha, a) = self.split(u), self.split(mu)
@@ -113,10 +113,10 @@ class Cotangent(AbstractGroup):
         return jnp.concatenate((spatial, self.group.dexp_dual(-xi, kappa) + dm + self.group.ad_dual(spatial, m)))
 
     def dexpinv(self, theta: Vector, v: Vector) -> Vector:
-        (xi, nu), (spatial, given) = self.split(theta), self.split(v)
+        (xi, nu), (spatial, momentum) = self.split(theta), self.split(v)
         eta = self.group.dexpinv(xi, spatial)
         m, dm = self._moment(xi, nu, eta)
-        kappa = self.group.dexpinv_dual(-xi, given - dm - self.group.ad_dual(spatial, m))
+        kappa = self.group.dexpinv_dual(-xi, momentum - dm - self.group.ad_dual(spatial, m))
         return jnp.concatenate((eta, kappa))
 
     def _moment(self, xi: Vector, nu: Vector, eta: Vector) -> tuple[Vector, Vector]:

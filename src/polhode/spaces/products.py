@@ -98,7 +98,7 @@ class Product(AbstractProduct[AbstractSpace]):
     spaces: tuple[AbstractSpace, ...]
 
     def __init__(self, *spaces: AbstractSpace):
-        self.spaces = _validated(spaces)
+        self.spaces = _check_spaces(spaces)
 
 
 class ProductGroup(AbstractProduct[AbstractGroup], AbstractGroup):
@@ -112,7 +112,7 @@ class ProductGroup(AbstractProduct[AbstractGroup], AbstractGroup):
     spaces: tuple[AbstractGroup, ...]
 
     def __init__(self, *spaces: AbstractGroup):
-        self.spaces = _validated(spaces)
+        self.spaces = _check_spaces(spaces)
         strangers = [type(space).__name__ for space in spaces if not isinstance(space, AbstractGroup)]
         if strangers:
             raise ValueError(f"`ProductGroup` takes groups only, got {', '.join(strangers)}; use `product(...)`.")
@@ -163,7 +163,7 @@ class ProductGroup(AbstractProduct[AbstractGroup], AbstractGroup):
         return zip(self.spaces, self.split(u), self.split(v), strict=True)
 
 
-def _validated(spaces: tuple[Any, ...]) -> tuple[Any, ...]:
+def _check_spaces(spaces: tuple[Any, ...]) -> tuple[Any, ...]:
     if not spaces:
         raise ValueError("A product needs at least one space; for a single point use `Rn(0)`.")
     return spaces

@@ -152,6 +152,6 @@ def _function_of_ad(
     B, b = v[:3], v[3:]
     AB = cross(A, B)
     AAB = cross(A, AB)
-    mixed = cross(a, B) + cross(A, b)
-    translation = b + g1 * mixed + g2 * (cross(a, AB) + cross(A, mixed)) + (A @ a) * (h1 * AB + h2 * AAB)
+    cross_terms = cross(a, B) + cross(A, b)
+    translation = b + g1 * cross_terms + g2 * (cross(a, AB) + cross(A, cross_terms)) + (A @ a) * (h1 * AB + h2 * AAB)
     return jnp.concatenate((B + g1 * AB + g2 * AAB, translation))

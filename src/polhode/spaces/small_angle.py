@@ -43,7 +43,7 @@ LARGEST_S = float(64 * _LARGEST_T)
 """Largest squared angle (6.002π)² that the polynomials cover."""
 
 
-def economised(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple[float, ...]:
+def economise(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple[float, ...]:
     """Shorten a polynomial on [0, upper] by subtracting multiples of shifted Chebyshev polynomials.
 
     These have whole coefficients on [0, 1], so exact arithmetic on whole numbers over one denominator does.
@@ -52,24 +52,24 @@ def economised(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple
     while len(chebyshev) < len(taylor):
         last, before = chebyshev[-1], chebyshev[-2]
         chebyshev.append([4 * a - 2 * b - c for a, b, c in zip([0, *last], [*last, 0], [*before, 0, 0], strict=True)])
-    scaled = [c * upper**k for k, c in enumerate(taylor)]
-    denominator = math.lcm(*(c.denominator for c in scaled))
-    kept = [c.numerator * (denominator // c.denominator) for c in scaled]
-    while len(kept) > terms:
-        shifted = chebyshev[len(kept) - 1]
-        factor, last = shifted[-1], kept[-1]
-        kept = [factor * c - last * p for c, p in zip(kept, shifted, strict=True)][:-1]
+    coefficients = [c * upper**k for k, c in enumerate(taylor)]
+    denominator = math.lcm(*(c.denominator for c in coefficients))
+    numerators = [c.numerator * (denominator // c.denominator) for c in coefficients]
+    while len(numerators) > terms:
+        chebyshev_k = chebyshev[len(numerators) - 1]
+        factor, last = chebyshev_k[-1], numerators[-1]
+        numerators = [factor * c - last * p for c, p in zip(numerators, chebyshev_k, strict=True)][:-1]
         denominator *= factor
-    return tuple(float(Fraction(c, denominator) / upper**k) for k, c in enumerate(kept))
+    return tuple(float(Fraction(c, denominator) / upper**k) for k, c in enumerate(numerators))
 
 
 def _factorial_series(numerator: Sequence[int], offset: int) -> list[Fraction]:
     return [Fraction((-1) ** k * n, math.factorial(2 * k + offset)) for k, n in enumerate(numerator)]
 
 
-_G = economised(_factorial_series([1] * 24, 5), 8, _LARGEST_T)
-_E = economised(_factorial_series([2 * k + 2 for k in range(24)], 5), 8, _LARGEST_T)
-_ARCTANGENT = economised([Fraction((-1) ** k, 2 * k + 1) for k in range(24)], 8, Fraction(1, 25))
+_G = economise(_factorial_series([1] * 24, 5), 8, _LARGEST_T)
+_E = economise(_factorial_series([2 * k + 2 for k in range(24)], 5), 8, _LARGEST_T)
+_ARCTANGENT = economise([Fraction((-1) ** k, 2 * k + 1) for k in range(24)], 8, Fraction(1, 25))
 
 
 def polynomial(coefficients: Sequence[float], t: Scalar) -> Scalar:

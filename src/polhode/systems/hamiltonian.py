@@ -80,10 +80,10 @@ class Hamiltonian(AbstractSystem):
         """(f₁, f₂) at a state, each of shape (d,)."""
         G = self.group
 
-        def displaced(xi: Vector, mu: Momentum) -> Float[Array, ""]:
+        def shifted_energy(xi: Vector, mu: Momentum) -> Float[Array, ""]:
             return self.energy(G.compose(G.increment(xi), g), mu)
 
-        f2, f1 = jax.grad(displaced, (0, 1))(jnp.zeros(G.dim), mu)
+        f2, f1 = jax.grad(shifted_energy, (0, 1))(jnp.zeros(G.dim), mu)
         return f1, -f2
 
     def velocity(self, t: Array, state: CotangentPoint) -> Vector:

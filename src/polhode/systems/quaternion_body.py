@@ -149,12 +149,12 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         }
 
     def invariants(self) -> dict[str, Observable]:
-        known = super().invariants()
+        functions = super().invariants()
         if self.potential is None:
-            known["angular_momentum"] = lambda t, state: self.angular_momentum(state.q, state.p)
+            functions["angular_momentum"] = lambda t, state: self.angular_momentum(state.q, state.p)
         elif self.kept_momenta:
-            known["vertical_angular_momentum"] = lambda t, state: self.angular_momentum(state.q, state.p)[2]
-        return known
+            functions["vertical_angular_momentum"] = lambda t, state: self.angular_momentum(state.q, state.p)[2]
+        return functions
 
     def check(self, t: float, state: State) -> None:
         if self.potential is not None:
@@ -172,8 +172,8 @@ def _is_symmetric_about_vertical(potential: Callable[[Quaternion], Float[Array, 
     if inside_transformation() or not checks.is_concrete(potential):
         return False
     a, b, none = jnp.array([0.7, -0.4, 0.2, 0.5]), jnp.array([-0.3, 0.6, 0.8, 0.1]), jnp.zeros(4)
-    turned = quaternions.multiply(jnp.array([jnp.cos(0.6), 0.0, 0.0, jnp.sin(0.6)]), a)
-    V = [float(potential(q)) for q in (a, b, a + b, a - b, none, turned)]
+    rotated_a = quaternions.multiply(jnp.array([jnp.cos(0.6), 0.0, 0.0, jnp.sin(0.6)]), a)
+    V = [float(potential(q)) for q in (a, b, a + b, a - b, none, rotated_a)]
     size = 1e-12 * max(map(abs, V))
     return abs(V[2] + V[3] - 2 * V[0] - 2 * V[1] + 2 * V[4]) <= 8 * size and abs(V[5] - V[0]) <= 8 * size
 

@@ -102,8 +102,8 @@ class ToVectorField(AbstractConversion):
         del state
         source = self.source
         # Only constraints can fail although a step went well.
-        failing = source.failure if self.said else None
-        return Converted(VectorField(source.state_space, _Velocity(source), failing, source if source.counts else None))
+        failure = source.failure if self.said else None
+        return Converted(VectorField(source.state_space, _Velocity(source), failure, source if source.counts else None))
 
 
 class _Velocity(eqx.Module):

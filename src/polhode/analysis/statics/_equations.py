@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.jax_context import inside_transformation
-from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, scaled
+from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, scale_matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import host_solver, indefinite_solver
 from polhode.spaces.base import Point, Vector
@@ -136,4 +136,4 @@ def _along(system: AbstractMechanical, t: Array, q: Point) -> Matrix:
 
 
 def _absolute(matrix: Matrix) -> Matrix:
-    return tuple(Blocks(jnp.abs(g.values), g.rows, g.cols) for g in scaled(matrix, 1.0))
+    return tuple(Blocks(jnp.abs(g.values), g.rows, g.cols) for g in scale_matrix(matrix, 1.0))

@@ -15,22 +15,22 @@ from polhode.compiler.scalars.iterative_refinement import solve_by_refinement
 from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
 
 
-def adjoint(region: Program, inputs: Sequence[int]) -> Program:
+def adjoint(program: Program, inputs: Sequence[int]) -> Program:
     """From all inputs and derivatives with respect to the outputs, which are floats, to those with respect to `inputs`.
 
     It carries the program out, and goes back through its operations. Solutions have the derivative of their equations,
     by the transposed ones; loops of unknown length have none. Raises `UnsupportedScalarOperation` for what can't be derived.
     """
-    made = Program([*(x.dtype for x in region.inputs), *(FLOAT for _ in region.outputs)])
-    scope = PrimalReplay(ProgramBackend(made))
-    given = scope.adopt(made.inputs)
-    n = len(region.inputs)
-    active = active_variables(region, (region.inputs[k] for k in inputs))
-    scope.evaluate(region, given[:n], active)
-    found = _AdjointSweep(scope, active).propagate(region, given[n:], (region.inputs[k] for k in inputs))
-    made.outputs = scope.floats(found)
-    made.prune()
-    return made
+    result = Program([*(x.dtype for x in program.inputs), *(FLOAT for _ in program.outputs)])
+    primal = PrimalReplay(ProgramBackend(result))
+    elements = primal.adopt(result.inputs)
+    n = len(program.inputs)
+    active = active_variables(program, (program.inputs[k] for k in inputs))
+    primal.evaluate(program, elements[:n], active)
+    cotangents = _AdjointSweep(primal, active).propagate(program, elements[n:], (program.inputs[k] for k in inputs))
+    result.outputs = primal.floats(cotangents)
+    result.prune()
+    return result
 
 
 class _AdjointSweep:
@@ -42,20 +42,20 @@ class _AdjointSweep:
     - `active`: the variables with a derivative.
     """
 
-    def __init__(self, scope: PrimalReplay, active: frozenset[Variable]) -> None:
-        self._primal, self._active = scope, active
-        self._f = Terms(scope.graph)
+    def __init__(self, primal: PrimalReplay, active: frozenset[Variable]) -> None:
+        self._primal, self._active = primal, active
+        self._f = Terms(primal.graph)
         self._cotangents: dict[Variable, Any] = {}
 
-    def propagate(self, region: Program, given: Iterable[Any], wanted: Iterable[Variable]) -> Elements:
+    def propagate(self, program: Program, cotangents: Iterable[Any], variables: Iterable[Variable]) -> Elements:
         """From derivatives with respect to the outputs to those with respect to variables; None where there is none."""
-        for x, element in zip(region.outputs, given, strict=True):
+        for x, element in zip(program.outputs, cotangents, strict=True):
             self._add(x, element)
-        for operation in reversed(region.operations):
+        for operation in reversed(program.operations):
             of_results = [self._cotangents.pop(v, None) for v in operation.results]
             if any(c is not None for c in of_results):
                 _RULES.get(operation.name, _AdjointSweep._elementwise)(self, operation, of_results)
-        return [self._cotangents.get(v) for v in wanted]
+        return [self._cotangents.get(v) for v in variables]
 
     def _add(self, x: Any, element: Any) -> None:
         if element is None or not isinstance(x, Variable) or x not in self._active or is_zero(element):
@@ -78,12 +78,12 @@ class _AdjointSweep:
 
     def _select(self, operation: Operation, of_results: Elements) -> None:
         which, *cases = operation.operands
-        (c,), chosen = of_results, self._primal.read(which)
+        (c,), selector = of_results, self._primal.read(which)
         for k, x in enumerate(cases):
             if which.dtype == bool:
-                self._add(x, self._f.where(chosen, c, 0.0) if k else self._f.where(chosen, 0.0, c))
+                self._add(x, self._f.where(selector, c, 0.0) if k else self._f.where(selector, 0.0, c))
             else:
-                self._add(x, self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), c, 0.0))
+                self._add(x, self._f.where(self._f.test("eq", selector, which.dtype.type(k)), c, 0.0))
 
     def _while(self, operation: Operation, of_results: Elements) -> None:
         raise UnsupportedScalarOperation("the derivative of a loop of unknown length")
@@ -92,56 +92,66 @@ class _AdjointSweep:
         branches = operation.params["branches"]
         targets = self._active_captures(*branches)
 
-        def run(inside: AbstractScalarBackend, branch: Program) -> Values:
-            scope = self._primal.for_body(inside)
-            scope.evaluate(branch, [], self._active)
-            given = _adopt_from(scope, self._primal, of_results)
-            return scope.floats(_AdjointSweep(scope, self._active).propagate(branch, given, targets))
+        def run_branch(inside: AbstractScalarBackend, branch: Program) -> Values:
+            primal = self._primal.for_body(inside)
+            primal.evaluate(branch, [], self._active)
+            cotangents = _adopt_from(primal, self._primal, of_results)
+            return primal.floats(_AdjointSweep(primal, self._active).propagate(branch, cotangents, targets))
 
         if targets:
             which = self._primal.which(operation)
-            made = self._primal.backend.branch(which, [lambda e, b=b: run(e, b) for b in branches])
-            self._add_all(targets, self._primal.adopt(made))
+            results = self._primal.backend.branch(which, [lambda e, b=b: run_branch(e, b) for b in branches])
+            self._add_all(targets, self._primal.adopt(results))
 
     def _rows(self, operation: Operation, of_results: Elements) -> None:
         """Back through rows: each is carried out again from what it began with."""
-        p, body, scope = operation.params, operation.params["body"], self._primal
-        n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
-        begun, going = body.inputs[:n], [v for v in body.inputs[:n] if v in self._active]
+        p, body, primal = operation.params, operation.params["body"], self._primal
+        n, length, width, n_outputs = p["carried"], p["length"], len(body.inputs), len(body.outputs)
+        carry_inputs, active_carry = body.inputs[:n], [v for v in body.inputs[:n] if v in self._active]
         of_row = [v for v in body.inputs[n:] if v in self._active]
         targets = self._active_captures(body)
-        told = [of_results[n + k * (made - n) : n + (k + 1) * (made - n)] for k in range(length)]
-        columns = [j for j in range(made - n) if any(row[j] is not None for row in told)]
-        begins = scope.row_carries(operation) if n else [[]] * length
-        given = scope.row_inputs(operation)
+        of_rows = [of_results[n + k * (n_outputs - n) : n + (k + 1) * (n_outputs - n)] for k in range(length)]
+        columns = [j for j in range(n_outputs - n) if any(row[j] is not None for row in of_rows)]
+        row_carries = primal.row_carries(operation) if n else [[]] * length
+        row_inputs = primal.row_inputs(operation)
         rows = [
-            [*scope.with_dtypes(begins[k], begun), *given[k], *scope.floats(told[k][j] for j in columns)]
+            [
+                *primal.with_dtypes(row_carries[k], carry_inputs),
+                *row_inputs[k],
+                *primal.floats(of_rows[k][j] for j in columns),
+            ]
             for k in range(length)
         ]
 
-        def row(inside: AbstractScalarBackend, carried: Values, values: Values) -> tuple[Values, Values]:
-            inner = scope.for_body(inside)
-            here, now = inner.adopt(values), inner.adopt(carried)
-            inner.evaluate(body, here[:width], self._active)
-            ends: Elements = [None] * made
-            known = dict(zip(going, now, strict=False))
-            ends[:n] = [known.get(v) for v in begun]
-            for j, c in zip(columns, here[width:], strict=True):
+        def row(inside: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
+            body_primal = primal.for_body(inside)
+            row_elements, carry_elements = body_primal.adopt(values), body_primal.adopt(carry)
+            body_primal.evaluate(body, row_elements[:width], self._active)
+            ends: Elements = [None] * n_outputs
+            by_variable = dict(zip(active_carry, carry_elements, strict=False))
+            ends[:n] = [by_variable.get(v) for v in carry_inputs]
+            for j, c in zip(columns, row_elements[width:], strict=True):
                 ends[n + j] = c
-            found = _AdjointSweep(inner, self._active).propagate(body, ends, [*going, *targets, *of_row])
-            sums = [*found[: len(going)]]
-            for before, more in zip(now[len(going) :], found[len(going) : len(going) + len(targets)], strict=True):
-                sums.append(before if more is None else Terms(inner.graph)("add", before, more))
-            return inner.floats(sums), inner.floats(found[len(going) + len(targets) :])
+            cotangents = _AdjointSweep(body_primal, self._active).propagate(
+                body, ends, [*active_carry, *targets, *of_row]
+            )
+            sums = [*cotangents[: len(active_carry)]]
+            for before, more in zip(
+                carry_elements[len(active_carry) :],
+                cotangents[len(active_carry) : len(active_carry) + len(targets)],
+                strict=True,
+            ):
+                sums.append(before if more is None else Terms(body_primal.graph)("add", before, more))
+            return body_primal.floats(sums), body_primal.floats(cotangents[len(active_carry) + len(targets) :])
 
-        of_carried = dict(zip(begun, of_results[:n], strict=True))
-        start = scope.floats([*(of_carried[v] for v in going), *(None for _ in targets)])
-        carried, found = scope.backend.rows(row, start, rows, not p["reverse"])
-        back = dict(zip(going, scope.adopt(carried), strict=False))
-        self._add_all(operation.operands[:n], (back.get(v) for v in begun))
-        self._add_all(targets, scope.adopt(carried[len(going) :]))
+        of_carry = dict(zip(carry_inputs, of_results[:n], strict=True))
+        start = primal.floats([*(of_carry[v] for v in active_carry), *(None for _ in targets)])
+        carry, cotangents = primal.backend.rows(row, start, rows, not p["reverse"])
+        back = dict(zip(active_carry, primal.adopt(carry), strict=False))
+        self._add_all(operation.operands[:n], (back.get(v) for v in carry_inputs))
+        self._add_all(targets, primal.adopt(carry[len(active_carry) :]))
         for k in range(length):
-            of_inputs = dict(zip(of_row, scope.adopt(found[k]), strict=True))
+            of_inputs = dict(zip(of_row, primal.adopt(cotangents[k]), strict=True))
             at = n + k * (width - n)
             self._add_all(operation.operands[at : at + width - n], (of_inputs.get(v) for v in body.inputs[n:]))
 
@@ -153,28 +163,28 @@ class _AdjointSweep:
         of_place = of_results[n:]
         none: Elements = [None] * (len(equation.outputs) - len(of_place))
         along, across = active_variables(equation, unknowns), active_variables(equation, targets)
-        exact = self._primal.nested()
+        exact = self._primal.subreplay()
         exact.evaluate(equation, x, active_variables(equation, [*unknowns, *targets]))
         direct = _AdjointSweep(exact, along).propagate(equation, [*none, *of_place], unknowns)
         of_x = [_sum(self._f, a, b) for a, b in zip(of_results[:n], direct, strict=True)]
         solve = _transposed_solver(self._primal, exact, equation, along, p["precondition"], x)
         weights = [self._f("sub", 0.0, c) for c in solve(of_x)]
-        found = _AdjointSweep(exact, across).propagate(equation, [*weights, *of_place], targets)
-        self._add_all(targets, found)
+        cotangents = _AdjointSweep(exact, across).propagate(equation, [*weights, *of_place], targets)
+        self._add_all(targets, cotangents)
 
     def _custom_jvp(self, operation: Operation, of_results: Elements) -> None:
         tangents, of = operation.params["tangents"], operation.operands[len(operation.results) :]
-        linear, scope = active_variables(tangents, tangents.inputs), self._primal.nested()
-        scope.evaluate(tangents, [np.float64(0.0) for _ in of], linear)
-        self._add_all(of, _AdjointSweep(scope, linear).propagate(tangents, of_results, tangents.inputs))
+        linear, primal = active_variables(tangents, tangents.inputs), self._primal.subreplay()
+        primal.evaluate(tangents, [np.float64(0.0) for _ in of], linear)
+        self._add_all(of, _AdjointSweep(primal, linear).propagate(tangents, of_results, tangents.inputs))
 
     def _active_captures(self, *regions: Program) -> list[Variable]:
         """Captured variables of regions that have a derivative."""
-        return [v for v in dict.fromkeys(v for region in regions for v in region.free_variables) if v in self._active]
+        return [v for v in dict.fromkeys(v for program in regions for v in program.free_variables) if v in self._active]
 
 
 def _transposed_solver(
-    scope: PrimalReplay,
+    primal: PrimalReplay,
     exact: PrimalReplay,
     equation: Program,
     along: frozenset[Variable],
@@ -183,7 +193,7 @@ def _transposed_solver(
 ) -> Callable[[Elements], Elements]:
     """Solutions of the transposed equations, linear in unknowns at x, by the transposed precondition."""
     unknowns, parts = equation.inputs, precondition.inputs[len(x) :]
-    approximate, linear = scope.nested(), active_variables(precondition, parts)
+    approximate, linear = primal.subreplay(), active_variables(precondition, parts)
     # Linear in what it is applied to, so that its derivative is the same everywhere.
     approximate.evaluate(precondition, [*x, *(np.float64(0.0) for _ in parts)], linear)
 
@@ -194,14 +204,14 @@ def _transposed_solver(
     def inverse(inner: PrimalReplay, r: Elements) -> Elements:
         return _AdjointSweep(approximate.in_loop(inner), linear).propagate(precondition, r, parts)
 
-    return lambda b: solve_by_refinement(scope, matvec, inverse, zeros_for_none(b))
+    return lambda b: solve_by_refinement(primal, matvec, inverse, zeros_for_none(b))
 
 
-def _adopt_from(scope: PrimalReplay, source: PrimalReplay, elements: Elements) -> Elements:
+def _adopt_from(primal: PrimalReplay, source: PrimalReplay, elements: Elements) -> Elements:
     """Elements of what is around."""
-    there = [k for k, x in enumerate(elements) if x is not None]
-    found = dict(zip(there, scope.adopt(source.values([elements[k] for k in there])), strict=True))
-    return [found.get(k) for k in range(len(elements))]
+    positions = [k for k, x in enumerate(elements) if x is not None]
+    adopted = dict(zip(positions, primal.adopt(source.values([elements[k] for k in positions])), strict=True))
+    return [adopted.get(k) for k in range(len(elements))]
 
 
 def _sum(f: Terms, a: Any, b: Any) -> Any:

@@ -71,9 +71,9 @@ def _extremum(name: str) -> Partial:
 
 def _clamp(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
     low, value, high = x
-    raised = f.test("and", f.test("gt", low, value), f.test("lt", low, high))
+    below = f.test("and", f.test("gt", low, value), f.test("lt", low, high))
     within = f.test("and", f.test("gt", value, low), f.test("lt", value, high))
-    return tuple(f.where(test, 1.0, 0.0) for test in (raised, within, f.test("lt", high, value)))
+    return tuple(f.where(test, 1.0, 0.0) for test in (below, within, f.test("lt", high, value)))
 
 
 def _power(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:

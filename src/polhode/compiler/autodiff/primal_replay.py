@@ -27,15 +27,13 @@ class PrimalReplay:
     - `graph`: of the surrounding scope, for a part that is carried out there; a new one by default.
     """
 
-    def __init__(
-        self, emission: ProgramBackend, around: PrimalReplay | None = None, graph: Graph | None = None
-    ) -> None:
-        self.backend, self.outer = emission, around
-        self.graph = Graph(emission) if graph is None else graph
+    def __init__(self, backend: ProgramBackend, outer: PrimalReplay | None = None, graph: Graph | None = None) -> None:
+        self.backend, self.outer = backend, outer
+        self.graph = Graph(backend) if graph is None else graph
         self.elements: dict[Variable, Any] = {}
         self._row_carries: dict[Operation, list[Elements]] = {}
 
-    def nested(self) -> PrimalReplay:
+    def subreplay(self) -> PrimalReplay:
         """A scope for other programs that are carried out here."""
         return PrimalReplay(self.backend, self, self.graph)
 
@@ -43,34 +41,34 @@ class PrimalReplay:
         """A scope in the program of a loop for what has been carried out here, around it."""
         return PrimalReplay(loop.backend, self, loop.graph)
 
-    def for_body(self, emission: AbstractScalarBackend) -> PrimalReplay:
+    def for_body(self, backend: AbstractScalarBackend) -> PrimalReplay:
         """A scope for a loop or a branch."""
-        assert isinstance(emission, ProgramBackend)
-        return PrimalReplay(emission, self)
+        assert isinstance(backend, ProgramBackend)
+        return PrimalReplay(backend, self)
 
     def read(self, x: Any) -> Any:
         """The element that a variable is here."""
         if not isinstance(x, Variable):
             return x
-        found = self.elements.get(x)
-        if found is None:
+        element = self.elements.get(x)
+        if element is None:
             assert self.outer is not None
-            found = self.outer.read(x)
+            element = self.outer.read(x)
             if self.outer.graph is not self.graph:
-                found = self.adopt(self.outer.values([found]))[0]
-            self.elements[x] = found
-        return found
+                element = self.adopt(self.outer.values([element]))[0]
+            self.elements[x] = element
+        return element
 
     def row_carries(self, operation: Operation) -> list[Elements]:
         """The carry with which each of some rows began, where that was kept."""
-        found = self._row_carries.get(operation)
-        if found is None:
+        carries = self._row_carries.get(operation)
+        if carries is None:
             assert self.outer is not None
-            found = self.outer.row_carries(operation)
+            carries = self.outer.row_carries(operation)
             if self.outer.graph is not self.graph:
-                found = [self.adopt(self.outer.values(row)) for row in found]
-            self._row_carries[operation] = found
-        return found
+                carries = [self.adopt(self.outer.values(row)) for row in carries]
+            self._row_carries[operation] = carries
+        return carries
 
     def values(self, elements: Iterable[Any]) -> Values:
         """Elements as scalars of the program under construction, ready for what is inside."""
@@ -88,12 +86,12 @@ class PrimalReplay:
         """Elements from scalars of this program or one around it."""
         return [x if is_known(x) else self.graph.leaf(x) for x in values]
 
-    def evaluate(self, region: Program, given: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
+    def evaluate(self, program: Program, inputs: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
         """The outputs of a program; what it carries through rows is kept where that is `active`."""
-        self.elements.update(zip(region.inputs, given, strict=True))
-        for operation in region.operations:
+        self.elements.update(zip(program.inputs, inputs, strict=True))
+        for operation in program.operations:
             self.elements.update(zip(operation.results, self._apply(operation, active), strict=True))
-        return [self.read(x) for x in region.outputs]
+        return [self.read(x) for x in program.outputs]
 
     def _apply(self, operation: Operation, active: frozenset[Variable]) -> Elements:
         name = operation.name
@@ -112,21 +110,23 @@ class PrimalReplay:
     def _while(self, operation: Operation) -> Elements:
         cond, body = operation.params["cond"], operation.params["body"]
 
-        def run(inside: AbstractScalarBackend, region: Program, flat: Values) -> Values:
-            scope = self.for_body(inside)
-            return scope.with_dtypes(scope.evaluate(region, scope.adopt(flat)), region.outputs)
+        def run_part(inside: AbstractScalarBackend, program: Program, flat: Values) -> Values:
+            inner = self.for_body(inside)
+            return inner.with_dtypes(inner.evaluate(program, inner.adopt(flat)), program.outputs)
 
         start = self.with_dtypes(map(self.read, operation.operands), operation.results)
         return self.adopt(
-            self.backend.loop(lambda e, flat: run(e, cond, flat)[0], lambda e, flat: run(e, body, flat), start)
+            self.backend.loop(
+                lambda e, flat: run_part(e, cond, flat)[0], lambda e, flat: run_part(e, body, flat), start
+            )
         )
 
     def _cond(self, operation: Operation) -> Elements:
-        def run(inside: AbstractScalarBackend, branch: Program) -> Values:
-            scope = self.for_body(inside)
-            return scope.with_dtypes(scope.evaluate(branch, []), operation.results)
+        def run_branch(inside: AbstractScalarBackend, branch: Program) -> Values:
+            inner = self.for_body(inside)
+            return inner.with_dtypes(inner.evaluate(branch, []), operation.results)
 
-        branches = [lambda e, b=b: run(e, b) for b in operation.params["branches"]]
+        branches = [lambda e, b=b: run_branch(e, b) for b in operation.params["branches"]]
         return self.adopt(self.backend.branch(self.which(operation), branches))
 
     def which(self, operation: Operation) -> Any:
@@ -135,27 +135,27 @@ class PrimalReplay:
 
     def _rows(self, operation: Operation, saves: bool) -> Elements:
         """`saves`: whether what each row begins with is kept for the way back."""
-        p, region = operation.params, operation.params["body"]
+        p, program = operation.params, operation.params["body"]
         n, length = p["carried"], p["length"]
 
-        def row(inside: AbstractScalarBackend, carried: Values, given: Values) -> tuple[Values, Values]:
-            scope = self.for_body(inside)
-            outs = scope.with_dtypes(scope.evaluate(region, scope.adopt([*carried, *given])), region.outputs)
-            return outs[:n], [*outs[n:], *(carried if saves else ())]
+        def row(inside: AbstractScalarBackend, carry: Values, given: Values) -> tuple[Values, Values]:
+            inner = self.for_body(inside)
+            outs = inner.with_dtypes(inner.evaluate(program, inner.adopt([*carry, *given])), program.outputs)
+            return outs[:n], [*outs[n:], *(carry if saves else ())]
 
-        start = self.with_dtypes(map(self.read, operation.operands[:n]), region.inputs[:n])
-        carried, found = self.backend.rows(row, start, self.row_inputs(operation), p["reverse"])
-        width = len(region.outputs) - n
+        start = self.with_dtypes(map(self.read, operation.operands[:n]), program.inputs[:n])
+        carry, outputs = self.backend.rows(row, start, self.row_inputs(operation), p["reverse"])
+        width = len(program.outputs) - n
         if saves:
-            self._row_carries[operation] = [self.adopt(values[width:]) for values in found]
-        return self.adopt([*carried, *(x for k in range(length) for x in found[k][:width])])
+            self._row_carries[operation] = [self.adopt(values[width:]) for values in outputs]
+        return self.adopt([*carry, *(x for k in range(length) for x in outputs[k][:width])])
 
     def row_inputs(self, operation: Operation) -> list[Values]:
         """The operands of a loop over rows, row by row."""
         p = operation.params
         n, of_row = p["carried"], p["body"].inputs[p["carried"] :]
-        width, given = len(of_row), [self.read(x) for x in operation.operands[n:]]
-        return [self.with_dtypes(given[k * width : (k + 1) * width], of_row) for k in range(p["length"])]
+        width, elements = len(of_row), [self.read(x) for x in operation.operands[n:]]
+        return [self.with_dtypes(elements[k * width : (k + 1) * width], of_row) for k in range(p["length"])]
 
 
 _ZERO = np.float64(0.0)
@@ -166,15 +166,15 @@ def zeros_for_none(elements: Iterable[Any]) -> Elements:
     return [_ZERO if x is None else x for x in elements]
 
 
-def active_variables(region: Program, seeds: Iterable[Variable]) -> frozenset[Variable]:
+def active_variables(program: Program, seeds: Iterable[Variable]) -> frozenset[Variable]:
     """All variables, those of loops and branches included, with a derivative with respect to these."""
     active = set(seeds)
-    _mark_program(region, active)
+    _mark_program(program, active)
     return frozenset(active)
 
 
-def _mark_program(region: Program, active: set[Variable]) -> None:
-    for operation in region.operations:
+def _mark_program(program: Program, active: set[Variable]) -> None:
+    for operation in program.operations:
         rule = _RULES.get(operation.name)
         if rule is not None:
             rule(operation, active)
@@ -203,27 +203,27 @@ def _mark_while(operation: Operation, active: set[Variable]) -> None:
     _propagate(body.outputs, operation.results, active)
 
 
-def _iterate_carry(body: Program, carried: int, active: set[Variable]) -> None:
+def _iterate_carry(body: Program, n_carry: int, active: set[Variable]) -> None:
     """Until what is carried from one round to the next changes nothing."""
     before = -1
     while len(active) > before:
         before = len(active)
         _mark_program(body, active)
-        _propagate(body.outputs[:carried], body.inputs[:carried], active)
+        _propagate(body.outputs[:n_carry], body.inputs[:n_carry], active)
 
 
 def _mark_rows(operation: Operation, active: set[Variable]) -> None:
     p, body = operation.params, operation.params["body"]
     n, length = p["carried"], p["length"]
-    width, made = len(body.inputs) - n, len(body.outputs) - n
+    n_inputs, n_outputs = len(body.inputs) - n, len(body.outputs) - n
     _propagate(operation.operands[:n], body.inputs[:n], active)
     _propagate(operation.operands[n:], body.inputs[n:] * length, active)
-    assert len(operation.operands) == n + width * length
+    assert len(operation.operands) == n + n_inputs * length
     _iterate_carry(body, n, active)
     _propagate(operation.operands[:n], operation.results[:n], active)
     _propagate(body.outputs[:n], operation.results[:n], active)
     _propagate(body.outputs[n:] * length, operation.results[n:], active)
-    assert len(operation.results) == n + made * length
+    assert len(operation.results) == n + n_outputs * length
 
 
 def _mark_cond(operation: Operation, active: set[Variable]) -> None:

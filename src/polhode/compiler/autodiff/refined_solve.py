@@ -48,8 +48,8 @@ def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
         y, _, change, count, before = loop
         of_y = size(y)
         large = (change > TOLERANCE * of_y) & ((change > NOISE * of_y) | (change < STAGNATION * before))
-        falling = (change > 0) & (change < CONTRACTION * before)
-        return (large | falling) & (count < MAX_CORRECTIONS)
+        contracting = (change > 0) & (change < CONTRACTION * before)
+        return (large | contracting) & (count < MAX_CORRECTIONS)
 
     def body(loop: tuple[Array, ...]) -> tuple[Array, ...]:
         y, defect, change, count, _ = loop

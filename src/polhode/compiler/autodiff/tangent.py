@@ -15,22 +15,22 @@ from polhode.compiler.scalars.iterative_refinement import solve_by_refinement
 from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
 
 
-def tangent(region: Program, inputs: Sequence[int]) -> Program:
+def tangent(program: Program, inputs: Sequence[int]) -> Program:
     """From all inputs and the tangents of some, all floats, to those of the outputs, which are floats.
 
     Solutions have the derivative of their equations. Raises `UnsupportedScalarOperation` for what can't be derived.
     """
-    made = Program([*(x.dtype for x in region.inputs), *(FLOAT for _ in inputs)])
-    scope = PrimalReplay(ProgramBackend(made))
-    given = scope.adopt(made.inputs)
-    n = len(region.inputs)
-    moving = [region.inputs[k] for k in inputs]
-    scope.evaluate(region, given[:n])
-    made.outputs = scope.floats(
-        _TangentSweep(scope, active_variables(region, moving)).propagate(region, moving, given[n:])
+    result = Program([*(x.dtype for x in program.inputs), *(FLOAT for _ in inputs)])
+    primal = PrimalReplay(ProgramBackend(result))
+    elements = primal.adopt(result.inputs)
+    n = len(program.inputs)
+    variables = [program.inputs[k] for k in inputs]
+    primal.evaluate(program, elements[:n])
+    result.outputs = primal.floats(
+        _TangentSweep(primal, active_variables(program, variables)).propagate(program, variables, elements[n:])
     )
-    made.prune()
-    return made
+    result.prune()
+    return result
 
 
 class _TangentSweep:
@@ -43,123 +43,126 @@ class _TangentSweep:
     - `around`: the tangents of what is around, for loops and branches.
     """
 
-    def __init__(self, scope: PrimalReplay, active: frozenset[Variable], around: _TangentSweep | None = None) -> None:
-        self._primal, self._active, self._outer = scope, active, around
-        self._f = Terms(scope.graph)
+    def __init__(self, primal: PrimalReplay, active: frozenset[Variable], outer: _TangentSweep | None = None) -> None:
+        self._primal, self._active, self._outer = primal, active, outer
+        self._f = Terms(primal.graph)
         self._tangents: dict[Variable, Any] = {}
 
-    def propagate(self, region: Program, moving: Iterable[Variable], dots: Iterable[Any]) -> Elements:
+    def propagate(self, program: Program, variables: Iterable[Variable], tangents: Iterable[Any]) -> Elements:
         """From tangents of variables to those of the outputs; None where there is none."""
-        self._tangents.update(zip(moving, dots, strict=True))
-        needed = _required_variables(region, self._active)
-        for operation in region.operations:
-            if not needed.isdisjoint(operation.results):
-                found = _RULES.get(operation.name, _TangentSweep._elementwise)(self, operation)
-                self._tangents.update(zip(operation.results, found, strict=True))
-        return [self._tangent(x) for x in region.outputs]
+        self._tangents.update(zip(variables, tangents, strict=True))
+        required = _required_variables(program, self._active)
+        for operation in program.operations:
+            if not required.isdisjoint(operation.results):
+                results = _RULES.get(operation.name, _TangentSweep._elementwise)(self, operation)
+                self._tangents.update(zip(operation.results, results, strict=True))
+        return [self._tangent(x) for x in program.outputs]
 
     def _tangent(self, x: Any) -> Any:
         """The tangent of a variable, None if it has none."""
         if not isinstance(x, Variable) or x not in self._active:
             return None
         if x not in self._tangents and self._outer is not None:
-            found = self._outer._tangent(x)
+            tangent = self._outer._tangent(x)
             other = self._outer._primal
-            if found is not None and other.graph is not self._primal.graph:
-                (found,) = self._primal.adopt(other.values([found]))
-            self._tangents[x] = found
-        found = self._tangents.get(x)
-        return None if found is None or is_zero(found) else found
+            if tangent is not None and other.graph is not self._primal.graph:
+                (tangent,) = self._primal.adopt(other.values([tangent]))
+            self._tangents[x] = tangent
+        tangent = self._tangents.get(x)
+        return None if tangent is None or is_zero(tangent) else tangent
 
     def _elementwise(self, operation: Operation) -> Elements:
         operands, (result,) = [self._primal.read(x) for x in operation.operands], operation.results
         factors = partials(self._f, operation.name, operands, self._primal.read(result), operation.params)
         total = None
         for x, factor in zip(operation.operands, factors, strict=True):
-            dot = self._tangent(x)
-            if factor is not None and dot is not None:
-                term = self._f.times(dot, factor)
+            tangent = self._tangent(x)
+            if factor is not None and tangent is not None:
+                term = self._f.times(tangent, factor)
                 total = term if total is None else self._f("add", total, term)
         return [total]
 
     def _select(self, operation: Operation) -> Elements:
         which, *cases = operation.operands
-        chosen, dots = self._primal.read(which), zeros_for_none(map(self._tangent, cases))
+        selector, tangents = self._primal.read(which), zeros_for_none(map(self._tangent, cases))
         if which.dtype == bool:
-            return [self._f.where(chosen, dots[1], dots[0])]
-        total = dots[0]
-        for k, dot in enumerate(dots[1:], 1):
-            total = self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), dot, total)
+            return [self._f.where(selector, tangents[1], tangents[0])]
+        total = tangents[0]
+        for k, tangent in enumerate(tangents[1:], 1):
+            total = self._f.where(self._f.test("eq", selector, which.dtype.type(k)), tangent, total)
         return [total]
 
     def _evaluate_body(
-        self, emission: AbstractScalarBackend, region: Program, given: Values, moving: list[Variable]
+        self, backend: AbstractScalarBackend, program: Program, values: Values, variables: list[Variable]
     ) -> _BodyResult:
         """Results of a region and their tangents inside a loop, from its inputs and the tangents of some."""
-        scope = self._primal.for_body(emission)
-        here = scope.adopt(given)
-        n = len(region.inputs)
-        outs = scope.evaluate(region, here[:n])
-        dots = _TangentSweep(scope, self._active, self).propagate(region, moving, here[n:])
-        return scope, outs, dots
+        primal = self._primal.for_body(backend)
+        elements = primal.adopt(values)
+        n = len(program.inputs)
+        outs = primal.evaluate(program, elements[:n])
+        tangents = _TangentSweep(primal, self._active, self).propagate(program, variables, elements[n:])
+        return primal, outs, tangents
 
     def _while(self, operation: Operation) -> Elements:
         cond, body = operation.params["cond"], operation.params["body"]
-        n, going = len(body.inputs), [k for k, v in enumerate(body.inputs) if v in self._active]
-        moving = [body.inputs[k] for k in going]
+        n, active_carry = len(body.inputs), [k for k, v in enumerate(body.inputs) if v in self._active]
+        variables = [body.inputs[k] for k in active_carry]
 
-        def more(inside: AbstractScalarBackend, flat: Values) -> Any:
-            scope = self._primal.for_body(inside)
-            return scope.with_dtypes(scope.evaluate(cond, scope.adopt(flat[:n])), cond.outputs)[0]
+        def condition(inside: AbstractScalarBackend, flat: Values) -> Any:
+            primal = self._primal.for_body(inside)
+            return primal.with_dtypes(primal.evaluate(cond, primal.adopt(flat[:n])), cond.outputs)[0]
 
-        def again(inside: AbstractScalarBackend, flat: Values) -> Values:
-            scope, outs, dots = self._evaluate_body(inside, body, flat, moving)
-            return [*scope.with_dtypes(outs, body.inputs), *scope.floats(dots[k] for k in going)]
+        def step(inside: AbstractScalarBackend, flat: Values) -> Values:
+            primal, outs, tangents = self._evaluate_body(inside, body, flat, variables)
+            return [*primal.with_dtypes(outs, body.inputs), *primal.floats(tangents[k] for k in active_carry)]
 
         start = self._primal.with_dtypes(map(self._primal.read, operation.operands), body.inputs)
-        dots = self._primal.floats(self._tangent(operation.operands[k]) for k in going)
-        end = self._primal.adopt(self._primal.backend.loop(more, again, [*start, *dots]))
-        found = dict(zip(going, end[n:], strict=True))
-        return [found.get(k) for k in range(n)]
+        tangents = self._primal.floats(self._tangent(operation.operands[k]) for k in active_carry)
+        end = self._primal.adopt(self._primal.backend.loop(condition, step, [*start, *tangents]))
+        by_position = dict(zip(active_carry, end[n:], strict=True))
+        return [by_position.get(k) for k in range(n)]
 
     def _cond(self, operation: Operation) -> Elements:
-        wanted = [k for k, v in enumerate(operation.results) if v in self._active]
+        active_results = [k for k, v in enumerate(operation.results) if v in self._active]
 
-        def run(inside: AbstractScalarBackend, branch: Program) -> Values:
-            scope, _, dots = self._evaluate_body(inside, branch, [], [])
-            return scope.floats(dots[k] for k in wanted)
+        def run_branch(inside: AbstractScalarBackend, branch: Program) -> Values:
+            primal, _, dots = self._evaluate_body(inside, branch, [], [])
+            return primal.floats(dots[k] for k in active_results)
 
-        branches = [lambda e, b=b: run(e, b) for b in operation.params["branches"]]
-        made = self._primal.adopt(self._primal.backend.branch(self._primal.which(operation), branches))
-        found = dict(zip(wanted, made, strict=True))
-        return [found.get(k) for k in range(len(operation.results))]
+        branches = [lambda e, b=b: run_branch(e, b) for b in operation.params["branches"]]
+        tangents = self._primal.adopt(self._primal.backend.branch(self._primal.which(operation), branches))
+        by_position = dict(zip(active_results, tangents, strict=True))
+        return [by_position.get(k) for k in range(len(operation.results))]
 
     def _rows(self, operation: Operation) -> Elements:
-        p, body, scope = operation.params, operation.params["body"], self._primal
-        n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
-        going = [k for k in range(n) if body.inputs[k] in self._active]
-        given = [k for k in range(n, width) if body.inputs[k] in self._active]
-        wanted = [k for k in range(n, made) if _is_in(body.outputs[k], self._active)]
-        moving = [body.inputs[k] for k in (*given, *going)]
-        carried_dots = scope.floats(self._tangent(operation.operands[k]) for k in going)
-        start = scope.with_dtypes(map(scope.read, operation.operands[:n]), body.inputs[:n])
-        row_dots = [
-            scope.floats(self._tangent(operation.operands[k + r * (width - n)]) for k in given) for r in range(length)
+        p, body, primal = operation.params, operation.params["body"], self._primal
+        n, length, width, n_outputs = p["carried"], p["length"], len(body.inputs), len(body.outputs)
+        active_carry = [k for k in range(n) if body.inputs[k] in self._active]
+        active_inputs = [k for k in range(n, width) if body.inputs[k] in self._active]
+        active_outputs = [k for k in range(n, n_outputs) if _is_in(body.outputs[k], self._active)]
+        variables = [body.inputs[k] for k in (*active_inputs, *active_carry)]
+        carry_tangents = primal.floats(self._tangent(operation.operands[k]) for k in active_carry)
+        start = primal.with_dtypes(map(primal.read, operation.operands[:n]), body.inputs[:n])
+        row_tangents = [
+            primal.floats(self._tangent(operation.operands[k + r * (width - n)]) for k in active_inputs)
+            for r in range(length)
         ]
-        rows = [[*values, *dots] for values, dots in zip(scope.row_inputs(operation), row_dots, strict=True)]
+        rows = [
+            [*values, *tangents] for values, tangents in zip(primal.row_inputs(operation), row_tangents, strict=True)
+        ]
 
-        def row(inside: AbstractScalarBackend, carried: Values, values: Values) -> tuple[Values, Values]:
-            told = [*carried[:n], *values, *carried[n:]]
-            inner, outs, dots = self._evaluate_body(inside, body, told, moving)
-            now = [*inner.with_dtypes(outs[:n], body.inputs[:n]), *inner.floats(dots[k] for k in going)]
-            return now, inner.floats(dots[k] for k in wanted)
+        def row(inside: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
+            operands = [*carry[:n], *values, *carry[n:]]
+            inner, outs, tangents = self._evaluate_body(inside, body, operands, variables)
+            now = [*inner.with_dtypes(outs[:n], body.inputs[:n]), *inner.floats(tangents[k] for k in active_carry)]
+            return now, inner.floats(tangents[k] for k in active_outputs)
 
-        end, found = scope.backend.rows(row, [*start, *carried_dots], rows, p["reverse"])
-        last = dict(zip(going, scope.adopt(end[n:]), strict=True))
+        end, row_outputs = primal.backend.rows(row, [*start, *carry_tangents], rows, p["reverse"])
+        last = dict(zip(active_carry, primal.adopt(end[n:]), strict=True))
         out: Elements = [last.get(k) for k in range(n)]
         for r in range(length):
-            of_row = dict(zip(wanted, scope.adopt(found[r]), strict=True))
-            out += [of_row.get(k) for k in range(n, made)]
+            of_row = dict(zip(active_outputs, primal.adopt(row_outputs[r]), strict=True))
+            out += [of_row.get(k) for k in range(n, n_outputs)]
         return out
 
     def _solution(self, operation: Operation) -> Elements:
@@ -168,7 +171,7 @@ class _TangentSweep:
         equation, precondition = p["equation"], p["precondition"]
         unknowns, parts = equation.inputs, precondition.inputs[n:]
         x = [self._primal.read(v) for v in operation.operands[:n]]
-        exact, approximate = self._primal.nested(), self._primal.nested()
+        exact, approximate = self._primal.subreplay(), self._primal.subreplay()
         exact.evaluate(equation, x)
         # Linear in what it is applied to, so that its derivative is the same everywhere.
         approximate.evaluate(precondition, [*x, *(np.float64(0.0) for _ in parts)])
@@ -183,16 +186,16 @@ class _TangentSweep:
             return _TangentSweep(approximate.in_loop(inner), linear).propagate(precondition, parts, r)
 
         minus = [self._f("sub", 0.0, c) for c in zeros_for_none(of_rest[: len(parts)])]
-        dots = solve_by_refinement(self._primal, matvec, inverse, minus)
-        moved = zeros_for_none(_TangentSweep(exact, along).propagate(equation, unknowns, dots)[len(parts) :])
+        tangents = solve_by_refinement(self._primal, matvec, inverse, minus)
+        of_place = zeros_for_none(_TangentSweep(exact, along).propagate(equation, unknowns, tangents)[len(parts) :])
         return [
-            *dots,
-            *(self._f("add", a, b) for a, b in zip(moved, zeros_for_none(of_rest[len(parts) :]), strict=True)),
+            *tangents,
+            *(self._f("add", a, b) for a, b in zip(of_place, zeros_for_none(of_rest[len(parts) :]), strict=True)),
         ]
 
     def _custom_jvp(self, operation: Operation) -> Elements:
         of = operation.operands[len(operation.results) :]
-        return self._primal.nested().evaluate(operation.params["tangents"], zeros_for_none(map(self._tangent, of)))
+        return self._primal.subreplay().evaluate(operation.params["tangents"], zeros_for_none(map(self._tangent, of)))
 
 
 def _is_in(x: Any, variables: frozenset[Variable]) -> bool:
@@ -203,20 +206,20 @@ _BodyResult = tuple[PrimalReplay, Elements, Elements]
 """A scope, and what a region returns in it with its tangents."""
 
 
-def _required_variables(region: Program, active: frozenset[Variable]) -> set[Variable]:
+def _required_variables(program: Program, active: frozenset[Variable]) -> set[Variable]:
     """Variables whose tangents those of the outputs depend on."""
-    needed = {x for x in region.outputs if isinstance(x, Variable) and x in active}
-    for operation in reversed(region.operations):
-        if needed.isdisjoint(operation.results):
+    required = {x for x in program.outputs if isinstance(x, Variable) and x in active}
+    for operation in reversed(program.operations):
+        if required.isdisjoint(operation.results):
             continue
         if operation.name == "solution":
-            through: Iterable[Any] = operation.params["equation"].free_variables
+            candidates: Iterable[Any] = operation.params["equation"].free_variables
         elif operation.name == "ruled":
-            through = operation.operands[len(operation.results) :]
+            candidates = operation.operands[len(operation.results) :]
         else:
-            through = [*operation.operands, *(v for inner in _bodies(operation) for v in inner.free_variables)]
-        needed.update(x for x in through if isinstance(x, Variable) and x in active)
-    return needed
+            candidates = [*operation.operands, *(v for inner in _bodies(operation) for v in inner.free_variables)]
+        required.update(x for x in candidates if isinstance(x, Variable) and x in active)
+    return required
 
 
 def _bodies(operation: Operation) -> list[Program]:

@@ -120,14 +120,14 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> Values:
         dtypes = [x.dtype for x in start]
         test, again = Program(dtypes), Program(dtypes)
-        test.outputs = [cond(self._nested(test), list(test.inputs))]
-        again.outputs = body(self._nested(again), list(again.inputs))
+        test.outputs = [cond(self._backend_of(test), list(test.inputs))]
+        again.outputs = body(self._backend_of(again), list(again.inputs))
         return self._add("while", {"cond": test, "body": again}, start, dtypes)
 
     def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
         regions = [Program([]) for _ in branches]
         for region, branch in zip(regions, branches, strict=True):
-            region.outputs = branch(self._nested(region))
+            region.outputs = branch(self._backend_of(region))
         return self._add("cond", {"branches": regions}, [which], [x.dtype for x in regions[0].outputs])
 
     def rows(
@@ -139,7 +139,7 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> tuple[Values, list[Values]]:
         n, length = len(start), len(rows)
         region = Program([x.dtype for x in (*start, *rows[0])])
-        carried, row = body(self._nested(region), region.inputs[:n], region.inputs[n:])
+        carried, row = body(self._backend_of(region), region.inputs[:n], region.inputs[n:])
         region.outputs = [*carried, *row]
         params = {"body": region, "carried": n, "length": length, "reverse": reverse}
         dtypes = [*(x.dtype for x in carried), *(x.dtype for _ in rows for x in row)]
@@ -156,10 +156,10 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> Values:
         n, dtypes = len(x), [v.dtype for v in x]
         exact = Program(dtypes)
-        exact.outputs = equation(self._nested(exact), list(exact.inputs))
+        exact.outputs = equation(self._backend_of(exact), list(exact.inputs))
         parts = exact.outputs[: len(exact.outputs) - len(place)]
         inverse = Program([*dtypes, *(v.dtype for v in parts)])
-        inverse.outputs = precondition(self._nested(inverse), inverse.inputs[:n], inverse.inputs[n:])
+        inverse.outputs = precondition(self._backend_of(inverse), inverse.inputs[:n], inverse.inputs[n:])
         params = {"equation": exact, "precondition": inverse, "unknowns": n}
         return self._add("solution", params, [*x, *place], [v.dtype for v in (*x, *place)])
 
@@ -177,7 +177,7 @@ class ProgramBackend(AbstractScalarBackend):
             raise UnsupportedScalarOperation(eqn.primitive.name)
         return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
 
-    def _nested(self, region: Program) -> ProgramBackend:
+    def _backend_of(self, region: Program) -> ProgramBackend:
         return ProgramBackend(region, self.keeps_rules)
 
     def _add(self, name: str, params: dict[str, Any], operands: Sequence[Any], dtypes: Sequence[Any]) -> list[Variable]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._tangent import times_tangent
-from polhode.linalg.blocks import Matrix, absolute, apply, apply_transposed, scaled
+from polhode.linalg.blocks import Matrix, absolute, apply, apply_transposed, scale_matrix
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -82,7 +82,7 @@ class Index3(AbstractEquations):
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
         return iteration_matrix(self.system, self.prediction, place, self.tangent, B, Q)
 
-    def magnified(self, factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
+    def amplified_round_off(self, factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
         return balance_round_off(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Vector, Array]) -> Array:
@@ -131,7 +131,7 @@ class StabilizedIndex2(AbstractEquations):
         B = self.system.jacobian(self.prediction.t, place.q)
         return iteration_matrix(self.system, self.prediction, place, self.tangent, B, B)
 
-    def magnified(self, factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
+    def amplified_round_off(self, factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
         return balance_round_off(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
@@ -186,7 +186,7 @@ def iteration_matrix(system: AbstractMechanical, p: Prediction, place: Place, ta
     rows = _row_bounds(K, largest, system.configuration.dim, system.n) + _row_bounds(C, largest_of(v), system.n, system.n)
     if tangent:
         K = times_tangent(K, system.configuration, place.theta)
-    A = (*system.mass(t, q), *scaled(C, p.velocity), *scaled(K, p.position))
+    A = (*system.mass(t, q), *scale_matrix(C, p.velocity), *scale_matrix(K, p.position))
     return IterationMatrix(system.kkt.factor(A, B, Q), jnp.sqrt(jnp.sum(rows * rows)))
 
 

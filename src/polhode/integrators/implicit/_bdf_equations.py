@@ -74,7 +74,7 @@ class FreeEquations(AbstractEquations):
     def factor(self, place: Place, x: tuple[Array, ...]) -> Linearisation:
         return _linearise(self.system, self.formula, place, ())
 
-    def magnified(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
+    def amplified_round_off(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
         return balance_round_off(factors.matrix, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
@@ -142,7 +142,7 @@ class ConstrainedEquations(AbstractEquations):
     def factor(self, place: Place, x: tuple[Array, ...]) -> Linearisation:
         return _linearise(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
 
-    def magnified(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
+    def amplified_round_off(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
         return balance_round_off(factors.matrix, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:

@@ -55,7 +55,7 @@ class AbstractEquations(eqx.Module):
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         """Whether a correction moves positions by no more than their round-off."""
 
-    def magnified(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
+    def amplified_round_off(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
         """The round-off of positions as the matrix behind the factors magnifies it, in each part; None: unknown."""
         del factors, residual
         return None
@@ -78,7 +78,7 @@ class TracedOnce(AbstractEquations):
         def part(name: str) -> Any:
             return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
 
-        names = "place", "residual", "factor", "correct", "negligible", "magnified"
+        names = "place", "residual", "factor", "correct", "negligible", "amplified_round_off"
         return cls(arrays, {name: part(name) for name in names})
 
     def place(self, x: Unknowns) -> Place:
@@ -96,5 +96,5 @@ class TracedOnce(AbstractEquations):
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         return self.parts["negligible"](self.arrays, place, correction)
 
-    def magnified(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        return self.parts["magnified"](self.arrays, factors, residual)
+    def amplified_round_off(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
+        return self.parts["amplified_round_off"](self.arrays, factors, residual)

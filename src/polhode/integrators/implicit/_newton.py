@@ -258,7 +258,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    amplified = equations.magnified(factors, residual)
+    amplified = equations.amplified_round_off(factors, residual)
     noise_sizes = residual.noise if amplified is None else amplified
     noise = 0.0 if noise_sizes is None else 32 * jnp.finfo(float).eps * jnp.stack(noise_sizes)
     # A slow iteration with factors that were kept says little about round-off where that is smaller.

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry
 from polhode.spaces import component_arrays
-from polhode.spaces.component_arrays import Vectors, added, moved, scaled
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale
 from polhode.spaces.rotations import S3
 from polhode.systems.base import State
 from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents, Rest, Surroundings
@@ -40,7 +40,7 @@ class Bodies(NamedTuple):
         """The same bodies moved to other places, and what acts on them there."""
         rest, around = system.moved(places, self.rest, self.memory.around)
         memory = KickDriftMemory(system.loads(places, rest, around), around)
-        return self._replace(places=places, rest=rest, known=memory)
+        return self._replace(places=places, rest=rest, memory=memory)
 
     def pack(self, system: AbstractSeparable) -> Carry:
         """As a step leaves them."""
@@ -53,10 +53,10 @@ def unpack(carry: Carry) -> Bodies:
     return Bodies(PoseComponents(x, q), v, omega, tuple(carry.state[4:]), carry.memory)
 
 
-def apply_kick(system: AbstractSeparable, bodies: Bodies, h: Any, kick: Kick = moved) -> Bodies:
+def apply_kick(system: AbstractSeparable, bodies: Bodies, h: Any, kick: Kick = add_scaled) -> Bodies:
     """Spherical bodies after their loads have acted for h."""
     force, moment = bodies.memory.loads
-    v = moved(bodies.v, h / system.masses, force)
+    v = add_scaled(bodies.v, h / system.masses, force)
     return bodies._replace(v=v, omega=kick(bodies.omega, h / system.inertias, moment))
 
 
@@ -67,11 +67,11 @@ def apply_drag(system: AbstractSeparable, bodies: Bodies, h: Any) -> Bodies:
 
     def rates(v: Vectors, omega: Vectors) -> tuple[Vectors, Vectors]:
         drag = system.drag(bodies.places, v, omega, bodies.rest, bodies.memory.around)
-        return scaled(h / system.masses, drag.force), scaled(h / system.inertias, drag.moment)
+        return scale(h / system.masses, drag.force), scale(h / system.inertias, drag.moment)
 
     dv, dw = rates(bodies.v, bodies.omega)
-    again = rates(added(bodies.v, dv), added(bodies.omega, dw))
-    v, omega = moved(bodies.v, 0.5, added(dv, again[0])), moved(bodies.omega, 0.5, added(dw, again[1]))
+    again = rates(add(bodies.v, dv), add(bodies.omega, dw))
+    v, omega = add_scaled(bodies.v, 0.5, add(dv, again[0])), add_scaled(bodies.omega, 0.5, add(dw, again[1]))
     return bodies._replace(v=v, omega=omega)
 
 

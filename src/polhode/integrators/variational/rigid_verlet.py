@@ -19,11 +19,11 @@ from polhode.spaces.component_arrays import (
     conjugate,
     cross,
     dot,
-    mapped,
-    moved,
+    map_components,
+    add_scaled,
     multiply,
     rotate,
-    scaled,
+    scale,
     unit,
 )
 from polhode.systems.base import State
@@ -85,22 +85,22 @@ class RigidVerlet(AbstractKickDrift):
         J = (system.inertias,) * 3 if system.spherical else tuple(system.inertias[:, k] for k in range(3))
         x, q = bodies.places
         force, moment = bodies.memory.loads
-        v = moved(bodies.v, 0.5 * h / system.masses, force)
-        spin = moved(_spin(J, q, bodies.omega), 0.5 * h, moment)
+        v = add_scaled(bodies.v, 0.5 * h / system.masses, force)
+        spin = add_scaled(_spin(J, q, bodies.omega), 0.5 * h, moment)
         turn = _splitting if self.drift == "splitting" else _moser_veselov
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
-        bodies = bodies.at(system, PoseComponents(moved(x, h, v), end))
+        bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end))
         force, moment = bodies.memory.loads
-        spin = moved(spin, 0.5 * h, moment)
-        omega = rotate(end, mapped(lambda a, b: a / b, rotate(conjugate(end), spin), J))
-        bodies = bodies._replace(v=moved(v, 0.5 * h / system.masses, force), omega=omega)
+        spin = add_scaled(spin, 0.5 * h, moment)
+        omega = rotate(end, map_components(lambda a, b: a / b, rotate(conjugate(end), spin), J))
+        bodies = bodies._replace(v=add_scaled(v, 0.5 * h / system.masses, force), omega=omega)
         system_code = bodies.memory.around.result
         code = jnp.where(failed, int(Result.newton_not_converged), system_code).astype(jnp.int32)
         return bodies.pack(system), StepInfo(result=code)
 
 
 def _spin(J: Vectors, q: Quaternions, omega: Vectors) -> Vectors:
-    return rotate(q, mapped(jnp.multiply, J, rotate(conjugate(q), omega)))
+    return rotate(q, map_components(jnp.multiply, J, rotate(conjugate(q), omega)))
 
 
 def _splitting(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
@@ -117,10 +117,10 @@ def _splitting(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quater
 
 def _moser_veselov(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
     """The turn by c with ½h(1 + |c|²) m = J c + c × J c."""
-    half = scaled(0.5 * h, m)
+    half = scale(0.5 * h, m)
 
     def residual(c: Vectors) -> Vectors:
-        Jc = mapped(jnp.multiply, J, c)
+        Jc = map_components(jnp.multiply, J, c)
         return tuple(a + b - (1 + dot(c, c)) * d for a, b, d in zip(Jc, cross(c, Jc), half, strict=True))
 
     def better(c: Vectors, _: Any) -> tuple[Vectors, None]:
@@ -134,11 +134,11 @@ def _moser_veselov(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Qu
         r, bd = residual(c), cross(b, d)
         det = dot(a, bd)
         delta = dot(r, bd) / det, dot(a, cross(r, d)) / det, dot(a, cross(b, r)) / det
-        return moved(c, -1.0, delta), None
+        return add_scaled(c, -1.0, delta), None
 
-    guess = mapped(lambda a, b: a / b, half, J)
+    guess = map_components(lambda a, b: a / b, half, J)
     c, _ = jax.lax.scan(better, guess, None, length=_ROUNDS)
-    remainder, size = residual(c), mapped(jnp.multiply, J, guess)
+    remainder, size = residual(c), map_components(jnp.multiply, J, guess)
     failed = ~jnp.all(dot(remainder, remainder) <= (_tolerance(remainder[0]) ** 2) * (dot(size, size) + dot(half, half)))
     # Not finite states have a code of their own.
     failed = failed & jnp.all(jnp.isfinite(dot(half, half)))

@@ -18,7 +18,7 @@ from polhode.integrators.variational._kick_drift import AbstractKickDrift, Bodie
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, conjugate, dot, moved, rotate, scaled, turned
+from polhode.spaces.component_arrays import Vectors, conjugate, dot, add_scaled, rotate, scale, rotate_by_rodrigues
 from polhode.systems.base import State
 from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents
 
@@ -120,7 +120,7 @@ class Rodrigues(AbstractKickDrift):
         before = bodies.places
         bodies = apply_drag(system, apply_kick(system, bodies, part, self._kick(before)), part)
         half, code = self._half_turn(h, bodies.omega)
-        bodies = bodies.at(system, PoseComponents(moved(before.x, h, bodies.v), turned(half, before.q)))
+        bodies = bodies.at(system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q)))
         if not once:
             bodies = apply_kick(system, apply_drag(system, bodies, part), part, self._kick(bodies.places))
         system_code = bodies.memory.around.result
@@ -129,24 +129,24 @@ class Rodrigues(AbstractKickDrift):
     def _kick(self, places: PoseComponents) -> Kick:
         """How loads change angular velocities: (21) does so in the frames of the bodies."""
         if self.map != "21":
-            return moved
+            return add_scaled
         q, back = places.q, conjugate(places.q)
-        return lambda omega, weight, moment: rotate(q, moved(rotate(back, omega), weight, rotate(back, moment)))
+        return lambda omega, weight, moment: rotate(q, add_scaled(rotate(back, omega), weight, rotate(back, moment)))
 
     def _half_turn(self, h: Array, omega: Vectors) -> tuple[Vectors, Array]:
         """½ Δα, and the code of a turn that the map doesn't know."""
         square = h * h * dot(omega, omega)
         fine = jnp.zeros((), jnp.int32)
         if self.map in ("25", "26", "27"):
-            return scaled(0.5 * h, omega), fine
+            return scale(0.5 * h, omega), fine
         if self.map == "exponential":
             angle = jnp.sqrt(jnp.where(square > 1e-8, square, 1.0))
             ratio = jnp.where(square > 1e-8, jnp.tan(0.5 * angle) / angle, 0.5 + square / 24)
-            return scaled(h * ratio, omega), fine
+            return scale(h * ratio, omega), fine
         small = square < 1
         root = jnp.sqrt(jnp.where(small, 1 - square, 1.0))
         code = jnp.where(jnp.all(small | ~jnp.isfinite(square)), 0, int(Result.turn_too_large)).astype(jnp.int32)
-        return scaled(h / (1 + root), omega), code
+        return scale(h / (1 + root), omega), code
 
     def _implicit_step(self, system: AbstractSeparable, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         bodies = unpack(carry)
@@ -174,13 +174,13 @@ class _Campello(AbstractEquations):
         """The six components of all velocities with loads `after` at the end of the step."""
         before, bodies = self.start.memory.loads, self.start
         mean = jax.tree.map(lambda a, b: self.phi * a + (1 - self.phi) * b, before, after)
-        v = moved(bodies.v, self.h / self.system.masses, mean.force)
-        return jnp.concatenate((*v, *moved(bodies.omega, self.h / self.system.inertias, mean.moment)))
+        v = add_scaled(bodies.v, self.h / self.system.masses, mean.force)
+        return jnp.concatenate((*v, *add_scaled(bodies.omega, self.h / self.system.inertias, mean.moment)))
 
     def bodies_after(self, x: Array) -> Bodies:
         """The bodies after a step with these velocities at its end."""
         parts, start = tuple(x.reshape(6, -1)), self.start.places
-        places = PoseComponents(moved(start.x, self.h, parts[:3]), turned(scaled(0.5 * self.h, parts[3:]), start.q))
+        places = PoseComponents(add_scaled(start.x, self.h, parts[:3]), rotate_by_rodrigues(scale(0.5 * self.h, parts[3:]), start.q))
         return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places)
 
     def place(self, x: Array) -> Loads:

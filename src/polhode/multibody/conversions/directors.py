@@ -105,15 +105,15 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
 
     def momenta(self, q: Coordinates, v: Coordinates) -> Coordinates:
         del q
-        found = []
+        parts = []
         for group, rows in zip(self.bodies, self._rows(v), strict=True):
             p = group.mass[:, None] * rows[:, :3]
             if _rigid(group):
                 J = group.inertia
                 euler = 0.5 * jnp.trace(J, axis1=1, axis2=2)[:, None, None] * jnp.eye(3) - J
                 p = jnp.concatenate((p, (_matrices(rows) @ euler).reshape(-1, 9)), axis=1)
-            found.append(p.reshape(-1))
-        return jnp.concatenate(found)
+            parts.append(p.reshape(-1))
+        return jnp.concatenate(parts)
 
     def potential_energy(self, q: Coordinates) -> Float[Array, ""]:
         return self.base.potential(_NOW, self.motion(q))
@@ -123,26 +123,26 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
         parts = [group.residuals(_NOW, motion).reshape(-1) for group in joints]
         # In the order of the base, whose numbers have gaps where its coordinates have constraints of their own.
         numbers = [group.rows.numbers.reshape(-1) for group in joints]
-        closed = [jnp.concatenate(parts)[np.argsort(np.concatenate(numbers))]] if parts else [jnp.zeros(0)]
+        values = [jnp.concatenate(parts)[np.argsort(np.concatenate(numbers))]] if parts else [jnp.zeros(0)]
         for group, rows in zip(self.bodies, self._rows(q), strict=True):
             if _rigid(group):
                 R = _matrices(rows)
                 gram = 0.5 * (jnp.einsum("nki,nkj->nij", R, R) - jnp.eye(3))
-                closed.append(gram[:, _UPPER[0], _UPPER[1]].reshape(-1))
-        return jnp.concatenate(closed)
+                values.append(gram[:, _UPPER[0], _UPPER[1]].reshape(-1))
+        return jnp.concatenate(values)
 
     def load(self, t: Array, q: Coordinates, v: Coordinates) -> Coordinates:
         """All loads, less those of the potential; a moment τ in the body acts on R as ½ R hat(τ)."""
         if self.conservative:
             return super().load(t, q, v)
-        found, wrenches = [], self.base.coordinates.wrenches(self.base.mechanism, t, self.motion(q, v))
+        loads, wrenches = [], self.base.coordinates.wrenches(self.base.mechanism, t, self.motion(q, v))
         for group, rows, wrench in zip(self.bodies, self._rows(q), wrenches, strict=True):
             load = wrench.force
             if _rigid(group):
-                turning = 0.5 * _matrices(rows) @ jax.vmap(hat)(wrench.torque)
-                load = jnp.concatenate((load, turning.reshape(-1, 9)), axis=1)
-            found.append(load[:, : _width(group)].reshape(-1))
-        return jnp.concatenate(found) + jax.grad(self.potential_energy)(q)
+                on_directors = 0.5 * _matrices(rows) @ jax.vmap(hat)(wrench.torque)
+                load = jnp.concatenate((load, on_directors.reshape(-1, 9)), axis=1)
+            loads.append(load[:, : _width(group)].reshape(-1))
+        return jnp.concatenate(loads) + jax.grad(self.potential_energy)(q)
 
     def discrete_derivatives(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> Derivatives:
         return self._functions.discrete_derivatives(q0, v0, q1, v1)
@@ -167,9 +167,9 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
             x, R, omega, u = (part[at : at + group.count] for part in (*motion.poses, *motion.twists))
             at += group.count
             if _rigid(group):
-                turning = R @ jax.vmap(hat)(omega)
+                R_rate = R @ jax.vmap(hat)(omega)
                 x = jnp.concatenate((x, R.reshape(-1, 9)), axis=1)
-                u = jnp.concatenate((u, turning.reshape(-1, 9)), axis=1)
+                u = jnp.concatenate((u, R_rate.reshape(-1, 9)), axis=1)
             places.append(x[:, : _width(group)].reshape(-1))
             speeds.append(u[:, : _width(group)].reshape(-1))
         q, v = jnp.concatenate(places), jnp.concatenate(speeds)
@@ -191,8 +191,8 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
         if v is None:
             return Motion(poses)
         rates = [_place(group, rows, still=True) for group, rows in zip(self.bodies, self._rows(v), strict=True)]
-        u, turning = (jnp.concatenate(parts) for parts in zip(*rates, strict=True))
-        omega = 0.5 * jax.vmap(axial)(jnp.einsum("nki,nkj->nij", R, turning))
+        u, R_rate = (jnp.concatenate(parts) for parts in zip(*rates, strict=True))
+        omega = 0.5 * jax.vmap(axial)(jnp.einsum("nki,nkj->nij", R, R_rate))
         zero = jnp.zeros((1, 3))
         return Motion(poses, Twist(jnp.concatenate((omega, zero)), jnp.concatenate((u, zero))))
 

@@ -99,9 +99,9 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
         """f + Ṁv - ∂L/∂q, with f of M v̇ = f."""
         if self.conservative:
             return super().load(t, q, v)
-        turning = jax.jvp(lambda q: apply(self.base.mass(t, self._point(q)), v, self.n), (q,), (v,))[1]
+        mass_rate = jax.jvp(lambda q: apply(self.base.mass(t, self._point(q)), v, self.n), (q,), (v,))[1]
         slope = jax.grad(lambda q: self.kinetic_energy(q, v) - self.potential_energy(q))(q)
-        return self.base.force(t, self._point(q), v) + turning - slope
+        return self.base.force(t, self._point(q), v) + mass_rate - slope
 
     def discrete_derivatives(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> Derivatives:
         return self._functions.discrete_derivatives(q0, v0, q1, v1)

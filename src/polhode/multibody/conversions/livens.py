@@ -109,8 +109,8 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
 
         Not known of numbers inside JAX transformations; then False.
         """
-        held = any(slot.group is None for group in self.base.mechanism.joints for slot in group.slots)
-        return self.conservative and self.paired and not held and self.base.mechanism.acts_inside
+        on_ground = any(slot.group is None for group in self.base.mechanism.joints for slot in group.slots)
+        return self.conservative and self.paired and not on_ground and self.base.mechanism.acts_inside
 
     @property
     def kkt(self) -> AbstractKKT:
@@ -143,8 +143,8 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
                 qs.append(point)
                 vs.append(v)
                 ps.append(group.moving_mass[:, None] * v)
-        found = LivensState(*(jnp.concatenate([a.reshape(-1) for a in part]) for part in (qs, vs, ps)))
-        return self.with_turns(found, self.base.turns(points))
+        start = LivensState(*(jnp.concatenate([a.reshape(-1) for a in part]) for part in (qs, vs, ps)))
+        return self.with_turns(start, self.base.turns(points))
 
     def left(self, state: State) -> tuple[Any, Array]:
         points, velocities = [], []
@@ -216,18 +216,18 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
             )
         if inside_transformation():
             return
-        q, v = seen = self.left(state)
+        q, v = base_state = self.left(state)
         if self.keeps_rates or not self.m:
-            self.base.check(t, seen)
+            self.base.check(t, base_state)
         else:
-            gaps, rates = self.base.violations(t, seen)
+            gaps, rates = self.base.violations(t, base_state)
             remedy = "`system.repaired(t, state0)` is the nearest state that keeps them."
             coordinates = jnp.concatenate([a.reshape(-1) for a in jax.tree.leaves(q)])
             check_gaps(
                 Gaps("positions", gaps, coordinates, remedy),
                 Gaps("velocities", rates, v, remedy, COARSE_TOLERANCE),
             )
-        check_momenta(state[2], self.start(*seen).p)
+        check_momenta(state[2], self.start(*base_state).p)
 
     @property
     def state_hint(self) -> str:

@@ -75,13 +75,13 @@ def is_objective(
     q, _ = state
     nodes = base.motion(q).at(group.slots)
 
-    def disturbed(pose: Pose, size: float) -> Pose:
+    def perturb(pose: Pose, size: float) -> Pose:
         turn = quaternions.to_matrix(quaternions.from_increment(jnp.asarray(size * rng.standard_normal(3))))
         return Pose(pose.x + size * rng.standard_normal(3), pose.R @ turn)
 
     def same(size: float, t: float) -> bool:
-        moved = zip(nodes, group.slots, strict=True)
-        poses = tuple(disturbed(p, size) if slot.group is not None else p for p, slot in moved)
+        pairs = zip(nodes, group.slots, strict=True)
+        poses = tuple(perturb(p, size) if slot.group is not None else p for p, slot in pairs)
         at = jax.vmap(lambda e, p: f(e, p, jnp.asarray(t)))
         here, there = (np.asarray(at(group.elements, p)) for p in (poses, jax.vmap(seen_from_first)(poses)))
         return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))

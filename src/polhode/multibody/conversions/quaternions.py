@@ -70,8 +70,8 @@ class ToLivens(AbstractConversion):
 
     def at(self, state: State) -> Converted:
         change = _Change.of(self.source)
-        seen = change(state)
-        system, _ = livens.build(in_first_frame(change.other, seen), seen, "invariant")
+        in_quaternions = change(state)
+        system, _ = livens.build(in_first_frame(change.other, in_quaternions), in_quaternions, "invariant")
         return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.left, change.back)))
 
 

@@ -107,8 +107,8 @@ class SeparableMultibody(AbstractSeparable):
         return lambda t, state: observable(t, self.coordinates(state))
 
     def invariants(self) -> dict[str, Observable]:
-        kept = {name: f for name, f in self.balances().items() if name in self.kept_momenta}
-        return {**super().invariants(), **kept}
+        momenta = {name: f for name, f in self.balances().items() if name in self.kept_momenta}
+        return {**super().invariants(), **momenta}
 
     @property
     def has_waves(self) -> bool:
@@ -138,8 +138,8 @@ def build(base: MultibodySystem[AbsoluteCoordinates], state: State) -> tuple[Sep
     moments, axes = jnp.linalg.eigh(group.inertia)
     # Columns of a rotation, not of a reflection.
     axes = axes.at[:, :, 2].multiply(jnp.linalg.det(axes)[:, None])
-    known = checks.is_concrete(group.inertia)
-    if known and np.all(np.ptp(np.asarray(moments), axis=1) <= _EQUAL * np.asarray(moments)[:, 2]):
+    concrete = checks.is_concrete(group.inertia)
+    if concrete and np.all(np.ptp(np.asarray(moments), axis=1) <= _EQUAL * np.asarray(moments)[:, 2]):
         moments, axes = moments[:, 1], jnp.broadcast_to(jnp.eye(3), axes.shape)
     system = SeparableMultibody(
         base=base,

@@ -251,44 +251,44 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix:
         motion = self.motion(q)
-        found: list[Blocks] = []
+        blocks: list[Blocks] = []
         for group in mechanism.joints:
-            moving = [slot for slot in group.slots if slot.group is not None]
-            for slot, gradient in zip(moving, group.gradients(t, motion), strict=True):
-                found.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
+            slots = [slot for slot in group.slots if slot.group is not None]
+            for slot, gradient in zip(slots, group.gradients(t, motion), strict=True):
+                blocks.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
         for bodies, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
             if rows is not None:
-                found.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
-        return tuple(found)
+                blocks.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
+        return tuple(blocks)
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         wrenches = self.wrenches(mechanism, t, self.motion(q, v))
-        found: list[Blocks] = []
+        blocks: list[Blocks] = []
         for g, points, w in zip(self.bodies, self.points(q), wrenches, strict=True):
-            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
+            blocks.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
         for group in mechanism.forces:
             uses_twists = group.elements.uses_twists and not self._twists_are_velocities(group)
             if group.elements.uses_poses or uses_twists:
-                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=False))
-        return tuple(found)
+                blocks.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=False))
+        return tuple(blocks)
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         wrenches = self.wrenches(mechanism, t, self.motion(q, v))
-        found: list[Blocks] = []
+        blocks: list[Blocks] = []
         for g, points, w in zip(self.bodies, self.points(q), wrenches, strict=True):
-            found.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
+            blocks.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
         for group in mechanism.forces:
             if group.elements.uses_twists:
-                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=True))
-        return tuple(found)
+                blocks.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=True))
+        return tuple(blocks)
 
     def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix:
         """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
-        found = self._fixed_loads(mechanism, [reaction_of(group, multipliers) for group in mechanism.joints], t, q)
+        blocks = self._fixed_loads(mechanism, [reaction_of(group, multipliers) for group in mechanism.joints], t, q)
         for g, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
             if rows is not None:
-                found.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
-        return tuple(found)
+                blocks.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
+        return tuple(blocks)
 
     def stresses(self, mechanism: Mechanism, t: Array, q: Point) -> tuple[Array, ...]:
         motion = self.motion(q, jnp.zeros(self.n))
@@ -301,14 +301,14 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def _fixed_loads(self, mechanism: Mechanism, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:
         """K at rest of loads alone, without gravity and inertia."""
         rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
-        found: list[Blocks] = []
+        blocks: list[Blocks] = []
         for group in groups:
-            found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
+            blocks.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
         for g, points, w in zip(
             self.bodies, self.points(q), self._by_group(mechanism.loads(t, motion, groups)), strict=True
         ):
-            found.extend(g.blocks(g.each(g.formulation.load_stiffness, points, w)))
-        return found
+            blocks.extend(g.blocks(g.each(g.formulation.load_stiffness, points, w)))
+        return blocks
 
     def load_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> Matrix | None:
         return tuple(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=along_velocities))
@@ -327,8 +327,8 @@ class AbsoluteCoordinates(AbstractCoordinates):
         points = members(q, slot)
         if frame.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
             return rows
-        pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return map_rows(pulled, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
+        pull = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
+        return map_rows(pull, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
 
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""
@@ -352,8 +352,8 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def _find(self, body: Body | str) -> tuple[int, int, int]:
         name = body if isinstance(body, str) else body.name
-        for known, group, member, node in self.places:
-            if known == name:
+        for place, group, member, node in self.places:
+            if place == name:
                 return group, member, node
         raise ValueError(f"The system has no body `{name}`; it has {', '.join(p[0] for p in self.places)}.")
 

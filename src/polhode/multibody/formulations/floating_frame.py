@@ -85,8 +85,8 @@ class FloatingFrame(AbstractFormulation):
         """The state with given pose and twist of the centre of mass, amplitudes and their rates."""
         centre, drift = (self.modal.first_moments @ part / self.modal.mass for part in (eta, rate))
         rigid = self.frame.from_pose(Pose(pose.x - pose.R @ centre, pose.R))
-        moving = twist.u - pose.R @ (cross(twist.omega, centre) + drift)
-        return (rigid, eta), jnp.concatenate((self.frame.from_twist(rigid, Twist(twist.omega, moving)), rate))
+        u = twist.u - pose.R @ (cross(twist.omega, centre) + drift)
+        return (rigid, eta), jnp.concatenate((self.frame.from_twist(rigid, Twist(twist.omega, u)), rate))
 
     # --- energies and momenta ---------------------------------------------------------------------------------------
 
@@ -127,16 +127,16 @@ class FloatingFrame(AbstractFormulation):
         del mass, inertia
         rigid, eta = q
         modal = self.modal
-        theta, carried = modal.moments(eta, modal.slopes(eta)), modal.carried(eta)
+        theta, H = modal.moments(eta, modal.slopes(eta)), modal.carried(eta)
         lever, first = hat(modal.first_moments @ eta), modal.first_moments
         if self.frame.twist_is_fixed:
             R = self.frame.pose(rigid).R
             lever, first = lever @ R.T, R @ first
         return jnp.block(
             [
-                [theta, lever, carried],
+                [theta, lever, H],
                 [lever.T, modal.mass * jnp.eye(3), first],
-                [carried.T, first.T, modal.modal_mass],
+                [H.T, first.T, modal.modal_mass],
             ]
         )
 
@@ -160,19 +160,19 @@ class FloatingFrame(AbstractFormulation):
     ) -> Float[Array, "n n"]:
         (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
         W = hat(omega)
-        bent = 2.0 * jnp.einsum("abij,j->abi", modal.inertia_curvatures, omega)
-        slopes = modal.inertia_slopes @ omega + jnp.einsum("abi,b->ai", bent, eta) + modal.spin_slopes @ rate
-        turning = -W @ slopes.T - jnp.einsum("abi,a->ib", bent, rate)
-        moving = -W @ W @ modal.first_moments
-        turned = jnp.zeros((3, 3))
+        curved = 2.0 * jnp.einsum("abij,j->abi", modal.inertia_curvatures, omega)
+        slopes = modal.inertia_slopes @ omega + jnp.einsum("abi,b->ai", curved, eta) + modal.spin_slopes @ rate
+        moment = -W @ slopes.T - jnp.einsum("abi,a->ib", curved, rate)
+        force = -W @ W @ modal.first_moments
+        by_rotation = jnp.zeros((3, 3))
         if self.frame.twist_is_fixed:
             R = self.frame.pose(rigid).R
-            turned, moving = -R @ hat(self._accelerating(eta, omega, rate)), R @ moving
+            by_rotation, force = -R @ hat(self._accelerating(eta, omega, rate)), R @ force
         else:
-            turning = turning + hat(cross(omega, v[3:6])) @ modal.first_moments
+            moment = moment + hat(cross(omega, v[3:6])) @ modal.first_moments
         zero, none = jnp.zeros((3, 3)), jnp.zeros((3, eta.size))
         slope = jnp.block(
-            [[zero, zero, turning], [turned, zero, moving], [none.T, none.T, 0.5 * bent @ omega - modal.stiffness]]
+            [[zero, zero, moment], [by_rotation, zero, force], [none.T, none.T, 0.5 * curved @ omega - modal.stiffness]]
         )
         return self.load_stiffness(q, wrench, mass, inertia) - slope
 
@@ -183,16 +183,16 @@ class FloatingFrame(AbstractFormulation):
         (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
         W, S, s, drift = hat(omega), modal.first_moments, modal.first_moments @ eta, modal.first_moments @ rate
         slopes = modal.slopes(eta)
-        theta, carried, spin = modal.moments(eta, slopes), modal.carried(eta), self._momenta(eta, omega, rate)[0]
-        carrying = modal.spin_slopes @ rate
-        carried_rate = jnp.einsum("a,aik->ik", rate, modal.spin_slopes)
-        pushed = slopes @ omega + carrying
+        theta, H, spin = modal.moments(eta, slopes), modal.carried(eta), self._momenta(eta, omega, rate)[0]
+        spin_rates = modal.spin_slopes @ rate
+        H_rate = jnp.einsum("a,aik->ik", rate, modal.spin_slopes)
+        modal_slopes = slopes @ omega + spin_rates
         blocks = [
             [hat(spin) - W @ theta - jnp.einsum("a,aij->ij", rate, slopes), jnp.zeros((3, 3))],
             [hat(cross(omega, s)) + W @ hat(s) + 2.0 * hat(drift), jnp.zeros((3, 3))],
-            [pushed - carried_rate.T, jnp.zeros((eta.size, 3))],
+            [modal_slopes - H_rate.T, jnp.zeros((eta.size, 3))],
         ]
-        modes = [-W @ carried - pushed.T - carried_rate, -2.0 * W @ S, self._swirl(omega)]
+        modes = [-W @ H - modal_slopes.T - H_rate, -2.0 * W @ S, self._swirl(omega)]
         if modal.damping is not None:
             modes[2] = modes[2] - modal.damping
         if self.frame.twist_is_fixed:
@@ -209,17 +209,17 @@ class FloatingFrame(AbstractFormulation):
         (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
         slopes = modal.slopes(eta)
         spin = self._momenta(eta, omega, rate)[0]
-        turning = -cross(omega, spin) - rate @ (slopes @ omega + modal.spin_slopes @ rate)
-        moving = self._accelerating(eta, omega, rate)
-        bending = 0.5 * slopes @ omega @ omega + self._swirl(omega) @ rate - modal.stiffness @ eta
+        moment = -cross(omega, spin) - rate @ (slopes @ omega + modal.spin_slopes @ rate)
+        force = self._accelerating(eta, omega, rate)
+        modal_force = 0.5 * slopes @ omega @ omega + self._swirl(omega) @ rate - modal.stiffness @ eta
         if modal.damping is not None:
-            bending = bending - modal.damping @ rate
+            modal_force = modal_force - modal.damping @ rate
         if self.frame.twist_is_fixed:
-            return jnp.concatenate((turning, self.frame.pose(rigid).R @ moving, bending))
+            return jnp.concatenate((moment, self.frame.pose(rigid).R @ force, modal_force))
         # The frame accelerates by U̇ + ω × U.
         first, steady = modal.first_moments, cross(omega, v[3:6])
         return jnp.concatenate(
-            (turning - cross(first @ eta, steady), moving - modal.mass * steady, bending - first.T @ steady)
+            (moment - cross(first @ eta, steady), force - modal.mass * steady, modal_force - first.T @ steady)
         )
 
     def _accelerating(self, eta: Array, omega: Array, rate: Array) -> Float[Array, "3"]:
@@ -229,8 +229,8 @@ class FloatingFrame(AbstractFormulation):
 
     def _swirl(self, omega: Array) -> Float[Array, "k k"]:
         """The skew matrix of Coriolis forces among modes."""
-        turned = jnp.einsum("i,aik->ak", omega, self.modal.spin_slopes)
-        return turned - turned.T
+        coriolis = jnp.einsum("i,aik->ak", omega, self.modal.spin_slopes)
+        return coriolis - coriolis.T
 
     def _rows(self, wrench: Wrench) -> Float[Array, "nodes 6"]:
         return jnp.concatenate((wrench.torque, wrench.force), axis=1)

@@ -40,11 +40,11 @@ class FloatingNode(AbstractFrame):
         rigid, eta = q
         R, rate = self.frame.pose(rigid).R, v[6:]
         omega, u = self.frame.twist(rigid, v[:6])
-        moving = u + R @ (cross(omega, self._place(eta)) + self.shape @ rate)
+        u_node = u + R @ (cross(omega, self._place(eta)) + self.shape @ rate)
         if self.turn is None:
-            return Twist(omega, moving)
+            return Twist(omega, u_node)
         theta = self.turn @ eta
-        return Twist(cayley(theta).T @ omega + cayley_rate(theta) @ (self.turn @ rate), moving)
+        return Twist(cayley(theta).T @ omega + cayley_rate(theta) @ (self.turn @ rate), u_node)
 
     def jacobian(self, q: Point) -> Float[Array, "6 n"]:
         R = self.frame.pose(q[0]).R
@@ -64,8 +64,8 @@ class FloatingNode(AbstractFrame):
             theta = self.turn @ eta
             modal = modal + self.turn.T @ (cayley_rate(theta).T @ torque)
             torque = cayley(theta) @ torque
-        turning = torque + cross(self._place(eta), force)
-        return jnp.concatenate((turning, wrench[3:] if self.frame.twist_is_fixed else force, modal))
+        moment = torque + cross(self._place(eta), force)
+        return jnp.concatenate((moment, wrench[3:] if self.frame.twist_is_fixed else force, modal))
 
     def load_slopes(self, q: Point, wrench: Float[Array, "6"]) -> Float[Array, "n n"]:
         """The derivative of `pull_back` along θ in move(q, θ) at a fixed wrench."""
@@ -91,11 +91,11 @@ class FloatingNode(AbstractFrame):
 
     def _rows(self, eta: Array, Q: Float[Array, "3 3"], along: Float[Array, "3 3"]) -> Float[Array, "6 n"]:
         """J with velocities seen in the frame turned by Q; `along`: the same of those of the frame."""
-        turning, modal = jnp.eye(3), jnp.zeros((3, eta.size))
+        rotation, modal = jnp.eye(3), jnp.zeros((3, eta.size))
         if self.turn is not None:
             theta = self.turn @ eta
-            turning, modal = cayley(theta).T, cayley_rate(theta) @ self.turn
-        return jnp.block([[turning, jnp.zeros((3, 3)), modal], [-Q @ hat(self._place(eta)), along, Q @ self.shape]])
+            rotation, modal = cayley(theta).T, cayley_rate(theta) @ self.turn
+        return jnp.block([[rotation, jnp.zeros((3, 3)), modal], [-Q @ hat(self._place(eta)), along, Q @ self.shape]])
 
 
 def frame_and_modes(frame: Frame, modes: int) -> AbstractGroup:

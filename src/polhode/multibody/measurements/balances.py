@@ -66,14 +66,14 @@ class Balance(eqx.Module):
 
     def _read(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
         motion = self.system.motion(q, v)
-        found: dict[str, Array] = {}
+        values: dict[str, Array] = {}
         if self.free:
-            found |= self._momenta(q, v, motion)
+            values |= self._momenta(q, v, motion)
         if self.outer:
-            found |= self._resultant(t, motion)
+            values |= self._resultant(t, motion)
         if self.works:
-            found["power"] = self._power(t, q, v, motion)
-        return found
+            values["power"] = self._power(t, q, v, motion)
+        return values
 
     def _momenta(self, q: Point, v: Vector, motion: Motion) -> dict[str, Array]:
         """Momenta, the angular one about the centre of mass.
@@ -88,15 +88,15 @@ class Balance(eqx.Module):
         whole = jnp.sum(mass)
         centre, mean = mass @ x / whole, mass @ u / whole
         spins = jnp.einsum("nij,njk,nk->ni", R, J, omega)
-        turning = spins + mass[:, None] * jnp.cross(x - centre, u - mean)
+        about_centre = spins + mass[:, None] * jnp.cross(x - centre, u - mean)
         inner = coordinates.spin_of_deforming(q, v)
-        angular = jnp.sum(turning, axis=0) + (0.0 if inner is None else inner)
+        angular = jnp.sum(about_centre, axis=0) + (0.0 if inner is None else inner)
         speeds, arms = jnp.linalg.norm(u, axis=1), jnp.linalg.norm(x - centre, axis=1)
         return {
             "linear": whole * mean,
             "angular": angular,
             "linear_size": jnp.max(mass * jnp.linalg.norm(u - mean, axis=1)),
-            "angular_size": jnp.maximum(jnp.max(jnp.linalg.norm(turning, axis=1)), jnp.linalg.norm(angular)),
+            "angular_size": jnp.maximum(jnp.max(jnp.linalg.norm(about_centre, axis=1)), jnp.linalg.norm(angular)),
             "linear_scale": mass @ speeds,
             "angular_scale": mass @ (arms * speeds) + jnp.sum(jnp.linalg.norm(spins, axis=1)),
             "weight": whole * self.system.mechanism.gravity,
@@ -108,13 +108,13 @@ class Balance(eqx.Module):
         loads = mechanism.loads(t, motion, [mechanism.forces[k] for k in self.outer])
         mass, x = self.system.coordinates.masses[rows], motion.poses.x[rows]
         # Nodes on flexible bodies carry loads too.
-        held = np.array(self.carried)
+        loaded_rows = np.array(self.carried)
         centre = mass @ x / jnp.sum(mass)
-        moments = jnp.einsum("nij,nj->ni", motion.poses.R[held], loads.torque[held])
-        arms = motion.poses.x[held] - centre
+        moments = jnp.einsum("nij,nj->ni", motion.poses.R[loaded_rows], loads.torque[loaded_rows])
+        arms = motion.poses.x[loaded_rows] - centre
         return {
-            "force": jnp.sum(loads.force[held], axis=0),
-            "moment": jnp.sum(moments + jnp.cross(arms, loads.force[held]), axis=0),
+            "force": jnp.sum(loads.force[loaded_rows], axis=0),
+            "moment": jnp.sum(moments + jnp.cross(arms, loads.force[loaded_rows]), axis=0),
         }
 
     @property
@@ -141,9 +141,9 @@ class Balance(eqx.Module):
     def _power_of(self, group: ForceGroup, t: Array, motion: Motion) -> Float[Array, ""]:
         assert motion.twists is not None
         power = self._power_on_nodes(group, group.wrenches(t, motion), motion)
-        moving = jax.vmap(lambda pose, twist: rates((pose,), (twist,))[0])(motion.poses, motion.twists)
-        stored = lambda t, poses: group.potential(t, Motion(poses, motion.twists))  # noqa: E731
-        return power + jax.jvp(stored, (t, motion.poses), (jnp.ones_like(t), moving))[1]
+        pose_rates = jax.vmap(lambda pose, twist: rates((pose,), (twist,))[0])(motion.poses, motion.twists)
+        potential = lambda t, poses: group.potential(t, Motion(poses, motion.twists))  # noqa: E731
+        return power + jax.jvp(potential, (t, motion.poses), (jnp.ones_like(t), pose_rates))[1]
 
     def _power_on_nodes(self, group: ForceGroup, wrenches: tuple[Wrench, ...], motion: Motion) -> Float[Array, ""]:
         """Integrals have no energy, so that nothing does work on them."""
@@ -165,25 +165,25 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
     weighs = np.asarray(system.coordinates.masses) > 0
     inside = np.isin(np.arange(len(weighs)), free)
     outer = tuple(k for k, group in enumerate(groups) if free and _is_outer(group, inside, weighs))
-    working = tuple(k for k, group in enumerate(groups) if not group.elements.conservative)
-    return Balance(system, free, outer, working)
+    nonconservative = tuple(k for k, group in enumerate(groups) if not group.elements.conservative)
+    return Balance(system, free, outer, nonconservative)
 
 
 def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
     """Rows of the bodies that no joint ties to the ground, in any number of steps."""
     masses = np.asarray(system.coordinates.masses)
     pairs = list(system.coordinates.joined)
-    open_ = [group for group in system.mechanism.joints if not group.relative]
-    closed = [group for group in system.mechanism.joints if group.relative]
-    for group in closed:
+    others = [group for group in system.mechanism.joints if not group.relative]
+    internal = [group for group in system.mechanism.joints if group.relative]
+    for group in internal:
         pairs += _pairs(group, closed=True)
     # What the ground holds in any case needs no trial, which takes a moment.
-    held = _connected_rows(pairs + [pair for group in open_ for pair in _pairs(group, not _touches_ground(group))], -1)
-    for group in open_:
-        tried = _touches_ground(group) or _rows(group) <= held or not _closes(system, group, states)
-        pairs += _pairs(group, closed=not tried)
-    held = _connected_rows(pairs, -1)
-    free = [row for row in range(len(masses)) if masses[row] > 0 and row not in held]
+    grounded = _connected_rows(pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1)
+    for group in others:
+        to_ground = _touches_ground(group) or _rows(group) <= grounded or not _closes(system, group, states)
+        pairs += _pairs(group, closed=not to_ground)
+    grounded = _connected_rows(pairs, -1)
+    free = [row for row in range(len(masses)) if masses[row] > 0 and row not in grounded]
     if system.coordinates.deforming and len(free) < np.count_nonzero(masses > 0):
         # Angular momenta of bodies that deform are known of all of them together.
         return ()
@@ -196,12 +196,12 @@ def _connected_rows(pairs: list[tuple[int, int]], start: int) -> set[int]:
     for a, b in pairs:
         beside.setdefault(a, []).append(b)
         beside.setdefault(b, []).append(a)
-    reached, rest = {start}, [start]
+    rows, rest = {start}, [start]
     while rest:
-        more = set(beside.get(rest.pop(), ())) - reached
-        reached |= more
+        more = set(beside.get(rest.pop(), ())) - rows
+        rows |= more
         rest += more
-    return reached
+    return rows
 
 
 def _is_outer(group: ForceGroup, free: np.ndarray, weighs: np.ndarray) -> bool:

@@ -55,8 +55,8 @@ class NodesByName:
     def moving(self, names: Sequence[tuple[str, ...]]) -> tuple[Any, ...]:
         """Poses, and twists if there are some, of as many bodies for each of several parts, stacked along these."""
         rows = np.array([[self.row(name) for name in each] for each in names])
-        found = (part for part in (self.motion.poses, self.motion.twists) if part is not None)
-        return tuple(tuple(jax.tree.map(lambda a, k=k: take(a, k), part) for k in rows.T) for part in found)
+        parts = (part for part in (self.motion.poses, self.motion.twists) if part is not None)
+        return tuple(tuple(jax.tree.map(lambda a, k=k: take(a, k), part) for k in rows.T) for part in parts)
 
 
 @jax.jit

@@ -73,8 +73,8 @@ class ForceMeasurements(eqx.Module):
 
     def observables(self, system: MultibodySystem) -> dict[str, Observable]:
         """All `values` as functions of states (q, v), where there are some."""
-        read: Callable[..., Any] = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
-        return {"force_loads": read} if self.forces else {}
+        evaluate: Callable[..., Any] = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
+        return {"force_loads": evaluate} if self.forces else {}
 
     def values(self, system: MultibodySystem, t: Array, q: Point, v: Vector) -> ForceValues:
         """Loads of all forces in a state."""
@@ -83,22 +83,22 @@ class ForceMeasurements(eqx.Module):
         where = NodesByName(system, system.motion(q, v))
         tree = system.coordinates
         inside = [k for k, force in enumerate(self.forces) if force.place >= 0 and isinstance(tree, JointTree)]
-        found = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t, q)
+        results = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t, q)
         if inside:
             assert isinstance(tree, JointTree)
-            found += self._along(inside, where, tree, t, q, v)
+            results += self._along(inside, where, tree, t, q, v)
         rows = np.array([row for force in self.forces for row in force.rows], dtype=int)
-        loads = _join(found, "loads")
+        loads = _join(results, "loads")
         total = jnp.zeros((self.rows, 2, 3)).at[rows[rows >= 0]].add(take(loads, np.flatnonzero(rows >= 0)))
         return ForceValues(
-            total[:, 0], total[:, 1], *(_join(found, name) for name in ("strengths", "powers", "measures"))
+            total[:, 0], total[:, 1], *(_join(results, name) for name in ("strengths", "powers", "measures"))
         )
 
     def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array, q: Point) -> list[BatchResult]:
         """Loads and powers of forces that act on their bodies."""
         forces = [self.forces[k] for k in numbers]
 
-        def exerted(
+        def effect(
             part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists, real: Array
         ) -> _ForceEffect:
             element, coordinates = part
@@ -108,8 +108,8 @@ class ForceMeasurements(eqx.Module):
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in forces]
         parts = [(element, _coordinates(force)) for element, force in zip(elements, forces, strict=True)]
-        found = vmap_alike(exerted, parts, lambda members: _node_motion(where, [forces[k] for k in members]))
-        return [BatchResult([numbers[k] for k in members], values) for members, values in found]
+        results = vmap_alike(effect, parts, lambda members: _node_motion(where, [forces[k] for k in members]))
+        return [BatchResult([numbers[k] for k in members], values) for members, values in results]
 
     def _along(
         self, numbers: list[int], where: NodesByName, tree: JointTree, t: Array, q: Point, v: Vector
@@ -118,7 +118,7 @@ class ForceMeasurements(eqx.Module):
         forces = [self.forces[k] for k in numbers]
         strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
 
-        def exerted(
+        def effect(
             coordinates: Coordinates, poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
         ) -> _ForceEffect:
             own = [c.wrenches(poses[e], s) for (c, e), s in zip(_with_ends(coordinates), strengths, strict=True)]
@@ -130,8 +130,8 @@ class ForceMeasurements(eqx.Module):
 
         # Some kinds differ in what they measure.
         parts = [(_coordinates(force), int(measures.sizes[force.place])) for force in forces]
-        found = vmap_alike(lambda part, *row: exerted(part[0], *row), parts, rows)
-        return [BatchResult([numbers[k] for k in members], values) for members, values in found]
+        results = vmap_alike(lambda part, *row: effect(part[0], *row), parts, rows)
+        return [BatchResult([numbers[k] for k in members], values) for members, values in results]
 
 
 Coordinates: TypeAlias = "tuple[tuple[AbstractRelativeCoordinate, int], ...]"

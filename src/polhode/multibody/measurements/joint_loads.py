@@ -40,7 +40,7 @@ def constraint_loads(
     - `system`: the one that has all constraints, redundant ones included. - `multipliers`: λ of all of them.
     """
     count = len(wanted)
-    found = Load(jnp.zeros((count, 3)), jnp.zeros((count, 3)), jnp.zeros(count))
+    total = Load(jnp.zeros((count, 3)), jnp.zeros((count, 3)), jnp.zeros(count))
     for group in system.mechanism.joints:
         names = [system.labels[rows[0]] for rows in group.rows.numbers]
         members = np.array([k for k, name in enumerate(names) if name in wanted], dtype=int)
@@ -49,12 +49,12 @@ def constraint_loads(
         places = np.array([wanted[names[k]] for k in members])
         wrenches = reaction_of(group, multipliers).wrenches(t, motion)
         force, moment = _about_origin(motion, group.slots[1], wrenches[1])
-        power = found.power
+        power = total.power
         if group.elements.driven:
             parts = (_power(motion, *both) for both in zip(group.slots, wrenches, strict=True))
             power = power.at[places].add(sum(parts, start=jnp.zeros(()))[members])
-        found = Load(found.force.at[places].add(force[members]), found.moment.at[places].add(moment[members]), power)
-    return found
+        total = Load(total.force.at[places].add(force[members]), total.moment.at[places].add(moment[members]), power)
+    return total
 
 
 def _about_origin(motion: Motion, slot: Slot, wrench: Wrench) -> tuple[Array, Array]:
@@ -67,8 +67,8 @@ def _about_origin(motion: Motion, slot: Slot, wrench: Wrench) -> tuple[Array, Ar
 def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " elements"]:
     assert motion.twists is not None
     rows = slot.nodes.numbers
-    turning = jnp.sum(wrench.torque * motion.twists.omega[rows], axis=1)
-    return turning + jnp.sum(wrench.force * motion.twists.u[rows], axis=1)
+    rotational = jnp.sum(wrench.torque * motion.twists.omega[rows], axis=1)
+    return rotational + jnp.sum(wrench.force * motion.twists.u[rows], axis=1)
 
 
 def transmitted_loads(
@@ -88,26 +88,26 @@ def transmitted_loads(
     assert motion.twists is not None
     omega, _ = motion.twists
 
-    def moving(s: Array) -> tuple[Array, Array]:
+    def velocities_at(s: Array) -> tuple[Array, Array]:
         twists = tree.motion(system.flow(q, v, s), v + s * vdot).twists
         assert twists is not None
         return twists.omega, twists.u
 
     zero = jnp.zeros(())
-    changes = jax.jvp(moving, (zero,), (jnp.ones(()),))[1]
+    changes = jax.jvp(velocities_at, (zero,), (jnp.ones(()),))[1]
     reactions = [reaction_of(group, multipliers) for group in system.mechanism.joints]
-    applied = system.mechanism.loads(t, motion, (*system.mechanism.forces, *reactions))
+    applied_loads = system.mechanism.loads(t, motion, (*system.mechanism.forces, *reactions))
     # The ground comes last, without a link.
-    omega, alpha, acceleration, (x, R), applied = jax.tree.map(
-        lambda values: values[: len(tree.links)], (omega, *changes, (motion.poses.x, motion.poses.R), applied)
+    omega, alpha, acceleration, (x, R), applied_loads = jax.tree.map(
+        lambda values: values[: len(tree.links)], (omega, *changes, (motion.poses.x, motion.poses.R), applied_loads)
     )
     mass = jnp.stack([link.inertia.mass for link in tree.links])[:, None]
     weights, J = np.array([[link.weight] for link in tree.links]), tree.inertias
-    force = mass * (acceleration - weights * system.mechanism.gravity) - applied.force
-    torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied.torque
+    force = mass * (acceleration - weights * system.mechanism.gravity) - applied_loads.force
+    torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied_loads.torque
     moment = _times(R, torque) + jnp.cross(x, force)
-    hanging = jnp.asarray(_subtrees(tree.links))
-    return hanging @ force, hanging @ moment
+    subtrees = jnp.asarray(_subtrees(tree.links))
+    return subtrees @ force, subtrees @ moment
 
 
 def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
@@ -116,8 +116,8 @@ def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Flo
 
 def _subtrees(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
     """1 where the link of a column hangs on that of a row, or is it; else 0."""
-    found = np.eye(len(links))
+    matrix = np.eye(len(links))
     for i in reversed(range(len(links))):
         if links[i].parent >= 0:
-            found[links[i].parent] += found[i]
-    return found
+            matrix[links[i].parent] += matrix[i]
+    return matrix

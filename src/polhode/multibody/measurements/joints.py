@@ -54,8 +54,8 @@ class MeasuredCoordinate(eqx.Module):
 
     def among(self, known: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
         """The coordinate among those that a system knows, turns included; None if it is none of them."""
-        found = known.get((self.joint, self.name))
-        return known.get(self.own) if found is None else found + self.offset
+        value = known.get((self.joint, self.name))
+        return known.get(self.own) if value is None else value + self.offset
 
 
 class MeasuredJoint(eqx.Module):
@@ -106,24 +106,24 @@ class JointMeasurements(eqx.Module):
 
     def observables(self, system: MultibodySystem, *, loads: bool) -> dict[str, Observable]:
         """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
-        found: dict[str, Observable] = {}
+        functions: dict[str, Observable] = {}
         if 0 < len(self.coordinates) <= _MAX_SAVED:
-            found["joint_positions"] = lambda t, state: self.positions_in(system, state)
-            found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
+            functions["joint_positions"] = lambda t, state: self.positions_in(system, state)
+            functions["joint_velocities"] = lambda t, state: self.velocities(system, *state)
         if loads and self.joints:
             loads_of: Any = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
-            found[LOADS] = loads_of
-        return found
+            functions[LOADS] = loads_of
+        return functions
 
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
         """All coordinates, turns included."""
         values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.value(poses))
-        known = system.joint_coordinates(q)
-        read = [(k, c.among(known)) for k, c in enumerate(self.coordinates)]
-        found = [(k, value) for k, value in read if value is not None]
-        if not found:
+        own = system.joint_coordinates(q)
+        candidates = [(k, c.among(own)) for k, c in enumerate(self.coordinates)]
+        direct = [(k, value) for k, value in candidates if value is not None]
+        if not direct:
             return values
-        return values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
+        return values.at[np.array([k for k, _ in direct])].set(jnp.stack([value for _, value in direct]))
 
     def positions_in(self, system: MultibodySystem, state: State) -> Float[Array, " k"]:
         """The same of a state, (q, v)."""
@@ -150,14 +150,14 @@ class JointMeasurements(eqx.Module):
         if tree is not None or multipliers is None:
             vdot, multipliers = system.accelerations(t, q, v)
         assert multipliers is not None
-        whole, spread = system.with_redundant(t, q, multipliers)
+        whole, all_multipliers = system.with_redundant(t, q, multipliers)
         whole = whole.near(q)
         numbers = {joint.part: k for k, joint in enumerate(self.joints)}
-        loads = constraint_loads(whole, t, motion, spread, numbers)
+        loads = constraint_loads(whole, t, motion, all_multipliers, numbers)
         efforts = self._efforts(where, t, q, v)
         if tree is not None and vdot is not None:
-            handed = transmitted_loads(whole, t, q, v, motion, vdot, spread)
-            loads = self._with_carried(loads, where, handed, t, q, v, vdot)
+            link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers)
+            loads = self._with_carried(loads, where, link_loads, t, q, v, vdot)
         points = self._points(where)
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
@@ -166,9 +166,9 @@ class JointMeasurements(eqx.Module):
         """A function of each coordinate, and of poses, and twists if there are some, of its bodies."""
         if not self.coordinates:
             return jnp.zeros(0)
-        moving = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
-        found = vmap_alike(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], moving)
-        return in_order([(members, values) for members, values in found])
+        motion = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
+        results = vmap_alike(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], motion)
+        return in_order([(members, values) for members, values in results])
 
     def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
         """Sums of the forces along all coordinates, without those of constraints."""
@@ -187,9 +187,9 @@ class JointMeasurements(eqx.Module):
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
         coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
         parts = list(zip(elements, coordinates, strict=True))
-        found = vmap_alike(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
+        results = vmap_alike(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
-        return efforts.at[numbers].add(in_order([(members, values) for members, values in found]))
+        return efforts.at[numbers].add(in_order([(members, values) for members, values in results]))
 
     def _with_carried(
         self,
@@ -207,7 +207,7 @@ class JointMeasurements(eqx.Module):
         links = {link.joint: number for number, link in enumerate(tree.links)}
         rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
         along = tree.all_forces_along(t, q, v)
-        found: dict[int, tuple[Array, Array]] = {}
+        corrections: dict[int, tuple[Array, Array]] = {}
         for number, joint in enumerate(self.joints):
             i = links.get(joint.part)
             if i is None or tree.links[i].name not in (joint.first, joint.second):
@@ -225,11 +225,11 @@ class JointMeasurements(eqx.Module):
                 own = where.pose(c.ends[1])
                 f = f - second.force
                 m = m - own.R @ second.torque - cross(own.x, second.force)
-            found[number] = f, m
-        if not found:
+            corrections[number] = f, m
+        if not corrections:
             return loads
-        places = np.array(list(found))
-        forces, moments = map(jnp.stack, zip(*found.values(), strict=True))
+        places = np.array(list(corrections))
+        forces, moments = map(jnp.stack, zip(*corrections.values(), strict=True))
         return Load(loads.force.at[places].set(forces), loads.moment.at[places].set(moments), loads.power)
 
     def _points(self, where: NodesByName) -> Float[Array, "j 3"]:

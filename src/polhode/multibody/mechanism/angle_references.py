@@ -30,5 +30,5 @@ class AngleReference(eqx.Module):
         """The angle, in whole turns at least."""
         if self.number >= 0:
             return system.turns(q)[self.number]
-        found = system.joint_coordinate(q, self.joint, self.coordinate, self.bodies)
-        return jnp.zeros(()) if found is None else self.sign * (found + self.zero)
+        coordinate = system.joint_coordinate(q, self.joint, self.coordinate, self.bodies)
+        return jnp.zeros(()) if coordinate is None else self.sign * (coordinate + self.zero)

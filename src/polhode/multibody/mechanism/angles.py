@@ -49,5 +49,5 @@ def near(elements: Elements, references: Sequence[Float[Array, "..."]]) -> Eleme
     """Elements, one or several stacked, whose angles are read near others: those of each of their `angles()`."""
     if not references:
         return elements
-    where: Any = lambda some: [placed.angle.reference for placed in some.angles()]  # noqa: E731
+    where: Any = lambda some: [entry.angle.reference for entry in some.angles()]  # noqa: E731
     return eqx.tree_at(where, elements, list(references))

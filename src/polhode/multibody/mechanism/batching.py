@@ -35,16 +35,16 @@ def vmap_alike(
     - `parts`: trees; of a kind are those with the same structure, shapes, and leaves other than arrays.
     - `rows`: a function of the numbers of parts, whose results have a leading axis along these.
     """
-    found = []
+    results = []
     for members in structural_groups(parts):
         arrays, others = zip(*(eqx.partition(parts[k], eqx.is_array) for k in members), strict=True)
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+        batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
 
         def of_one(_: None, part: Any, *row: Any, rest: Any = others[0]) -> Any:
             return function(eqx.combine(part, rest), *row)
 
-        found.append(BatchResult(members, map_rows(of_one, None, stacked, *rows(members), loop=len(members) > LOOP_ABOVE)))
-    return found
+        results.append(BatchResult(members, map_rows(of_one, None, batch, *rows(members), loop=len(members) > LOOP_ABOVE)))
+    return results
 
 
 def in_order(found: Sequence[tuple[list[int], Array]]) -> Array:
@@ -74,15 +74,15 @@ class RaggedRows(NamedTuple):
 
     def rows(self, numbers: Sequence[int]) -> Array:
         """Some rows of one length."""
-        chosen = np.asarray(numbers)
-        return take(self.flat, self.firsts[chosen][:, None] + np.arange(int(self.sizes[chosen[0]])))
+        indices = np.asarray(numbers)
+        return take(self.flat, self.firsts[indices][:, None] + np.arange(int(self.sizes[indices[0]])))
 
 
 def structural_groups(parts: Sequence[Any]) -> list[list[int]]:
     """Numbers of parts that have the same structure, shapes, and leaves other than arrays."""
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for k, part in enumerate(parts):
         leaves, structure = jax.tree.flatten(part)
-        known = tuple((x.shape, x.dtype) if eqx.is_array(x) else ("other", id(x)) for x in leaves)
-        found.setdefault((structure, known), []).append(k)
-    return list(found.values())
+        key = tuple((x.shape, x.dtype) if eqx.is_array(x) else ("other", id(x)) for x in leaves)
+        groups.setdefault((structure, key), []).append(k)
+    return list(groups.values())

@@ -110,7 +110,7 @@ class Feedback(AbstractForceElement):
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         own = list(zip(self.coordinates, self._split(poses), self._split(twists), strict=True))
         s = jnp.stack([c.value(where) for c, where, _ in own])
-        rates = jnp.stack([c.rate(where, moving) for c, where, moving in own])
+        rates = jnp.stack([c.rate(where, rate_args) for c, where, rate_args in own])
         efforts = self.efforts(t, s, rates)
         return tuple(w for (c, where, _), f in zip(own, efforts, strict=True) for w in c.wrenches(where, f))
 

@@ -50,8 +50,8 @@ class AbstractConstraintElement(eqx.Module):
         still = jax.tree.map(jnp.zeros_like, poses)
 
         def along(k: int, direction: Float[Array, "6"]) -> Array:
-            moved = Pose(direction[3:], poses[k].R @ hat(direction[:3]))
-            return jax.jvp(lambda p: self.residual(t, p), (poses,), ((*still[:k], moved, *still[k + 1 :]),))[1]
+            variation = Pose(direction[3:], poses[k].R @ hat(direction[:3]))
+            return jax.jvp(lambda p: self.residual(t, p), (poses,), ((*still[:k], variation, *still[k + 1 :]),))[1]
 
         return tuple(jax.vmap(lambda e, k=k: along(k, e))(jnp.eye(6)).T for k in range(len(poses)))
 
@@ -104,7 +104,7 @@ class AbstractRollingElement(AbstractConstraintElement):
         return tuple(jax.jacfwd(lambda w, k=k: rate(k, w))(jnp.zeros(6)) for k in range(len(poses)))
 
 
-class ConstraintAdapter(AbstractConstraintElement):
+class AbstractConstraintAdapter(AbstractConstraintElement):
     """The constraint `inner`, with its components seen otherwise."""
 
     inner: eqx.AbstractVar[AbstractConstraintElement]
@@ -122,7 +122,7 @@ class ConstraintAdapter(AbstractConstraintElement):
         return self.inner.angles()
 
 
-class AssemblyBranch(ConstraintAdapter):
+class AssemblyBranch(AbstractConstraintAdapter):
     """A constraint with the residual that is zero on one branch of its solutions only.
 
     **Arguments:**
@@ -136,7 +136,7 @@ class AssemblyBranch(ConstraintAdapter):
         return self.inner.branch_residual(t, poses)
 
 
-class InFirstFrame(ConstraintAdapter):
+class InFirstFrame(AbstractConstraintAdapter):
     """A constraint between two nodes as the first one sees them: components of its residual turn with that node.
 
     **Arguments:**

@@ -88,10 +88,10 @@ class BodyGroup(eqx.Module):
         return self._rows(lambda frame: jax.vmap(frame.twist)(points, self.velocities(v)))
 
     def _rows(self, of: Callable[[AbstractFrame], Any]) -> Any:
-        found = [of(self.formulation.at(node)) for node in range(self.formulation.nodes)]
-        if len(found) == 1:
-            return found[0]
-        return jax.tree.map(lambda *a: jnp.stack(a, axis=1).reshape(-1, *a[0].shape[1:]), *found)
+        parts = [of(self.formulation.at(node)) for node in range(self.formulation.nodes)]
+        if len(parts) == 1:
+            return parts[0]
+        return jax.tree.map(lambda *a: jnp.stack(a, axis=1).reshape(-1, *a[0].shape[1:]), *parts)
 
     def loads(self, rows: Wrench) -> Wrench:
         """Loads on all nodes as `formulation.force` takes them, body by body."""
@@ -108,8 +108,8 @@ class BodyGroup(eqx.Module):
 
     def spin(self, points: Point, v: Vector) -> Float[Array, "3"]:
         """Angular momenta about the centres of mass, in the inertial frame, added up."""
-        turned = jax.vmap(lambda q, u, J: self.formulation.pose(q).R @ self.formulation.spin(q, u, J))
-        return jnp.sum(turned(points, self.velocities(v), self.inertia), axis=0)
+        spins = jax.vmap(lambda q, u, J: self.formulation.pose(q).R @ self.formulation.spin(q, u, J))
+        return jnp.sum(spins(points, self.velocities(v), self.inertia), axis=0)
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function` of the arguments, mass and inertia of every body."""
@@ -212,12 +212,12 @@ class JointGroup(eqx.Module):
 
     def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements kept 6"], ...]:
         """Derivatives of the residuals along (rotation, translation) of each node, for the slots with bodies."""
-        moving = [k for k, slot in enumerate(self.slots) if slot.group is not None]
+        on_bodies = [k for k, slot in enumerate(self.slots) if slot.group is not None]
 
         def gradient(t: Array, element: AbstractConstraintElement, poses: Poses) -> tuple[Array, ...]:
             whole = element.gradients(t, poses)
             every = len(self.kept) == element.size
-            return tuple(whole[k] if every else whole[k][np.array(self.kept)] for k in moving)
+            return tuple(whole[k] if every else whole[k][np.array(self.kept)] for k in on_bodies)
 
         return self._each(gradient, t, motion.at(self.slots))
 
@@ -249,12 +249,12 @@ class ForceGroup(eqx.Module):
 
     def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Loads on the nodes of all elements, stacked for each slot."""
-        stacked = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
-        return map_rows(lambda t, e, p, w: e.wrenches(t, p, w), t, *stacked, loop=self.looped)
+        arguments = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
+        return map_rows(lambda t, e, p, w: e.wrenches(t, p, w), t, *arguments, loop=self.looped)
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
-        stacked = self.elements, motion.at(self.slots)
-        return jnp.sum(map_rows(lambda t, e, p: e.potential(t, p), t, *stacked, loop=self.looped))
+        arguments = self.elements, motion.at(self.slots)
+        return jnp.sum(map_rows(lambda t, e, p: e.potential(t, p), t, *arguments, loop=self.looped))
 
 
 def _rows(turns: Float[Array, " k"], numbers: tuple[Indices, ...]) -> list[Array]:

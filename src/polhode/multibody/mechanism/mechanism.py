@@ -34,8 +34,8 @@ class Mechanism(eqx.Module):
     @property
     def nonholonomic(self) -> np.ndarray:
         """Numbers of the constraints on velocities alone, in ascending order."""
-        found = [group.rows.numbers[:, list(group.nonholonomic)].reshape(-1) for group in self.joints]
-        return np.sort(np.concatenate((np.zeros(0, int), *found)))
+        numbers = [group.rows.numbers[:, list(group.nonholonomic)].reshape(-1) for group in self.joints]
+        return np.sort(np.concatenate((np.zeros(0, int), *numbers)))
 
     @property
     def driven(self) -> bool:
@@ -80,13 +80,13 @@ class Mechanism(eqx.Module):
         `turned` is the change of all counted angles in a step. None where no element reads any.
         """
         far = jnp.abs(turned) > jnp.pi
-        found = [take(far, of.numbers) for group in self.joints for of in group.turns]
+        flags = [take(far, of.numbers) for group in self.joints for of in group.turns]
         for group in self.forces:
             reads = group.elements.reads_angles if group.turns else False
-            found += [take(far, of.numbers) & reads for of in group.turns]
-        if not found:
+            flags += [take(far, of.numbers) & reads for of in group.turns]
+        if not flags:
             return None
-        return jnp.where(jnp.any(jnp.concatenate(found)), int(Result.half_turn_passed), 0).astype(jnp.int32)
+        return jnp.where(jnp.any(jnp.concatenate(flags)), int(Result.half_turn_passed), 0).astype(jnp.int32)
 
     # --- what the elements do ---------------------------------------------------------------------------------------
 

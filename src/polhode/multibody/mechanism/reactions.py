@@ -62,8 +62,8 @@ class FixedStressLoad(AbstractForceElement):
 
     def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
         del t, twists
-        known = self.element.load_tangent(poses, self.stress)
-        return None if known is None else (known, None)
+        tangent = self.element.load_tangent(poses, self.stress)
+        return None if tangent is None else (tangent, None)
 
 
 def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
@@ -79,8 +79,8 @@ def stressed_groups(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
 
 def stress_of(group: ForceGroup, t: Array, motion: Motion) -> Float[Array, "elements k"]:
     """The stresses of all elements of a group."""
-    stacked = group.elements, motion.at(group.slots), motion.twists_at(group.slots)
-    return map_rows(lambda t, e, p, w: e.stress(t, p, w), t, *stacked, loop=group.looped)
+    arguments = group.elements, motion.at(group.slots), motion.twists_at(group.slots)
+    return map_rows(lambda t, e, p, w: e.stress(t, p, w), t, *arguments, loop=group.looped)
 
 
 def at_stress(group: ForceGroup, stress: Float[Array, "elements k"]) -> ForceGroup:

@@ -26,18 +26,18 @@ def load_blocks(
     bodies: Bodies, group: ForceGroup, t: Array, q: Points, v: Vector, along_velocities: bool
 ) -> list[Blocks]:
     """Minus the derivatives of the generalised forces of one group of elements, along θ or along v."""
-    moving, forms = _body_slots(bodies, group)
-    points = tuple(members(q, group.slots[k]) for k in moving)
-    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
+    on_bodies, forms = _body_slots(bodies, group)
+    points = tuple(members(q, group.slots[k]) for k in on_bodies)
+    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in on_bodies)
 
     def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
-        ends = _Ends(len(group.slots), moving, forms, points)
-        known = ends.given(t, element, velocities, along_velocities)
-        return ends.differentiated(t, element, velocities, along_velocities) if known is None else known
+        ends = _Ends(len(group.slots), on_bodies, forms, points)
+        blocks = ends.given(t, element, velocities, along_velocities)
+        return ends.differentiated(t, element, velocities, along_velocities) if blocks is None else blocks
 
     values = map_rows(tangent, t, group.elements, points, velocities, loop=group.looped)
-    columns = [group.slots[k].columns for k in moving]
-    return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
+    columns = [group.slots[k].columns for k in on_bodies]
+    return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(on_bodies)) for j in range(len(on_bodies))]
 
 
 class _Ends(NamedTuple):
@@ -58,10 +58,10 @@ class _Ends(NamedTuple):
 
     def given(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
         """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
-        known = element.tangent(t, *self.motion(self.points, velocities))
-        if known is None:
+        tangent = element.tangent(t, *self.motion(self.points, velocities))
+        if tangent is None:
             return None
-        K, D = known
+        K, D = tangent
         J = [form.body_jacobian(p) for form, p in zip(self.forms, self.points, strict=True)]
 
         def block(i: int, j: int) -> Array:
@@ -83,7 +83,7 @@ class _Ends(NamedTuple):
             wrenches = element.wrenches(t, *self.motion(points, velocities))
             return tuple(jnp.concatenate(wrenches[k]) for k in self.moving)
 
-        def moved(thetas: Velocities) -> Points:
+        def displaced_points(thetas: Velocities) -> Points:
             return tuple(
                 form.space.move(p, theta) for form, p, theta in zip(self.forms, self.points, thetas, strict=True)
             )
@@ -92,7 +92,7 @@ class _Ends(NamedTuple):
             derivative = jax.jacfwd(lambda u: loads(self.points, u))(velocities)
         else:
             zeros = tuple(jnp.zeros(form.n) for form in self.forms)
-            derivative = jax.jacfwd(lambda thetas: loads(moved(thetas), velocities))(zeros)
+            derivative = jax.jacfwd(lambda thetas: loads(displaced_points(thetas), velocities))(zeros)
         return tuple(
             tuple(-jax.vmap(lambda c, i=i: self.forms[i].pull_back(self.points[i], c))(column.T).T for column in row)
             for i, row in enumerate(derivative)
@@ -101,20 +101,20 @@ class _Ends(NamedTuple):
 
 def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:
     """Time derivatives of the rates of one group of joints when velocities are frozen."""
-    moving, forms = _body_slots(bodies, group)
-    points = tuple(members(q, group.slots[k]) for k in moving)
-    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
+    on_bodies, forms = _body_slots(bodies, group)
+    points = tuple(members(q, group.slots[k]) for k in on_bodies)
+    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in on_bodies)
 
     def second(t: Array, element: Any, points: Points, velocities: Velocities) -> Array:
         def poses(s: Array) -> Poses:
-            found: list[Pose] = [ORIGIN] * len(group.slots)
-            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
-                found[k] = form.pose(form.space.move(p, s * u))
-            return tuple(found)
+            rows: list[Pose] = [ORIGIN] * len(group.slots)
+            for k, form, p, u in zip(on_bodies, forms, points, velocities, strict=True):
+                rows[k] = form.pose(form.space.move(p, s * u))
+            return tuple(rows)
 
         def rate(s: Array) -> Array:
             twists: list[Twist] = [AT_REST] * len(group.slots)
-            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+            for k, form, p, u in zip(on_bodies, forms, points, velocities, strict=True):
                 twists[k] = form.twist(form.space.move(p, s * u), u)
             return group.rate(element, t + s, poses(s), tuple(twists))
 
@@ -150,8 +150,8 @@ def internal_stiffness(group: BodyGroup, points: Point, multipliers: Array) -> F
 
 def _body_slots(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFrame]]:
     """The slots with bodies, and what moves there."""
-    moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
-    return moving, [group.slots[k].frame(bodies) for k in moving]
+    slots = [k for k, slot in enumerate(group.slots) if slot.group is not None]
+    return slots, [group.slots[k].frame(bodies) for k in slots]
 
 
 def _matrix(form: AbstractFrame, point: Point) -> Array:

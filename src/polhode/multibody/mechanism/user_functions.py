@@ -121,8 +121,8 @@ def check_shape(
 ) -> None:
     """Raises ValueError unless a function returned one array, or number, of that shape."""
     if getattr(value, "shape", None) != shape:
-        wanted = "a number" if shape == () else f"an array of shape {shape}"
-        raise ValueError(f"{_argument(part, name)} must return {wanted} ({meaning}), it returns {shapes(value)}.")
+        requirement = "a number" if shape == () else f"an array of shape {shape}"
+        raise ValueError(f"{_argument(part, name)} must return {requirement} ({meaning}), it returns {shapes(value)}.")
 
 
 def shapes(value: Any) -> str:
@@ -134,5 +134,5 @@ def shapes(value: Any) -> str:
 
 
 def _argument(part: AbstractPart | AbstractComposite, name: str) -> str:
-    named = f" {short_repr(part.name)}" if part.name else ""
-    return f"`{name}` of {type(part).__name__}{named}"
+    label = f" {short_repr(part.name)}" if part.name else ""
+    return f"`{name}` of {type(part).__name__}{label}"

@@ -15,8 +15,8 @@ from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._closed_loops import Poses, bar, meet, placed
-from polhode.problems._model_problem import Assembled, assembled, drawn, polyline, same_numbers
+from polhode.problems._closed_loops import Poses, bar, meet, placements
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, polyline, same_numbers
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.systems.base import State
@@ -162,12 +162,12 @@ def positions(p: Mapping[str, Any]) -> Poses:
 
 
 def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
-    n = _checked(p)
-    start = placed(positions, (n,), n["crank_angle"], 0.0)
+    n = _check_parameters(p)
+    start = placements(positions, (n,), n["crank_angle"], 0.0)
     if checks.is_concrete(start) and not all(bool(jnp.isfinite(at.position).all()) for at in start.values()):
         raise ValueError("The loops can't be closed with these lengths at this `crank_angle`; change one of them.")
     model = Model()
-    share, carried = jnp.array([1.0, 1.0, 1.0 - SHARE]), SHARE * n["inertias"][0]
+    share, counter_inertia = jnp.array([1.0, 1.0, 1.0 - SHARE]), SHARE * n["inertias"][0]
     K = {
         name: model.add_body(
             mass=n["masses"][i],
@@ -178,7 +178,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         )
         for i, (name, at) in enumerate(start.items())
     }
-    counter = model.add_coordinate(mass=carried, value=n["crank_angle"], name="beta")
+    counter = model.add_coordinate(mass=counter_inertia, value=n["crank_angle"], name="beta")
     mechanism = _Mechanism(K, counter, _points(n), jnp.append(n["C"], 0.0))
     place = {name: K[body].x + K[body].R @ s for name, (body, s) in mechanism.points.items()}
     z = jnp.array([0.0, 0.0, 1.0])
@@ -190,7 +190,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     model.add(SpringDamper(model.ground, K["K3"], mechanism.C, place["D"], stiffness, length=length, name="spring"))
     model.add(Torque(K["K1"], n["torque"] * z, frame="body", name="drive"))
     reference = _REFERENCE if same_numbers(p, _DEFAULTS, ("formulation", "duration")) else {}
-    return assembled(
+    return model_problem(
         "andrews",
         _make,
         p,
@@ -247,7 +247,7 @@ class _Mechanism(NamedTuple):
     points: Mapping[str, tuple[str, Float[Array, "3"]]]
     C: Float[Array, "3"]
 
-    def where(self, system: Assembled, name: str) -> Observable:
+    def where(self, system: AssembledSystem, name: str) -> Observable:
         """The place of a point."""
         body, s = self.points[name]
 
@@ -257,7 +257,7 @@ class _Mechanism(NamedTuple):
 
         return there
 
-    def angles(self, system: Assembled) -> Observable:
+    def angles(self, system: AssembledSystem) -> Observable:
         """(β, Θ, γ, φ, δ, Ω, ε)."""
 
         def values(t: Array, state: State) -> Float[Array, "7"]:
@@ -272,16 +272,16 @@ class _Mechanism(NamedTuple):
 
         return values
 
-    def outputs(self, system: Assembled) -> dict[str, Observable]:
+    def outputs(self, system: AssembledSystem) -> dict[str, Observable]:
         """Angles and points."""
         return {
             "angles": self.angles(system),
             "joint_points": lambda t, state: jnp.stack([self.where(system, name)(t, state) for name in self.points]),
         }
 
-    def parts(self, system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(self, system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         """Its picture: bodies as dots, lines between points, the spring."""
-        boxes = tuple(drawn(system, body, 0.006 * jnp.ones(3), "ellipsoid") for body in self.K.values())
+        boxes = tuple(scene_body(system, body, 0.006 * jnp.ones(3), "ellipsoid") for body in self.K.values())
         lines = tuple(
             polyline(line, tuple(self.where(system, end) for end in line))
             for line in ("OF", "FE", "BE", "BD", "DE", "GE", "AG", "HE", "AH")
@@ -297,7 +297,7 @@ def _centre(n: Mapping[str, Array], body: str) -> Float[Array, "3"]:
     return jnp.stack((*centres[body], zero))
 
 
-def _checked(p: Mapping[str, Any]) -> dict[str, Array]:
+def _check_parameters(p: Mapping[str, Any]) -> dict[str, Array]:
     checks.positive("duration", p["duration"], (), "end time")
     numbers = (*_LENGTHS, "stiffness", "rest_length", "torque", "crank_angle")
     return {

@@ -13,8 +13,8 @@ from polhode import checks
 from polhode.forces import PointForce
 from polhode.model.model import Model
 from polhode.problem import Problem, Reference
-from polhode.problems._model_problem import assembled, same_numbers
-from polhode.problems._rods import observed
+from polhode.problems._model_problem import model_problem, same_numbers
+from polhode.problems._rods import outputs_and_scene
 from polhode.problems.registry import register
 from polhode.rods.section import Section
 
@@ -87,13 +87,13 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     )
     model.add(PointForce(rod.last, load * jnp.array([0.0, 0.0, 1.0]), name="load"))
 
-    return assembled(
+    return model_problem(
         "bend-45",
         _make,
         p,
         model,
         redundant,
-        *observed(rod),
+        *outputs_and_scene(rod),
         doc=_DOC,
         h=0.01,
         reference=_reference(p),

@@ -13,8 +13,8 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem
-from polhode.problems._closed_loops import Poses, about, placed
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._closed_loops import Poses, about, placements
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, rod_inertia
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
@@ -73,7 +73,7 @@ def positions(length: Array, twists: Array) -> Poses:
 
     def poses(theta: Array) -> dict[str, Pose]:
         second = 2 * jnp.arctan2(ratio * jnp.cos(theta / 2), jnp.sin(theta / 2))
-        x, R, found = jnp.zeros(3), jnp.eye(3), {}
+        x, R, result = jnp.zeros(3), jnp.eye(3), {}
         for name, angle, a, twist in (
             ("rod-1", theta, length, alpha),
             ("rod-2", second, other, beta),
@@ -82,9 +82,9 @@ def positions(length: Array, twists: Array) -> Poses:
             R = R @ about(2, angle)
             along = a * R[:, 0]
             R = R @ about(0, twist)
-            found[name] = Pose(x + 0.5 * along, R)
+            result[name] = Pose(x + 0.5 * along, R)
             x = x + along
-        return found
+        return result
 
     return poses
 
@@ -99,22 +99,22 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     density = checks.positive("density", p["density"], (), "mass per length")
     angle = checks.array("crank_angle", p["crank_angle"], (), "θ₁ at the start")
     speed = checks.array("crank_speed", p["crank_speed"], (), "rate of θ₁ at the start")
-    start = placed(positions, (a, twists), angle, speed)
+    start = placements(positions, (a, twists), angle, speed)
     lengths = (a, other_length(a, twists), a)
     model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -z") * jnp.array([0.0, 0.0, -1.0]))
     # About the hinge axis, the third of the ground, which lies in the frame of the first rod along `hinge`.
     hinge = start["rod-1"].rotation[2]
-    carried = SHARE * density * lengths[0] ** 3 / 12
+    counter_inertia = SHARE * density * lengths[0] ** 3 / 12
     rods = []
     for i, (name, at) in enumerate(start.items()):
         inertia = jnp.diag(rod_inertia(density * lengths[i], lengths[i], radius))
-        lighter = carried * jnp.outer(hinge, hinge) if i == 0 else 0.0
+        lighter = counter_inertia * jnp.outer(hinge, hinge) if i == 0 else 0.0
         rods.append(
             model.add_body(
                 mass=density * lengths[i], inertia=inertia - lighter, name=name, check_inertia=False, **at._asdict()
             )
         )
-    counter = model.add_coordinate(mass=carried, value=angle, velocity=speed, name="crank-angle")
+    counter = model.add_coordinate(mass=counter_inertia, value=angle, velocity=speed, name="crank-angle")
     half = [0.5 * length * jnp.array([1.0, 0.0, 0.0]) for length in lengths]
     z = jnp.array([0.0, 0.0, 1.0])
     hinges = [(jnp.zeros(3), z)] + [(rod.x + rod.R @ h, rod.R[:, 2]) for rod, h in zip(rods, half, strict=True)]
@@ -123,22 +123,22 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
     model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))
 
-    def points(system: Assembled) -> tuple[Observable, ...]:
+    def points(system: AssembledSystem) -> tuple[Observable, ...]:
         ends = (point_of(system, rod, h) for rod, h in zip(rods, half, strict=True))
         return point_of(system, rods[0], -half[0]), *ends
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
             "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         boxes = tuple(
-            drawn(system, rod, jnp.stack((length, 2 * radius, 2 * radius)), colour=colour)
+            scene_body(system, rod, jnp.stack((length, 2 * radius, 2 * radius)), colour=colour)
             for rod, length, colour in zip(rods, lengths, ("#4477aa", "#ddaa33", "#228833"), strict=True)
         )
         return *boxes, polyline("loop", points(system)), scene.Trail("joint_points", index=2)
 
-    return assembled("bennett", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
+    return model_problem("bennett", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)

@@ -16,7 +16,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem
 from polhode.problems._closed_loops import about
-from polhode.problems._model_problem import Assembled, assembled, rod_inertia
+from polhode.problems._model_problem import AssembledSystem, model_problem, rod_inertia
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -75,14 +75,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         model.add(Revolute(before, rod, point=ends[i], axis=axis, name=f"hinge-{i + 1}"))
         rods.append(rod)
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         def tip(t: Array, state: State) -> Float[Array, "3"]:
             x, R = system.pose_in(state, rods[-1])
             return x + 0.5 * length * R[:, 0]
 
         return {"tip": tip, "hinges": hinges(system)}
 
-    def hinges(system: Assembled) -> Observable:
+    def hinges(system: AssembledSystem) -> Observable:
         def points(t: Array, state: State) -> Float[Array, "n+1 3"]:
             x, R = jax.tree.map(lambda a: a[:n], system.poses_in(state))
             half = 0.5 * length * R[:, :, 0]
@@ -90,10 +90,10 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         return points
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return scene.Line("chain", hinges(system)), scene.Trail("tip")
 
-    return assembled("body-chain", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
+    return model_problem("body-chain", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
 
 
 def _start(n: int, length: Array, bend: Float[Array, "2"]) -> tuple[Float[Array, "n+1 3"], Pose]:

@@ -9,7 +9,7 @@ import numpy as np
 from polhode import checks
 from polhode.particles import BondMaterial, Particles, Plane, Strength, builders
 from polhode.problem import Problem
-from polhode.problems._particles import assembled
+from polhode.problems._particles import particle_problem
 from polhode.problems.registry import register
 
 _DOC = """A cubic block of bonded spheres is dropped, turned about an edge and a corner, and hits the floor z = 0.
@@ -78,4 +78,4 @@ def falling_block(
         gravity=(0.0, 0.0, -g),  # pyright: ignore[reportArgumentType]
         dtype=dtype,
     )
-    return assembled("falling-block", system, system.start(x), numbers, _DOC, falling_block)
+    return particle_problem("falling-block", system, system.start(x), numbers, _DOC, falling_block)

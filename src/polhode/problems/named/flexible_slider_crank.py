@@ -14,7 +14,7 @@ from polhode.flexible.flexible_part import FlexiblePart, from_modes
 from polhode.joints import PrescribedRotation, Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -111,7 +111,7 @@ def _rod(p: Mapping[str, Any]) -> FlexiblePart:
 
 
 def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    p = {**p, **_checked(p)}
+    p = {**p, **_check_parameters(p)}
     a, b, speed = p["crank_length"], p["rod_length"], p["crank_speed"]
     e1, e2, e3 = np.eye(3)
     model = Model()
@@ -135,45 +135,45 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(Spherical(rod.node("C"), slider, point=(a + b) * e1, name="C"))
     model.add(Prismatic(model.ground, slider, axis=e1, name="D"))
 
-    def points(system: Assembled) -> tuple[Observable, ...]:
+    def points(system: AssembledSystem) -> tuple[Observable, ...]:
         return tuple(point_of(system, rod.node(name), np.zeros(3)) for name in ("B", "middle", "C"))
 
-    def deflection(system: Assembled) -> Observable:
-        def seen(t: Array, state: State) -> Float[Array, ""]:
+    def deflection(system: AssembledSystem) -> Observable:
+        def height(t: Array, state: State) -> Float[Array, ""]:
             first, middle, last = (point(t, state) for point in points(system))
             chord = (last - first) / jnp.linalg.norm(last - first)
             off = middle - first
             return chord[0] * off[1] - chord[1] * off[0]
 
-        return seen
+        return height
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             "slider": lambda t, state: system.pose_in(state, slider).x[0],
             "deflection": deflection(system),
             "rod_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = jnp.asarray(p["thickness"])
         return (
-            drawn(system, crank, jnp.stack((jnp.asarray(a), 2 * thick, 2 * thick))),
-            drawn(system, slider, thick * jnp.array([6.0, 4.0, 4.0]), colour="#228833"),
+            scene_body(system, crank, jnp.stack((jnp.asarray(a), 2 * thick, 2 * thick))),
+            scene_body(system, slider, thick * jnp.array([6.0, 4.0, 4.0]), colour="#228833"),
             polyline("rod", points(system)),
         )
 
-    return assembled("flexible-slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=2e-5)
+    return model_problem("flexible-slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=2e-5)
 
 
-def _checked(p: Mapping[str, Any]) -> dict[str, Any]:
+def _check_parameters(p: Mapping[str, Any]) -> dict[str, Any]:
     checks.positive("duration", p["duration"], (), "end time")
     # The modes of the rod are formed by NumPy, so all its numbers are known.
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         name: checks.number(name, p[name], "a known number") for name in _DEFAULTS if name != "formulation"
     }
-    for name, value in found.items():
+    for name, value in numbers.items():
         if name not in ("crank_speed", "damping") and not value > 0:
             raise ValueError(f"`{name}` must be greater than zero, got {value:g}.")
-    if not found["rod_length"] > found["crank_length"]:
+    if not numbers["rod_length"] > numbers["crank_length"]:
         raise ValueError("The rod must be longer than the crank, or it can't pass; lengthen `rod_length`.")
-    return found
+    return numbers

@@ -11,7 +11,7 @@ from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import Assembled, assembled, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, same_numbers
 from polhode.problems._rods import Tent, linear_momentum, rod_outputs, rod_scene
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
@@ -82,13 +82,13 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(PointForce(rod.first, Tent(jnp.array([0.1, 0.0, 0.0]), load, middle)))
     model.add(Torque(rod.first, Tent(jnp.array([0.0, -0.5, -1.0]), load, middle)))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {**rod_outputs(system, rod), "linear_momentum": linear_momentum(system, model.bodies)}
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return rod_scene(outputs(system), rod)
 
-    return assembled(
+    return model_problem(
         "flying-spaghetti",
         _make,
         p,

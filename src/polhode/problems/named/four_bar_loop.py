@@ -16,7 +16,7 @@ from polhode.joints import Spherical
 from polhode.model.model import Model
 from polhode.multibody.conversions.livens import JOINTS
 from polhode.problem import Observable, Problem
-from polhode.problems._model_problem import Assembled, assembled, drawn
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body
 from polhode.problems.registry import register
 from polhode.spaces.quaternions import from_matrix
 from polhode.systems.base import State
@@ -82,11 +82,11 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     mass = checks.positive("density", p["density"], (), "mass per volume") * side**2 * length
     peak = checks.array("load", p["load"], (), "peak of the load")
     along, across = mass * side**2 / 6, mass * (length**2 + side**2) / 12
-    upright, lying = jnp.stack((across, along, across)), jnp.stack((along, across, across))
+    upright_inertia, lying_inertia = jnp.stack((across, along, across)), jnp.stack((along, across, across))
     model = Model()
     corners = 0.5 * length * np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]])
     bars = [
-        model.add_body(mass=mass, inertia=lying if i % 2 else upright, position=corners[i], name=f"bar-{i + 1}")
+        model.add_body(mass=mass, inertia=lying_inertia if i % 2 else upright_inertia, position=corners[i], name=f"bar-{i + 1}")
         for i in range(4)
     ]
     for a, b in ((0, 1), (0, 3), (1, 2), (2, 3)):
@@ -96,7 +96,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(PointForce(bars[0], Pulse(8 * e1, peak), name="force"))
     model.add(Torque(bars[0], Pulse(6 * e1, peak), name="torque"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         def places(t: Array, state: State) -> Float[Array, "4 3"]:
             return jnp.stack([system.pose_in(state, bar).x for bar in bars])
 
@@ -107,7 +107,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             total = jnp.zeros(3)
             for i, bar in enumerate(bars):
                 pose, twist = system.pose_in(state, bar), system.twist_in(state, bar)
-                spin = (lying if i % 2 else upright) * twist.omega
+                spin = (lying_inertia if i % 2 else upright_inertia) * twist.omega
                 total = total + pose.R @ spin + mass * jnp.cross(pose.x, twist.u)
             return total
 
@@ -118,14 +118,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             "kinetic_energy": lambda t, state: system.kinetic_energy(t, *state),
         }
 
-    def parts(system: Assembled) -> tuple[scene.Part, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Part, ...]:
         shape = length, side, side
         sizes = jnp.stack([jnp.asarray(x, float) for x in shape])
         colours = ("#4477aa", "#ddaa33", "#228833", "#cc6677")
         boxes = (
-            drawn(system, bar, sizes if i % 2 else sizes[jnp.array([1, 0, 2])], colour=colours[i])
+            scene_body(system, bar, sizes if i % 2 else sizes[jnp.array([1, 0, 2])], colour=colours[i])
             for i, bar in enumerate(bars)
         )
         return *boxes, scene.Trail("positions", index=0)
 
-    return assembled("four-bar-loop", _make, p, model, redundant, outputs, parts, doc=_DOC, h=0.1)
+    return model_problem("four-bar-loop", _make, p, model, redundant, outputs, parts, doc=_DOC, h=0.1)

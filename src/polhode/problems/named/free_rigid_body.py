@@ -157,9 +157,9 @@ def free_rigid_body(
 
 
 def _outputs(form: _Formulation) -> dict[str, Observable]:
-    known = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
+    outputs = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
     return {
-        **known,
+        **outputs,
         "angular_velocity": lambda t, state: form.omega(state),
         "rotation": lambda t, state: form.attitude(state),
     }

@@ -9,7 +9,7 @@ import numpy as np
 from polhode import checks
 from polhode.particles import BondMaterial, Box, Particles, builders
 from polhode.problem import Problem
-from polhode.problems._particles import assembled
+from polhode.problems._particles import particle_problem
 from polhode.problems.registry import register
 
 _DOC = """Grains of four bonded spheres each fall into a box and come to rest in a pile.
@@ -21,7 +21,7 @@ Parameters: `grains` (four particles each), `diameter`, `mass` of a particle, `s
 `duration`, `dtype`.
 """
 
-_SPACING = 2.6
+_GRAIN_DISTANCE = 2.6
 """Of grains at the start, in diameters: their particles can't touch, however they are turned."""
 
 
@@ -56,7 +56,7 @@ def grain_pile(
     checks.positive("duration", duration, (), "end time")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"`seed` must be a whole number, 0 or more, got {checks.short_repr(seed)}.")
-    layout, corner = _poured(grains, D, int(seed))
+    layout, corner = _pour(grains, D, int(seed))
     system = Particles(
         m,
         0.1 * m * D**2,
@@ -70,10 +70,10 @@ def grain_pile(
         gravity=(0.0, 0.0, -g),  # pyright: ignore[reportArgumentType]
         dtype=dtype,
     )
-    return assembled("grain-pile", system, system.start(layout.positions), numbers, _DOC, grain_pile)
+    return particle_problem("grain-pile", system, system.start(layout.positions), numbers, _DOC, grain_pile)
 
 
-def _poured(grains: int, D: float, seed: int) -> tuple[builders.Layout, tuple[float, float]]:
+def _pour(grains: int, D: float, seed: int) -> tuple[builders.Layout, tuple[float, float]]:
     """Tetrahedra on a lattice that is twice as high as wide, and the corner of the box around them."""
     across = max(1, round((grains / 2) ** (1 / 3)))
     number = np.arange(grains)
@@ -81,8 +81,8 @@ def _poured(grains: int, D: float, seed: int) -> tuple[builders.Layout, tuple[fl
     one = D / np.sqrt(8) * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
     turns = np.random.default_rng(seed).standard_normal((grains, 4))
     R = builders.matrices(turns / np.linalg.norm(turns, axis=1, keepdims=True))
-    x = _SPACING * D * place[:, None] + np.einsum("nij,kj->nki", R, one)
+    x = _GRAIN_DISTANCE * D * place[:, None] + np.einsum("nij,kj->nki", R, one)
     pairs = np.array([(i, j) for i in range(4) for j in range(i)])
     bonds = (4 * number[:, None, None] + pairs).reshape(-1, 2)
-    side = _SPACING * D * across
+    side = _GRAIN_DISTANCE * D * across
     return builders.Layout(x.reshape(-1, 3), np.full(4 * grains, D), bonds), (side, side)

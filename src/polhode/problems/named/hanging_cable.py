@@ -15,7 +15,7 @@ from polhode.checks import short_repr
 from polhode.joints import Universal
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import Assembled, assembled
+from polhode.problems._model_problem import AssembledSystem, model_problem
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
@@ -81,7 +81,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     for end, body in (("first", rod.first), ("last", rod.last)):
         model.add(Universal(model.ground, body, body.x, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), name=f"{end}-joint"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         nodes = rod.points(system)
 
         def middle(t: Array, state: State) -> Float[Array, "3"]:
@@ -89,10 +89,10 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         return {**rod_outputs(system, rod), "middle": middle}
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return rod_scene(outputs(system), rod, "middle")
 
-    return assembled(
+    return model_problem(
         "hanging-cable",
         _make,
         p,

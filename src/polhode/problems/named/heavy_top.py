@@ -58,13 +58,13 @@ def _data(length: float, gravity: float, inertia: tuple[float, float, float]) ->
     )
 
 
-_PRINTED = (0.234375, 0.46875, 0.234375)
+_PAPER_INERTIA = (0.234375, 0.46875, 0.234375)
 _DATA = {
     "fixed-point": _data(1.0, 9.81, (15.234375, 0.46875, 15.234375)),
-    "A": _data(2.0, -9.81, _PRINTED),
-    "B": _data(2.0, 9.81, _PRINTED),
+    "A": _data(2.0, -9.81, _PAPER_INERTIA),
+    "B": _data(2.0, 9.81, _PAPER_INERTIA),
     "C": _data(1.0, 9.81, (15.234375, 0.46875, 15.234375)),
-    "D": _data(1.0, 9.81, _PRINTED),
+    "D": _data(1.0, 9.81, _PAPER_INERTIA),
     "E": _data(2.0, 9.81, (60.234375, 0.46875, 60.234375)),
 }
 
@@ -164,8 +164,8 @@ def _invariants(top: TopParameters, form: Formulation, numbers: Mapping[str, Any
     def spin_momentum(t: Array, state: State) -> Array:
         return jnp.sum(top.axis * top.inertia * form.omega(state))
 
-    known: dict[str, Observable] = {"energy": energy, "vertical_angular_momentum": vertical_momentum}
-    return {**known, "spin_momentum": spin_momentum} if _is_symmetric(numbers) else known
+    invariants: dict[str, Observable] = {"energy": energy, "vertical_angular_momentum": vertical_momentum}
+    return {**invariants, "spin_momentum": spin_momentum} if _is_symmetric(numbers) else invariants
 
 
 def _is_symmetric(numbers: Mapping[str, Any]) -> bool:

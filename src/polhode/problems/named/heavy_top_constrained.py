@@ -19,7 +19,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, same_numbers
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
 from polhode.systems.base import State
@@ -179,7 +179,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     )
     model.add(_JOINTS[p["frame"]](model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         def reaction(t: Array, state: State) -> Array:
             """Force of the support in the body frame, from the momentum: there may be no multipliers."""
             q, v = state
@@ -198,14 +198,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             "reaction": reaction,
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         length = jnp.sqrt(X @ X)
         size = length * 0.7 - 0.6 * jnp.abs(X)
         stem = polyline("stem", (lambda t, state: jnp.zeros(3), point_of(system, top, jnp.zeros(3))))
-        return drawn(system, top, size, "ellipsoid"), stem, scene.Trail("centre_of_mass")
+        return scene_body(system, top, size, "ellipsoid"), stem, scene.Trail("centre_of_mass")
 
-    known = same_numbers(p, _DEFAULTS, ("formulation", "frame", "duration"))
-    return assembled(
+    is_default = same_numbers(p, _DEFAULTS, ("formulation", "frame", "duration"))
+    return model_problem(
         "heavy-top-constrained",
         _make,
         p,
@@ -215,5 +215,5 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         parts,
         doc=_DOC,
         h=1e-4,
-        reference=_REFERENCE if known else {},
+        reference=_REFERENCE if is_default else {},
     )

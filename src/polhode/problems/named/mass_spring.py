@@ -115,7 +115,7 @@ def mass_spring(
         along = jnp.stack((l[0] + x1, q2 + l[1] + x2))
         return along[:, None] * jnp.array([1.0, 0.0, 0.0])
 
-    known = checks.is_concrete(numbers) and all(np.array_equal(numbers[key], _DEFAULTS[key]) for key in _DEFAULTS)
+    is_default = checks.is_concrete(numbers) and all(np.array_equal(numbers[key], _DEFAULTS[key]) for key in _DEFAULTS)
     reference: dict[str, Reference] = {
         "coordinates": {"t": 10.0, "value": _ENDS[potential], "error": 3e-12, "source": _SOURCE}
     }
@@ -128,7 +128,7 @@ def mass_spring(
         doc=_DOC,
         outputs={**system.outputs(), "positions": positions},
         invariants=system.invariants(),
-        reference=reference if known else {},
+        reference=reference if is_default else {},
         integrator="eml",
         h=0.1,
         scene=_scene(w, positions),

@@ -64,8 +64,8 @@ def pendulum_chain(
     """
     n = checks.count("n", n, "number of rods")
     dynamics = ChainDynamics(
-        masses=_each("masses", masses, n, "masses of the bobs"),
-        lengths=_each("length", _named_length(length, n), n, "rod lengths, or `unit` or `fixed-total`"),
+        masses=_per_rod("masses", masses, n, "masses of the bobs"),
+        lengths=_per_rod("length", _named_length(length, n), n, "rod lengths, or `unit` or `fixed-total`"),
         gravity=checks.array("gravity", gravity, (), "gravitational acceleration towards -e3"),
     )
     checks.positive("duration", duration, (), "end time")
@@ -112,11 +112,11 @@ def _named_length(length: Any, n: int) -> Any:
     return _LENGTHS[checks.choice("length", length, _LENGTHS)](n) if isinstance(length, str) else length
 
 
-def _each(name: str, value: Any, n: int, meaning: str) -> Scalars:
+def _per_rod(name: str, value: Any, n: int, description: str) -> Scalars:
     """One number for all rods or one for each."""
-    if checks.shape(name, value, meaning) == ():
-        return jnp.broadcast_to(checks.positive(name, value, (), meaning), (n,))
-    return checks.positive(name, value, (n,), f"{meaning}; a number or one for each of the {n} rods")
+    if checks.shape(name, value, description) == ():
+        return jnp.broadcast_to(checks.positive(name, value, (), description), (n,))
+    return checks.positive(name, value, (n,), f"{description}; a number or one for each of the {n} rods")
 
 
 def positions(dynamics: ChainDynamics, state: State) -> Vectors:

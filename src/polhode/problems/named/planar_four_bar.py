@@ -14,8 +14,8 @@ from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem
-from polhode.problems._closed_loops import Poses, bar, meet, placed
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._closed_loops import Poses, bar, meet, placements
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, rod_inertia
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
@@ -78,7 +78,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     radius = checks.positive("radius", p["radius"], (), "of the rods")
     angle = checks.array("crank_angle", p["crank_angle"], (), "at the start")
     speed = checks.array("crank_speed", p["crank_speed"], (), "at the start")
-    start = placed(positions, (lengths,), angle, speed)
+    start = placements(positions, (lengths,), angle, speed)
     if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
         raise ValueError(
             f"Bars of lengths {p['lengths']} don't close at crank angle {float(angle):g}; lengthen coupler or rocker."
@@ -95,12 +95,12 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         )
         for i, name in enumerate(("crank", "coupler", "rocker"))
     )
-    carried = SHARE * rod_inertia(masses[0], lengths[0], radius)[2]
-    counter = model.add_coordinate(mass=carried, value=angle, velocity=speed, name="crank-angle")
+    counter_inertia = SHARE * rod_inertia(masses[0], lengths[0], radius)[2]
+    counter = model.add_coordinate(mass=counter_inertia, value=angle, velocity=speed, name="crank-angle")
     ends = {body: 0.5 * lengths[i] * jnp.array([1.0, 0.0, 0.0]) for i, body in enumerate((crank, coupler, rocker))}
     _join(model, (crank, coupler, rocker), ends, counter)
 
-    def points(system: Assembled) -> tuple[Observable, ...]:
+    def points(system: AssembledSystem) -> tuple[Observable, ...]:
         return (
             point_of(system, crank, -ends[crank]),
             point_of(system, crank, ends[crank]),
@@ -108,22 +108,22 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
             point_of(system, rocker, -ends[rocker]),
         )
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
             "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 2 * radius
         boxes = tuple(
-            drawn(system, body, jnp.stack((lengths[i], thick, thick)), colour=colour)
+            scene_body(system, body, jnp.stack((lengths[i], thick, thick)), colour=colour)
             for i, (body, colour) in enumerate(((crank, "#4477aa"), (coupler, "#ddaa33"), (rocker, "#228833")))
         )
         return *boxes, polyline("linkage", points(system)), scene.Trail("joint_points", index=2)
 
-    return assembled(
+    return model_problem(
         "planar-four-bar", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, up=(0.0, 1.0, 0.0)
     )
 

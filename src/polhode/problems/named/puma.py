@@ -18,7 +18,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem, Reference
 from polhode.problems._closed_loops import about
-from polhode.problems._model_problem import Assembled, assembled, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, polyline, same_numbers
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -81,7 +81,7 @@ _REFERENCE: dict[str, Reference] = {
 }
 
 
-class Swing(eqx.Module):
+class SmoothMotion(eqx.Module):
     """From 0 to `change` in `time`: constant acceleration, then constant deceleration.
 
     **Arguments:**
@@ -134,14 +134,14 @@ def link_frames(p: Mapping[str, Any], angles: Float[Array, "6"]) -> list[Pose]:
     frames = [Pose(jnp.zeros(3), jnp.eye(3))]
     for i in range(6):
         x, R = frames[-1]
-        turned = R @ about(2, angles[i])
-        x = x + p["d"][i] * turned[:, 2] + p["a"][i] * turned[:, 0]
-        frames.append(Pose(x, turned @ about(0, p["alpha"][i])))
+        R_joint = R @ about(2, angles[i])
+        x = x + p["d"][i] * R_joint[:, 2] + p["a"][i] * R_joint[:, 0]
+        frames.append(Pose(x, R_joint @ about(0, p["alpha"][i])))
     return frames
 
 
 def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    n = _checked(p)
+    n = _check_parameters(p)
     frames = link_frames(n, n["start"])
     model = Model(gravity=-n["gravity"] * jnp.array([0.0, 0.0, 1.0]))
     links, before = [], model.ground
@@ -157,24 +157,24 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         )
         joint = Revolute(before, link, point=frames[i].x, axis=frames[i].R[:, 2], name=f"joint-{i + 1}")
         model.add(joint)
-        target = Swing(n["goal"][i] - n["start"][i], n["motion_time"])
+        target = SmoothMotion(n["goal"][i] - n["start"][i], n["motion_time"])
         model.add(PD(joint, n["proportional"][i], n["derivative"][i], target, name=f"control-{i + 1}"))
         links.append(link)
         before = link
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         def joint_angles(t: Array, state: State) -> Float[Array, "6"]:
-            desired = n["start"] + Swing(n["goal"] - n["start"], n["motion_time"])(t)
+            targets = n["start"] + SmoothMotion(n["goal"] - n["start"], n["motion_time"])(t)
             rotations = [jnp.eye(3)] + [system.pose_in(state, link).R for link in links]
             turns = [R.T @ S for R, S in itertools.pairwise(rotations)]
             # Errors of the controllers stay below half a turn, so the targets tell how many turns were made.
             cosine, sine = jnp.stack([C[0, 0] for C in turns]), jnp.stack([C[1, 0] for C in turns])
-            c, s = jnp.cos(desired), jnp.sin(desired)
-            return desired + jnp.arctan2(sine * c - cosine * s, cosine * c + sine * s)
+            c, s = jnp.cos(targets), jnp.sin(targets)
+            return targets + jnp.arctan2(sine * c - cosine * s, cosine * c + sine * s)
 
         return {"joint_angles": joint_angles, "hand": origins(system)[-1]}
 
-    def origins(system: Assembled) -> list[Observable]:
+    def origins(system: AssembledSystem) -> list[Observable]:
         """Origins of the link frames."""
 
         def origin(i: int) -> Observable:
@@ -186,15 +186,15 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         return [lambda t, state: jnp.zeros(3), *(origin(i) for i in range(6))]
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return polyline("arm", tuple(origins(system)), "#4477aa"), scene.Trail("hand")
 
-    known = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
-    reference = _REFERENCE if known else {}
-    return assembled("puma", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference)
+    is_default = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
+    reference = _REFERENCE if is_default else {}
+    return model_problem("puma", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference)
 
 
-def _checked(p: Mapping[str, Any]) -> dict[str, Array]:
+def _check_parameters(p: Mapping[str, Any]) -> dict[str, Array]:
     checks.positive("duration", p["duration"], (), "end time")
     vectors = ("d", "a", "alpha", "start", "goal", "proportional", "derivative")
     return {

@@ -72,7 +72,7 @@ def quadrotors(
 
     The arguments are described in the problem's `doc`.
     """
-    given = dict(locals())
+    values = dict(locals())
     model = TransportParameters(
         load_mass=checks.positive("load_mass", load_mass, (), "mass of the load"),
         masses=checks.positive("masses", masses, (2,), "masses of the quadrotors"),
@@ -82,7 +82,7 @@ def quadrotors(
     )
     checks.positive("duration", duration, (), "end time")
     target = _path(path)
-    law = _tracking(model, target, given) if controller is None else controller
+    law = _tracking_controller(model, target, values) if controller is None else controller
     if not isinstance(law, AbstractController):
         raise ValueError(
             f"`controller` must be an AbstractController, got {short_repr(controller)}. Subclass it with __call__."
@@ -101,11 +101,11 @@ def quadrotors(
         system=VectorField(SPACE, ControlledTransport(model, law)),
         state0=to_point(start),
         t_span=(0.0, duration),
-        parameters=given,
+        parameters=values,
         doc=_DOC,
         outputs=_outputs(law, target),
         invariants={},
-        reference=_REFERENCE if _is_default(given) else {},
+        reference=_REFERENCE if _is_default(values) else {},
         integrator="rkmk4",
         h=2.5e-3,
         scene=_scene(model),
@@ -125,24 +125,24 @@ def _path(path: Any) -> Callable[[Array], Array]:
     return PolynomialPath(checks.array("path", path, (rows, 3), "polynomial coefficients, lowest power first"))
 
 
-def _tracking(model: TransportParameters, path: Callable[[Array], Array], given: dict[str, Any]) -> LoadTracking:
-    formation = checks.unit_vectors("formation", given["formation"], (2, 3), "desired directions of the rods")
-    if checks.is_concrete(given["formation"]):
-        r1, r2 = np.asarray(given["formation"], float)
+def _tracking_controller(model: TransportParameters, path: Callable[[Array], Array], values: dict[str, Any]) -> LoadTracking:
+    formation = checks.unit_vectors("formation", values["formation"], (2, 3), "desired directions of the rods")
+    if checks.is_concrete(values["formation"]):
+        r1, r2 = np.asarray(values["formation"], float)
         normal = np.cross(r1, r2)
         if np.linalg.norm(normal) < 1e-6 or abs(normal[2]) > 1e-8 or min(abs(r1[2]), abs(r2[2])) < 1e-6:
             raise ValueError(
                 f"`formation` must be two different directions in a plane with e3, neither of them horizontal, got "
-                f"{short_repr(given['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos "
+                f"{short_repr(values['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos "
                 "30°)."
             )
     return LoadTracking(
         model=model,
-        gains=Gains(*(checks.array(k, given[k], (), "gain") for k in ("k_y", "k_v", "k_q", "k_omega"))),
+        gains=Gains(*(checks.array(k, values[k], (), "gain") for k in ("k_y", "k_v", "k_q", "k_omega"))),
         path=path,
         formation=formation,
-        side=checks.array("side", given["side"], (3,), "vector that orients the formation"),
-        moment=checks.array("moment", given["moment"], (3,), "moment on each quadrotor"),
+        side=checks.array("side", values["side"], (3,), "vector that orients the formation"),
+        moment=checks.array("moment", values["moment"], (3,), "moment on each quadrotor"),
     )
 
 
@@ -161,12 +161,12 @@ def _outputs(law: AbstractController, path: Callable[[Array], Array]) -> dict[st
     return outputs
 
 
-def _is_default(given: dict[str, Any]) -> bool:
+def _is_default(values: dict[str, Any]) -> bool:
     """Whether the numbers are those that the reference values were computed with."""
     defaults = {key: parameter.default for key, parameter in inspect.signature(quadrotors).parameters.items()}
-    if given["controller"] is not None or not checks.is_concrete(given):
+    if values["controller"] is not None or not checks.is_concrete(values):
         return False
-    return all(np.array_equal(given[key], value) for key, value in defaults.items() if key != "controller")
+    return all(np.array_equal(values[key], value) for key, value in defaults.items() if key != "controller")
 
 
 _REFERENCE: dict[str, Reference] = {

@@ -11,8 +11,8 @@ from polhode import checks
 from polhode.forces import Torque
 from polhode.model.model import Model
 from polhode.problem import Problem, Reference
-from polhode.problems._model_problem import assembled, same_numbers
-from polhode.problems._rods import observed
+from polhode.problems._model_problem import model_problem, same_numbers
+from polhode.problems._rods import outputs_and_scene
 from polhode.problems.registry import register
 from polhode.rods.section import Section
 
@@ -81,13 +81,13 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     )
     model.add(Torque(rod.last, 2 * jnp.pi * p["bending_stiffness"] / length * jnp.array([0.0, 1.0, 0.0])))
 
-    return assembled(
+    return model_problem(
         "roll-up",
         _make,
         p,
         model,
         redundant,
-        *observed(rod),
+        *outputs_and_scene(rod),
         doc=_DOC,
         h=2.0**-8,
         reference=_reference(p),
@@ -98,8 +98,8 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 def material(p: Mapping[str, Any]) -> Section:
     """The section with equal numbers for all directions that both published tests have."""
     K, G = (
-        checks.positive(name, p[name], (), meaning) * jnp.ones(3)
-        for name, meaning in (("bending_stiffness", "C^K"), ("axial_stiffness", "C^Γ"))
+        checks.positive(name, p[name], (), symbol) * jnp.ones(3)
+        for name, symbol in (("bending_stiffness", "C^K"), ("axial_stiffness", "C^Γ"))
     )
     inertia = checks.positive("inertia", p["inertia"], (), "per length") * jnp.ones(3)
     damping = checks.array("damping", p["damping"], (), "C_d, of strain rates")

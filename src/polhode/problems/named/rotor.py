@@ -12,7 +12,7 @@ from polhode import checks
 from polhode.forces import Bushing, Torque
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, same_numbers
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
 
@@ -91,21 +91,21 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(Bushing(model.ground, disc, point=(length - left) * x, stiffness=across, name="right-support"))
     model.add(Torque(disc, (length / 2 - left) * mass * gravity * z, name="torque"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             "p1": point_of(system, disc, -left * x),
             "angular_velocity": lambda t, state: system.twist_in(state, disc).omega,
             "rotation": lambda t, state: system.pose_in(state, disc).R,
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         # A cylinder is drawn along its third axis.
-        turned = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        rotation = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         wide: Array = 0.5 * length
         shaft = polyline("shaft", (point_of(system, disc, -left * x), point_of(system, disc, (length - left) * x)))
-        cylinder = drawn(system, disc, jnp.stack((wide, wide, 0.1 * length)), "cylinder", turned=turned)
+        cylinder = scene_body(system, disc, jnp.stack((wide, wide, 0.1 * length)), "cylinder", rotation=rotation)
         return cylinder, shaft, scene.Trail("p1")
 
-    known = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
-    reference = _REFERENCE if known else {}
-    return assembled("rotor", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-4, reference=reference)
+    is_default = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
+    reference = _REFERENCE if is_default else {}
+    return model_problem("rotor", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-4, reference=reference)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import Assembled, assembled
+from polhode.problems._model_problem import AssembledSystem, model_problem
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
@@ -93,7 +93,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         name="ring",
     )
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         poses = rod.poses(system)
 
         def amplitude(t: Array, state: State) -> Float[Array, ""]:
@@ -102,10 +102,10 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         return {**rod_outputs(system, rod), "amplitude": amplitude}
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return rod_scene(outputs(system), rod, "head")
 
-    return assembled(
+    return model_problem(
         "slender-ring",
         _make,
         p,

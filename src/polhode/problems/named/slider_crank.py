@@ -13,8 +13,8 @@ from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._closed_loops import Poses, about, placed
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._closed_loops import Poses, about, placements
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, same_numbers
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
@@ -116,8 +116,8 @@ def _rod(along: Float[Array, "3"]) -> Float[Array, "3 3"]:
 
 
 def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    p = {**p, **_checked(p)}
-    start = placed(positions, (p,), p["crank_angle"], p["crank_speed"])
+    p = {**p, **_check_parameters(p)}
+    start = placements(positions, (p,), p["crank_angle"], p["crank_speed"])
     model = Model(gravity=-p["gravity"] * jnp.array([0.0, 0.0, 1.0]))
     share = jnp.array([SHARE, 0.0, 0.0])
     inertias = (p["crank_inertia"] * (1 - share), p["rod_inertia"], p["slider_inertia"] * jnp.ones(3))
@@ -136,7 +136,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(Prismatic(model.ground, slider, axis=slide, name="D"))
     model.add(CountTurns(model.ground, crank, counter, axis=slide, name="turns"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             "slider": lambda t, state: system.pose_in(state, slider).x[0],
             "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
@@ -144,28 +144,28 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def points(system: Assembled) -> tuple[Observable, ...]:
+    def points(system: AssembledSystem) -> tuple[Observable, ...]:
         half = 0.5 * p["crank_length"] * jnp.array([0.0, 0.0, 1.0])
         ends = point_of(system, crank, -half), point_of(system, crank, half)
         return *ends, point_of(system, slider, jnp.zeros(3))
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 0.15 * p["crank_length"]
         return (
-            drawn(system, crank, jnp.stack((thick, thick, jnp.asarray(p["crank_length"])))),
-            drawn(system, rod, jnp.stack((jnp.asarray(p["rod_length"]), thick, thick)), colour="#ddaa33"),
-            drawn(system, slider, thick * jnp.array([4.0, 3.0, 3.0]), colour="#228833"),
+            scene_body(system, crank, jnp.stack((thick, thick, jnp.asarray(p["crank_length"])))),
+            scene_body(system, rod, jnp.stack((jnp.asarray(p["rod_length"]), thick, thick)), colour="#ddaa33"),
+            scene_body(system, slider, thick * jnp.array([4.0, 3.0, 3.0]), colour="#228833"),
             polyline("linkage", points(system)),
         )
 
-    known = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
-    reference = _REFERENCE if known else {}
-    return assembled("slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference)
+    is_default = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
+    reference = _REFERENCE if is_default else {}
+    return model_problem("slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference)
 
 
-def _checked(p: Mapping[str, Any]) -> dict[str, Any]:
+def _check_parameters(p: Mapping[str, Any]) -> dict[str, Any]:
     checks.positive("duration", p["duration"], (), "end time")
-    found = {
+    numbers = {
         "crank_length": checks.positive("crank_length", p["crank_length"], (), "AB"),
         "rod_length": checks.positive("rod_length", p["rod_length"], (), "BC"),
         "pivot": checks.array("pivot", p["pivot"], (3,), "A, inertial frame"),
@@ -177,10 +177,10 @@ def _checked(p: Mapping[str, Any]) -> dict[str, Any]:
         "rod_inertia": checks.positive("rod_inertia", p["rod_inertia"], (3,), "principal moments"),
         "slider_inertia": checks.positive("slider_inertia", p["slider_inertia"], (), "moment about every axis"),
     }
-    place = positions(found)(found["crank_angle"])["slider"].x
+    place = positions(numbers)(numbers["crank_angle"])["slider"].x
     if checks.is_concrete(place) and not bool(jnp.isfinite(place).all()):
         raise ValueError(
-            f"The rod of length {float(found['rod_length']):g} can't reach the slide from this crank; lengthen "
+            f"The rod of length {float(numbers['rod_length']):g} can't reach the slide from this crank; lengthen "
             "`rod_length` or move `pivot` towards the x axis."
         )
-    return found
+    return numbers

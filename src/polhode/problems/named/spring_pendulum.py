@@ -99,7 +99,7 @@ def spring_pendulum(
     v = checks.array("velocities", velocities, (3,), "rates of (r, θ, φ) at t = 0")
     checks.positive("duration", duration, (), "end time")
     system = Lagrangian(3, _Kinetic(m), Through(_Potential(stiff, l0, m * g), _Inner()))
-    known = checks.is_concrete(numbers) and all(np.array_equal(numbers[key], _DEFAULTS[key]) for key in _DEFAULTS)
+    is_default = checks.is_concrete(numbers) and all(np.array_equal(numbers[key], _DEFAULTS[key]) for key in _DEFAULTS)
     reference: dict[str, Reference] = {"coordinates": {"t": 1.0, "value": _END, "error": 2e-11, "source": _SOURCE}}
     return Problem(
         name="spring-pendulum",
@@ -110,7 +110,7 @@ def spring_pendulum(
         doc=_DOC,
         outputs={**system.outputs(), "position": lambda t, state: position(state)},
         invariants={**system.invariants(), "vertical_angular_momentum": lambda t, state: state.p[2]},
-        reference=reference if known else {},
+        reference=reference if is_default else {},
         integrator="eml",
         h=0.01,
         scene=_scene(l0),

@@ -150,23 +150,23 @@ def steady_precession_solution(
     length: Any, inclination: Any, precession_rate: Any, spin: Any, t: Any
 ) -> tuple[Float[Array, "... 3"], Float[Array, "... 3 3"]]:
     """Centre of mass and attitude at the times `t` of any shape."""
-    turned, rolled = jnp.asarray(precession_rate * t), jnp.asarray(spin * t)
+    precession_angle, spin_angle = jnp.asarray(precession_rate * t), jnp.asarray(spin * t)
     c, s = jnp.cos(inclination), jnp.sin(inclination)
-    one, zero = jnp.ones_like(turned), jnp.zeros_like(turned)
+    one, zero = jnp.ones_like(precession_angle), jnp.zeros_like(precession_angle)
 
     def about_axis(angle: Array) -> Array:
         rows = ((jnp.cos(angle), -jnp.sin(angle), zero), (jnp.sin(angle), jnp.cos(angle), zero), (zero, zero, one))
         return jnp.stack([jnp.stack(row, -1) for row in rows], -2)
 
     tilt = jnp.stack((jnp.stack((1.0 + 0 * c, 0 * c, 0 * c)), jnp.stack((0 * c, c, -s)), jnp.stack((0 * c, s, c))))
-    rotation = about_axis(turned) @ tilt @ about_axis(rolled)
+    rotation = about_axis(precession_angle) @ tilt @ about_axis(spin_angle)
     return length * rotation[..., 2], rotation
 
 
 def _outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
-    known = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
+    outputs = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
     return {
-        **known,
+        **outputs,
         "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
         "axis": lambda t, state: form.attitude(state) @ top.axis,
         "angular_velocity": lambda t, state: form.omega(state),

@@ -11,7 +11,7 @@ from polhode import checks
 from polhode.checks import short_repr
 from polhode.particles import BondMaterial, Particles, Plane, builders
 from polhode.problem import Problem
-from polhode.problems._particles import assembled
+from polhode.problems._particles import particle_problem
 from polhode.problems.registry import register
 
 _DOC = """A closed chain of bonded spheres in the plane of e₁ and e₂ flies against the wall x = 0 and bounces off.
@@ -80,4 +80,4 @@ def torus(
         dtype=dtype,
     )
     state0 = system.start(x, jnp.stack((-jnp.asarray(speed, float), jnp.zeros(()), jnp.zeros(()))))
-    return assembled("torus", system, state0, numbers, _DOC, torus, h=1e-3)
+    return particle_problem("torus", system, state0, numbers, _DOC, torus, h=1e-3)

@@ -12,7 +12,7 @@ from polhode import checks
 from polhode.joints import Spherical
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem
-from polhode.problems._model_problem import Assembled, assembled, drawn, point_of
+from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
@@ -99,23 +99,23 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(Spherical(model.ground, rod.first, point=(0.0, 0.0, 0.0), name="hub"))
     model.add(Spherical(rod.last, box, point=end, name="hook"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             **rod_outputs(system, rod),
             "box": point_of(system, box, jnp.zeros(3)),
             "vertical_angular_momentum": _vertical_angular_momentum(system, model),
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return drawn(system, box, size), *rod_scene(outputs(system), rod, "box")
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        return scene_body(system, box, size), *rod_scene(outputs(system), rod, "box")
 
-    return assembled("whirling-cable", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
+    return model_problem("whirling-cable", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
 
 
-def _vertical_angular_momentum(system: Assembled, model: Model) -> Observable:
+def _vertical_angular_momentum(system: AssembledSystem, model: Model) -> Observable:
     """e₃·Σ (x × m u + R J ω) of all bodies."""
-    known = {body.name: body for body in model.bodies}
-    bodies = [known[name] for name in system.names]
+    body_of = {body.name: body for body in model.bodies}
+    bodies = [body_of[name] for name in system.names]
     masses = jnp.stack([jnp.asarray(body.mass) for body in bodies])
     inertias = jnp.stack([jnp.asarray(body.inertia) for body in bodies])
 

@@ -53,7 +53,7 @@ class BalancedQuantity(NamedTuple):
     scale: float
 
     @property
-    def told(self) -> bool:
+    def is_conclusive(self) -> bool:
         """Whether the frames tell anything: the column is known well enough, or is off by more than its doubt."""
         return bool(np.max(self.doubt) <= _LARGEST_DOUBT * self.size or np.max(self.beyond) > _WRONG * self.size)
 
@@ -67,7 +67,7 @@ class BalancedQuantity(NamedTuple):
 def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, BalancedQuantity]:
     """Of a run of a multibody system: momenta of bodies that nothing holds, and energy, where loads have done work."""
     reader = solution.reader
-    if reader is None or reader.missing is not None or _has_changed(solution):
+    if reader is None or reader.obstacle is not None or _has_changed(solution):
         return {}
     mechanism = reader.mechanism()
     return {} if mechanism is None else _RunBalances(solution, columns, *mechanism).balances()
@@ -91,29 +91,31 @@ class _Energy(eqx.Module):
 class _RunBalances:
     """A run whose balances are looked for."""
 
-    def __init__(self, solution: Run, columns: Mapping[str, Any], system: MultibodySystem, left: StateConversion) -> None:
-        self._solution, self._columns, self._system, self._left = solution, columns, system, left
+    def __init__(
+        self, solution: Run, columns: Mapping[str, Any], system: MultibodySystem, conversion: StateConversion
+    ) -> None:
+        self._solution, self._columns, self._system, self._conversion = solution, columns, system, conversion
         self._t = np.asarray(columns["time"][0 : len(columns["time"])], dtype=float)
 
     def balances(self) -> dict[str, BalancedQuantity]:
         ends = [self._solution[k] for k in (0, -1)]
-        rule = balance(self._system, [(run.t[0], self._left(_first(run.state))) for run in ends])
-        names = self._wanted(rule)
+        rule = balance(self._system, [(frame.t[0], self._conversion(_first(frame.state))) for frame in ends])
+        names = self._quantities(rule)
         if not names:
             return {}
-        watch = BatchedObserver(ConvertedObserver(rule, self._left), _ROWS, once=True)
-        series = _concatenate([watch.seen(frames.t, frames.state) for frames in self._solution.blocks()])
+        observer = BatchedObserver(ConvertedObserver(rule, self._conversion), _ROWS, once=True)
+        series = _concatenate([observer.observe(frames.t, frames.state) for frames in self._solution.blocks()])
         if not all(np.isfinite(values).all() for values in series.values()):
             return {}
         quantities: dict[str, BalancedQuantity] = {}
         for name in ("linear", "angular"):
             if f"{name}_momentum" in names:
-                quantities[f"{name}_momentum"] = self._momentum(name, series, watch)
+                quantities[f"{name}_momentum"] = self._momentum(name, series, observer)
         if "energy" in names:
             quantities["energy"] = self._energy(series)
-        return {name: one for name, one in quantities.items() if one.told}
+        return {name: one for name, one in quantities.items() if one.is_conclusive}
 
-    def _wanted(self, rule: Balance) -> set[str]:
+    def _quantities(self, rule: Balance) -> set[str]:
         """Quantities to balance: those that are no invariants, of loads that the frames tell of."""
         dense = self._solution.stats["steps"] <= _SPARSE * (len(self._t) - 1)
         names: set[str] = set()
@@ -124,38 +126,40 @@ class _RunBalances:
             names.add("energy")
         return {name for name in names if f"invariants.{name}" not in self._columns}
 
-    def _momentum(self, name: str, seen: Mapping[str, np.ndarray], watch: BatchedObserver) -> BalancedQuantity:
-        column = self._without_jumps(seen[name], watch, name)
-        size, scale = float(np.max(seen[f"{name}_size"])), float(np.max(seen[f"{name}_scale"]))
+    def _momentum(self, name: str, series: Mapping[str, np.ndarray], observer: BatchedObserver) -> BalancedQuantity:
+        column = self._without_jumps(series[name], observer, name)
+        size, scale = float(np.max(series[f"{name}_size"])), float(np.max(series[f"{name}_scale"]))
         if name == "linear":
-            column = column - np.outer(self._t - self._t[0], seen["weight"][0])
+            column = column - np.outer(self._t - self._t[0], series["weight"][0])
             size = max(size, _LEAST_RELATIVE * scale)
         load = {"linear": "force", "angular": "moment"}[name]
-        return _less(column, integral(self._t, seen[load]) if load in seen else None, size, scale)
+        return _less(column, integral(self._t, series[load]) if load in series else None, size, scale)
 
-    def _energy(self, seen: Mapping[str, np.ndarray]) -> BalancedQuantity:
+    def _energy(self, series: Mapping[str, np.ndarray]) -> BalancedQuantity:
         names = (f"outputs.{part}_energy" for part in ("kinetic", "potential"))
         T, V = (np.asarray(self._columns[name][0 : len(self._t)], dtype=float) for name in names)
-        work = integral(self._t, seen["power"][:, None])
-        watch = BatchedObserver(ConvertedObserver(_Energy(self._system), self._left), 1, once=True)
-        energy = self._without_jumps((T + V)[:, None], watch, "energy")
+        work = integral(self._t, series["power"][:, None])
+        observer = BatchedObserver(ConvertedObserver(_Energy(self._system), self._conversion), 1, once=True)
+        energy = self._without_jumps((T + V)[:, None], observer, "energy")
         exchange = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
         return _less(energy, work, exchange, float(max(np.max(T), np.max(np.abs(V)))))
 
-    def _without_jumps(self, column: np.ndarray, watch: BatchedObserver, name: str) -> np.ndarray:
+    def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
         """Less what events have changed."""
         if not len(self._solution.stats.get("events", {}).get("number", ())):
             return column
         events = self._solution.events
-        before, after = (np.asarray(watch.seen(events.t, states)[name]) for states in (events.before, events.after))
+        before, after = (
+            np.asarray(observer.observe(events.t, states)[name]) for states in (events.before, events.after)
+        )
         jumps = (after - before).reshape(len(events), *column.shape[1:])
         return WithoutJumps(column, self._t, np.asarray(events.t), jumps)[0 : len(column)]
 
 
-def _less(column: np.ndarray, added: Any, size: float, scale: float) -> BalancedQuantity:
-    if added is None:
+def _less(column: np.ndarray, gain: Any, size: float, scale: float) -> BalancedQuantity:
+    if gain is None:
         return BalancedQuantity(column, np.zeros(len(column)), size, scale)
-    return BalancedQuantity(column - added.value, added.doubt, max(size, float(np.max(np.abs(added.value)))), scale)
+    return BalancedQuantity(column - gain.value, gain.doubt, max(size, float(np.max(np.abs(gain.value)))), scale)
 
 
 def _first(state: Any) -> Any:

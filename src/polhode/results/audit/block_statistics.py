@@ -17,7 +17,7 @@ class SeriesStatistics(NamedTuple):
     """A series of shape (n, components) in numbers.
 
     - `first`: its first row. - `largest`, `end`: max-norm of the drift, largest and at the end.
-    - `solved`: largest at the frames that are ends of steps. - `finite`: whether all numbers are.
+    - `at_step_ends`: largest at the frames that are ends of steps. - `finite`: whether all numbers are.
     - `slopes`: of straight lines fitted to the drift, a component each.
     - `means`, `ranges`: of the components in each of `BLOCKS` parts, shape (16, components).
     - `early`, `late`: farthest off in the first half and in the last quarter, a component each.
@@ -27,7 +27,7 @@ class SeriesStatistics(NamedTuple):
     first: np.ndarray
     largest: float
     end: float
-    solved: float
+    at_step_ends: float
     finite: bool
     slopes: np.ndarray
     means: np.ndarray
@@ -38,7 +38,9 @@ class SeriesStatistics(NamedTuple):
     extent: np.ndarray
 
 
-def series_statistics(time: Any, column: Any, residual: bool, solved: Callable[[np.ndarray], np.ndarray]) -> SeriesStatistics:
+def series_statistics(
+    time: Any, column: Any, residual: bool, is_step_end: Callable[[np.ndarray], np.ndarray]
+) -> SeriesStatistics:
     """One pass over a column of numbers; the drift is the change since the first row, of residuals the value."""
     n, width = len(column), int(np.prod(column.shape[1:]))
     first = np.asarray(column[0:1], dtype=float).reshape(width)
@@ -54,7 +56,7 @@ def series_statistics(time: Any, column: Any, residual: bool, solved: Callable[[
         size = np.max(np.abs(drift), axis=1, initial=0.0)
         finite = finite and bool(np.isfinite(size).all())
         largest, last = float(np.maximum(largest, np.max(size))), float(size[-1])
-        at_steps = float(np.maximum(at_steps, np.max(size[solved(t)], initial=0.0)))
+        at_steps = float(np.maximum(at_steps, np.max(size[is_step_end(t)], initial=0.0)))
         offset = t - middle
         squares += float(offset @ offset)
         moment += offset @ drift

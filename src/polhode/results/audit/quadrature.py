@@ -39,7 +39,9 @@ def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Inte
     before, after = np.concatenate((curvature[:1], curvature)), np.concatenate((curvature, curvature[-1:]))
     thirds = steps[:, None] ** 3 / 6
     parts = 0.5 * steps[:, None] * (rate[1:] + rate[:-1]) - thirds * 0.5 * (before + after)
-    halves = np.concatenate((curvature[1:2] - curvature[:1], after[1:-1] - before[1:-1], curvature[-1:] - curvature[-2:-1]))
+    halves = np.concatenate(
+        (curvature[1:2] - curvature[:1], after[1:-1] - before[1:-1], curvature[-1:] - curvature[-2:-1])
+    )
     smooth = np.maximum.accumulate(np.max(np.abs(np.cumsum(thirds * 0.5 * halves, axis=0)), axis=1))
     open_ = _open(np.abs(steps), np.max(np.abs(changes), axis=1))
     doubt = smooth + _DEVIATIONS * np.sqrt(np.cumsum(open_**2))

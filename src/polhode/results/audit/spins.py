@@ -42,7 +42,7 @@ def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row])
 
 def _is_absolute(solution: Run) -> bool:
     """Whether bodies with joints have coordinates each of its own."""
-    if solution.reader is None or solution.reader.missing is not None:
+    if solution.reader is None or solution.reader.obstacle is not None:
         return False
     mechanism = solution.reader.mechanism()
     return mechanism is not None and mechanism[0].coordinates.local and bool(mechanism[0].mechanism.joints)

@@ -65,7 +65,7 @@ class _Auditor:
         self.meta, self.columns = solution.meta, solution.columns()
         self.time = self.columns["time"]
         self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))
-        self.solved = _step_end_test(self.meta)
+        self.is_step_end = _step_end_test(self.meta)
         self.events = solution.stats.get("events", {})
         self.balances = balances(solution, self.columns)
         self.at_steps = bool(self.meta.get("promises_at_steps", False))
@@ -77,11 +77,11 @@ class _Auditor:
             section, _, quantity = name.partition(".")
             if section in ("residuals", "invariants"):
                 rows.append(self._row(section, quantity, column))
-        return rows + [self._balanced(name, one) for name, one in self.balances.items()]
+        return rows + [self._balance_row(name, one) for name, one in self.balances.items()]
 
-    def _balanced(self, quantity: str, one: BalancedQuantity) -> Row:
+    def _balance_row(self, quantity: str, one: BalancedQuantity) -> Row:
         """The row of a quantity that loads change, less what they have added; no method promises anything of it."""
-        m = series_statistics(self.time, one.column, False, self.solved)
+        m = series_statistics(self.time, one.column, False, self.is_step_end)
         is_rounding = m.finite and m.largest <= min(
             self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
         )
@@ -95,7 +95,7 @@ class _Auditor:
         jumps = self.events.get("jumps", {}).get(f"{section}.{quantity}")
         if jumps is not None:
             column = WithoutJumps(column, self.time, np.asarray(self.events["t"]), np.asarray(jumps, float))
-        m = series_statistics(self.time, column, section == "residuals", self.solved)
+        m = series_statistics(self.time, column, section == "residuals", self.is_step_end)
         scale = self._scale(section, quantity, m)
         allowed = self._allowance(section, scale)
         promise = _promise(self.meta, quantity)
@@ -120,7 +120,7 @@ class _Auditor:
         """The remark on a drift beyond `_COARSE`."""
         if accuracy == "accurate":
             return ""
-        of_exchange = quantity == "energy" and self._moving
+        of_exchange = quantity == "energy" and self._is_moving
         by = f"{100 * relative:.2g} %" if relative < 1 else f"{100 * relative:.0f} %"
         by = f"by {by}{' of what is exchanged' if of_exchange else ''}"
         if relative >= 10:
@@ -144,7 +144,7 @@ class _Auditor:
             return "broken"
         if m.largest <= allowed[promise]:
             return "kept"
-        if (promise == "newton" or self.at_steps) and m.solved <= allowed[promise]:
+        if (promise == "newton" or self.at_steps) and m.at_step_ends <= allowed[promise]:
             return "between steps"
         if promise != "bounded":
             return "broken"
@@ -215,7 +215,7 @@ class _Auditor:
         return parts
 
     @property
-    def _moving(self) -> bool:
+    def _is_moving(self) -> bool:
         """Whether a kinetic energy is reported that isn't zero."""
         return "kinetic_energy" in self.parts and self.parts["kinetic_energy"][1] != 0
 
@@ -226,11 +226,11 @@ class _Auditor:
         if section == "residuals":
             return max(scale, self.fastest) if quantity == "velocity" else scale
         kinetic = self.parts.get("kinetic_energy", (0.0, 0.0))[1]
-        if quantity == "energy" and self._moving:
+        if quantity == "energy" and self._is_moving:
             # Where a potential has its zero makes no difference to any of these.
             return float(np.max([*(high - low for low, high in self.parts.values()), _LEAST_EXCHANGE * kinetic]))
         start = float(np.max(np.abs(m.first), initial=0.0))
-        if quantity in _MOMENTA and self._moving and self.state > 0:
+        if quantity in _MOMENTA and self._is_moving and self.state > 0:
             first = float(np.sum(np.asarray(self.columns["outputs.kinetic_energy"][0:1], dtype=float)))
             if first >= _LEAST_EXCHANGE * kinetic:
                 # Σ |p| ≥ 2T / max |v|: the momentum of all bodies together may start at zero.

@@ -45,7 +45,7 @@ class InMemoryCheckpoint:
     """The end of a run in memory, from which a further run can start."""
 
     checkpoint: run_types.Checkpoint
-    legs: list[Segment]
+    segments: list[Segment]
     task: Task
 
 
@@ -106,9 +106,11 @@ class PreviousRun:
         if found is None:
             return None
         zero, left = jnp.zeros((), jnp.int64), self._left
-        same = left is not None and left.names == event_signatures(task.events) and left.way == np.sign(task.t1 - task.t0)
-        watch = found[0].watch if same else None
-        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=watch)
+        same = (
+            left is not None and left.names == event_signatures(task.events) and left.way == np.sign(task.t1 - task.t0)
+        )
+        events = found[0].events if same else None
+        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), events=events)
 
     def aftermath(self, task: Task) -> Aftermath | None:
         """Memory of the events of the earlier run, if this one begins in its end."""
@@ -122,7 +124,7 @@ class PreviousRun:
         if isinstance(kept, InMemoryCheckpoint):
             p, task = kept.checkpoint.progress, kept.task
             arrays = dict(kept.checkpoint.happened or {})
-            arrays |= {} if p.watch is None else {"sides": p.watch.sides}
+            arrays |= {} if p.events is None else {"sides": p.events.signs}
             if float(p.t) != self.t or not arrays:
                 return None
             return Aftermath.of(event_signatures(task.events), fingerprint(task.source), arrays, task.t1 - task.t0)
@@ -135,7 +137,7 @@ class PreviousRun:
         """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
         kept = self.kept
         if isinstance(kept, InMemoryCheckpoint):
-            progress, leg = kept.checkpoint.progress, kept.legs[kept.checkpoint.leg]
+            progress, segment = kept.checkpoint.progress, kept.segments[kept.checkpoint.segment]
             same = _without_events(fingerprints(kept.task)) == _without_events(fingerprints(task))
         elif kept is not None:
             facts = kept["facts"]
@@ -144,21 +146,21 @@ class PreviousRun:
                 return None
             if _without_events(facts["signatures"]) != _without_events(fingerprints(task)):
                 return None
-            leg = segments_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
+            segment = segments_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
             alike = facts["signatures"] == fingerprints(task)
-            progress, same = progress_from_arrays(kept, task, leg, facts["at_times"], watching=alike), True
+            progress, same = progress_from_arrays(kept, task, segment, facts["at_times"], watching=alike), True
         else:
             return None
-        return (progress, leg) if same and float(progress.t) == self.t else None
+        return (progress, segment) if same and float(progress.t) == self.t else None
 
-    def steps_alike(self, task: Task, leg: Segment) -> bool:
+    def steps_alike(self, task: Task, segment: Segment) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         found = self._found(task)
         if found is None:
             return False
-        before, now = found[1].stepper.spacing, leg.stepper.spacing
+        before, now = found[1].stepper.spacing, segment.stepper.spacing
         # A new grid from an instant between two steps of the old one.
-        if _between_steps(*found) and float(leg.stepper.t0) == self.t:
+        if _between_steps(*found) and float(segment.stepper.t0) == self.t:
             return False
         if before is None or now is None:
             return before is now
@@ -181,9 +183,9 @@ class PreviousRun:
         return None if stepper is None else [Segment(stepper, False)]
 
 
-def _between_steps(p: Progress, leg: Segment) -> bool:
+def _between_steps(p: Progress, segment: Segment) -> bool:
     """Whether an event has left a run between two ends of constant steps."""
-    steps = leg.stepper
+    steps = segment.stepper
     return steps.on_grid and float(p.t) != float(steps.t0 + (p.n - steps.first) * steps.spacing)
 
 
@@ -210,15 +212,15 @@ def start_digest(task: Task) -> str:
 
 def metadata(run: Any) -> dict[str, Any]:
     """Facts that a store keeps beside its arrays, so that the run can be resumed."""
-    task, saving = run.task, run.saving
+    task, schedule = run.task, run.schedule
     return {
         "signatures": fingerprints(task),
         "start": start_digest(task),
         "method": serialise(task.integrator),
         "method_name": task.integrator_name,
-        "control": serialise(run.plan.legs[0].stepper.control),
-        "every": saving.every,
-        "at_times": saving.at is not None,
+        "control": serialise(run.plan.segments[0].stepper.control),
+        "every": schedule.every,
+        "at_times": schedule.at is not None,
         **({"events": {**describe(task.events, task.source), "way": task.t1 - task.t0}} if task.events else {}),
     }
 
@@ -227,12 +229,16 @@ def arrays(checkpoint: run_types.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     """Arrays of a checkpoint: the carry of the method, the legs of its run and the times to be saved."""
     leaves = jax.tree.leaves(checkpoint.progress)
     found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-    if run.saving.at is not None:
-        found["targets"] = run.saving.at
+    if run.schedule.at is not None:
+        found["targets"] = run.schedule.at
     found |= checkpoint.happened or {}
-    watch = checkpoint.progress.watch
-    found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if watch is None else {"sides": watch.sides})
-    return {**found, "legs": _segments_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
+    events = checkpoint.progress.events
+    found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if events is None else {"sides": events.signs})
+    return {
+        **found,
+        "legs": _segments_to_array(run.plan.segments),
+        "stand": np.array([checkpoint.segment, checkpoint.done]),
+    }
 
 
 def _segments_to_array(parts: list[Segment]) -> np.ndarray:
@@ -250,13 +256,13 @@ def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[S
 
 @eager_numpy()
 def progress_from_arrays(
-    found: dict[str, Any], task: Task, leg: Segment, at_times: bool, watching: bool = True
+    found: dict[str, Any], task: Task, segment: Segment, at_times: bool, watching: bool = True
 ) -> Progress:
     """The carry of a method, as stored; without what is remembered of events if not `watching`.
 
     Raises ValueError where it does not fit the method as it is now.
     """
-    stepper, system = leg.stepper, task.system
+    stepper, system = segment.stepper, task.system
     if watching and task.events:
         events = EventHandler(task)
         events.restore_contacts(found)
@@ -272,7 +278,9 @@ def progress_from_arrays(
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
 
 
-def extend(parts: list[Segment], leg: int, n: int, t1: float, breaks: Breakpoints, h: float | None) -> list[Segment]:
+def extend(
+    parts: list[Segment], segment: int, n: int, t1: float, breaks: Breakpoints, h: float | None
+) -> list[Segment]:
     """The legs with another end.
 
     `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
@@ -282,7 +290,7 @@ def extend(parts: list[Segment], leg: int, n: int, t1: float, breaks: Breakpoint
     if t1 == float(last.t1):
         return parts
     if breaks == Breakpoints() and last.on_grid:
-        over = leg == len(parts) - 1 and n >= last.last
+        over = segment == len(parts) - 1 and n >= last.last
         first = int(last.first)
         longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
         if longer is not None:
@@ -292,4 +300,4 @@ def extend(parts: list[Segment], leg: int, n: int, t1: float, breaks: Breakpoint
 
 def with_limit(parts: list[Segment], max_steps: int) -> list[Segment]:
     """The legs with another limit of attempted steps."""
-    return [leg._replace(stepper=leg.stepper.with_limit(max_steps)) for leg in parts]
+    return [segment._replace(stepper=segment.stepper.with_limit(max_steps)) for segment in parts]

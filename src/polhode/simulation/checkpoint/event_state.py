@@ -25,7 +25,7 @@ class Aftermath(NamedTuple):
 
     names: tuple[str, ...] = ()
     source: str = ""
-    sides: Any = ()
+    signs: Any = ()
     way: int = 1
     changes: Mapping[str, np.ndarray] = {}
 
@@ -37,11 +37,11 @@ class Aftermath(NamedTuple):
 
     def seen(self, events: Sequence[Event], source: AbstractSystem, way: float) -> Aftermath:
         """The same for a run with these events: sides that aren't known are NaN, changes are those of its system."""
-        known = dict(zip(self.names, self.sides, strict=False)) if np.sign(way) == self.way else {}
+        known = dict(zip(self.names, self.signs, strict=False)) if np.sign(way) == self.way else {}
         names = event_signatures(events)
-        sides = np.array([known.get(name, np.nan) for name in names])
+        signs = np.array([known.get(name, np.nan) for name in names])
         now = fingerprint(source) if self.changes else ""
-        return Aftermath(names, now, sides, int(np.sign(way)), self.changes if now == self.source else {})
+        return Aftermath(names, now, signs, int(np.sign(way)), self.changes if now == self.source else {})
 
 
 def event_signatures(events: Sequence[Event]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import deserialise, serialise
 from polhode.jax_context import check_environment
 from polhode.problem import Problem
-from polhode.problems.rebuild import rebuilt
+from polhode.problems.rebuild import rebuild
 from polhode.result_codes import Result
 from polhode.simulation import plan as planning
 from polhode.simulation import run_types
@@ -102,7 +102,7 @@ def resume(
         found = metadata.read(place)
         facts = found.remembered()["facts"]
     if problem is None:
-        problem = rebuilt(found.meta)
+        problem = rebuild(found.meta)
         # It has a time of its own.
         began += 0.0 if problem is None else problem.build_time
     if problem is None:
@@ -127,7 +127,7 @@ class ResumeRequest(NamedTuple):
     steps: Steps
     t1: float | None
     max_steps: int | None
-    saving: SaveSchedule | None = None
+    schedule: SaveSchedule | None = None
     starts: bool = False
 
 
@@ -150,21 +150,21 @@ def _resume_task(
     began: float,
     interrupts: Interrupts,
 ) -> Solution:
-    saving, t1, max_steps = given.saving, given.t1, given.max_steps
+    schedule, t1, max_steps = given.schedule, given.t1, given.max_steps
     limit = None if max_steps is None else planning.limit(max_steps, 1)
     store, found = RunStore.reopen(_place(path))
     try:
         remembered = found.remembered()
         facts = remembered["facts"]
-        _check_same(path, task, saving, found.meta, remembered)
+        _check_same(path, task, schedule, found.meta, remembered)
         _check_request(path, task, given, found.meta, facts)
         control = deserialise(facts["control"])
-        legs = continuation.segments_from_array(remembered["legs"], control)
-        leg, done = (int(k) for k in remembered["stand"])
-        at = saving.at if saving is not None and saving.at is not None else remembered.get("targets")
+        segments = continuation.segments_from_array(remembered["legs"], control)
+        segment, done = (int(k) for k in remembered["stand"])
+        at = schedule.at if schedule is not None and schedule.at is not None else remembered.get("targets")
         saved = SaveSchedule(facts["every"], at)
-        p = continuation.progress_from_arrays(remembered, task, legs[leg], saved.at is not None)
-        end = float(legs[-1].stepper.t1)
+        p = continuation.progress_from_arrays(remembered, task, segments[segment], saved.at is not None)
+        end = float(segments[-1].stepper.t1)
         wanted = end if t1 is None else task.t1
         _check_resumable(path, found, float(p.t), end, wanted, max_steps)
         result = found.stats.get("result")
@@ -173,23 +173,23 @@ def _resume_task(
         if ended or (result == Result.successful and wanted == end):
             store.release()
             return load(path)
-        if saved.at is not None and wanted != end and (saving is None or saving.at is None):
+        if saved.at is not None and wanted != end and (schedule is None or schedule.at is None):
             raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
         asked = dict(found.meta.get("asked", {}))
         if wanted != end:
             planning.check_span(end, wanted, asked.get("h") if control is None else None)
             times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
             breaks = planning.breakpoints(task.system, times, end, wanted)
-            legs = continuation.extend(legs, leg, int(p.n), wanted, breaks, asked.get("h"))
+            segments = continuation.extend(segments, segment, int(p.n), wanted, breaks, asked.get("h"))
             asked.update({"breakpoints": times} if times else {})
         if limit is not None:
-            legs = continuation.with_limit(legs, limit)
+            segments = continuation.with_limit(segments, limit)
         happened = {name: x for name, x in remembered.items() if name.startswith(("events-", "system-"))} or None
-        start = run_types.Start(None, run_types.Checkpoint(p, leg, done, happened), goes_on=True)
-        grids = describe(legs) if control is None else {}
+        start = run_types.Start(None, run_types.Checkpoint(p, segment, done, happened), goes_on=True)
+        grids = describe(segments) if control is None else {}
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = task.observer
-        plan = Plan(legs, {}, start)
+        plan = Plan(segments, {}, start)
         run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
         return carry_out(run, StoreSink(store, when_full), interrupts)
     finally:
@@ -228,7 +228,9 @@ def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
     return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
 
 
-def _check_same(path: Any, task: Task, saving: SaveSchedule | None, meta: dict[str, Any], remembered: dict[str, Any]) -> None:
+def _check_same(
+    path: Any, task: Task, schedule: SaveSchedule | None, meta: dict[str, Any], remembered: dict[str, Any]
+) -> None:
     """Raises ValueError unless the run in the store is of that task."""
     now, facts = continuation.fingerprints(task), remembered["facts"]
     before = facts["signatures"]
@@ -244,14 +246,14 @@ def _check_same(path: Any, task: Task, saving: SaveSchedule | None, meta: dict[s
             f"The run in `{path}` is of another {' and '.join(other)}: {known}. Go on with what it was made from, or "
             "begin a new run in another place."
         )
-    if saving is None:
+    if schedule is None:
         return
     targets = remembered.get("targets")
-    if (saving.at is None) != (targets is None) or (targets is None and saving.every != facts["every"]):
+    if (schedule.at is None) != (targets is None) or (targets is None and schedule.every != facts["every"]):
         raise ValueError(f"The run in `{path}` saves other frames than `save_every` and `save_at` ask for.")
-    if saving.at is not None and targets is not None:
+    if schedule.at is not None and targets is not None:
         reached = targets[: int(remembered["stand"][1])]
-        if not np.array_equal(saving.at[: len(reached)], reached):
+        if not np.array_equal(schedule.at[: len(reached)], reached):
             raise ValueError(f"`save_at` does not begin with the times that the run in `{path}` has saved.")
 
 

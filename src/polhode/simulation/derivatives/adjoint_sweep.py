@@ -25,7 +25,7 @@ class AdjointSweep:
         )
         self._to_system = [np.zeros(x.shape) for x in differentiable_maps.pick(run.system, self._of_system)]
         self._to_observer = [np.zeros(x.shape) for x in differentiable_maps.pick(run.observer, self._of_observer)]
-        self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
+        self._left = np.ones(0 if run.schedule.at is None else len(run.schedule.at), bool)
 
     @relaxed_gc()
     @eager_numpy()
@@ -38,17 +38,17 @@ class AdjointSweep:
         self._states = self._of_frames(states, seen)
         self._multipliers = multipliers
         carried = jax.tree.map(np.zeros_like, differentiable_maps.floats(run.p.carry))
-        leg = len(run.legs) - 1
+        segment = len(run.segments) - 1
         for mark, p in run.chunks():
-            while leg > mark.leg:
-                carried, leg = self._again(leg, carried), leg - 1
-            carried = self._steps(p, leg, carried)
-        if run.saving.at is None:
+            while segment > mark.segment:
+                carried, segment = self._again(segment, carried), segment - 1
+            carried = self._steps(p, segment, carried)
+        if run.schedule.at is None:
             # The first frame is the start.
             stacked = jax.tree.map(lambda x: x[None], carried)
             self._add_frames(stacked, np.zeros(1, int), np.zeros(1, int))
             carried = jax.tree.map(lambda x: x[0], stacked)
-        given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, carried
+        given = run.segments[0].stepper, run.system, run.integrator, run.state0, self._of_system, carried
         to_system, to_state = vjp_kernels.start_vjp(*given)
         self._add(to_system)
         return [*self._to_system, *differentiable_maps.pick(to_state, self._of_state), *self._to_observer]
@@ -69,17 +69,17 @@ class AdjointSweep:
             total_of += each.sum(0)
         return jax.tree.map(np.add, total, to_states)
 
-    def _steps(self, p: Progress, leg: int, carried: Tree) -> Tree:
+    def _steps(self, p: Progress, segment: int, carried: Tree) -> Tree:
         """Back through steps, whose progress is stacked."""
-        run, stepper = self._run, self._run.legs[leg].stepper
+        run, stepper = self._run, self._run.segments[segment].stepper
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
         count = len(begins.n)
-        begun = run.integrator.with_order(begins.carry, run.integrator.choice(ends.carry))
+        begun = run.integrator.with_order(begins.carry, run.integrator.selected_order(ends.carry))
         steps = Step(np.asarray(t), np.broadcast_to(h, count), begun)
         added = jax.tree.map(np.zeros_like, differentiable_maps.floats(ends.carry))
         first = jax.tree.map(lambda x: np.zeros_like(x[:1]), added)
-        if run.saving.at is None:
+        if run.schedule.at is None:
             saved = run.saved_steps
             here = np.flatnonzero((saved > begins.n[0]) & (saved <= ends.n[-1]))
             self._add_frames(added, saved[here] - begins.n[0] - 1, here)
@@ -99,7 +99,7 @@ class AdjointSweep:
 
     def _add_instants(self, steps: Step, ends: Progress, is_first: bool, added: Tree, first: Tree) -> None:
         """The same for frames between steps: derivatives go to both ends of the step that each lies in."""
-        times = np.asarray(self._run.saving.at)
+        times = np.asarray(self._run.schedule.at)
         begin = ends.t[0] - steps.h[0]
         mine = np.flatnonzero(self._left & (differentiable_maps.is_after(times, begin, steps.h[0]) | is_first))
         self._left[mine] = False
@@ -123,12 +123,12 @@ class AdjointSweep:
         _add_rows(added, at[inside] - 1, jax.tree.map(lambda x: x[inside], to_begin))
         _add_rows(first, at[~inside], jax.tree.map(lambda x: x[~inside], to_begin))
 
-    def _again(self, leg: int, carried: Tree) -> Tree:
+    def _again(self, segment: int, carried: Tree) -> Tree:
         """Back through the beginning of a leg."""
         run = self._run
-        if leg not in run.before:
+        if segment not in run.before:
             return carried
-        given = run.legs[leg].stepper, run.system, run.integrator, run.before[leg], self._of_system, carried
+        given = run.segments[segment].stepper, run.system, run.integrator, run.before[segment], self._of_system, carried
         to_system, carried = vjp_kernels.restart_vjp(*given)
         self._add(to_system)
         return jax.tree.map(np.array, carried)

@@ -23,7 +23,7 @@ from polhode.systems.base import AbstractSystem
 class StepCheckpoint(NamedTuple):
     """Where a run stood: the leg, the number of the step, and the progress in slots."""
 
-    leg: int
+    segment: int
     n: int
     slots: np.ndarray
 
@@ -38,23 +38,23 @@ class CheckpointedRun:
 
     def __init__(
         self,
-        legs: Sequence[Segment],
+        segments: Sequence[Segment],
         integrator: AbstractIntegrator,
-        saving: SaveSchedule,
+        schedule: SaveSchedule,
         system: AbstractSystem,
         state0: Any,
         observer: Observer,
     ) -> None:
-        self.legs, self.system, self.integrator = legs, system, integrator
-        self.state0, self.observer, self.saving = state0, observer, saving
+        self.segments, self.system, self.integrator = segments, system, integrator
+        self.state0, self.observer, self.schedule = state0, observer, schedule
         self.marks: list[StepCheckpoint] = []
         self.before: dict[int, Progress] = {}
         self._machines: list[tuple[StepLoop, Any]] = []
-        self._end = None if saving.at is None else np.array([float(legs[-1].stepper.t1)])
-        self._targets = None if saving.at is None or self._end is None else np.append(saving.at, self._end)
-        self.p = host.begin(legs[0].stepper, system, integrator, state0, saving.at is not None)
+        self._end = None if schedule.at is None else np.array([float(segments[-1].stepper.t1)])
+        self._targets = None if schedule.at is None or self._end is None else np.append(schedule.at, self._end)
+        self.p = host.begin(segments[0].stepper, system, integrator, state0, schedule.at is not None)
         self._rows: list[Any] = []
-        if saving.at is None:
+        if schedule.at is None:
             self._rows.append(host.row(self.p))
         self.frames: Frames = cast(Any, None)
 
@@ -63,11 +63,11 @@ class CheckpointedRun:
     def of(cls, *parts: Any) -> CheckpointedRun | None:
         """The run, if it can be machine code and goes well; otherwise None."""
         run = cls(*parts)
-        for number, leg in enumerate(run.legs):
-            if number and leg.after_jump:
+        for number, segment in enumerate(run.segments):
+            if number and segment.after_jump:
                 run.before[number] = run.p
-                run.p = host.restart(leg.stepper, run.system, run.integrator, run.p)
-            if not run._leg(number, leg.stepper):
+                run.p = host.restart(segment.stepper, run.system, run.integrator, run.p)
+            if not run._leg(number, segment.stepper):
                 return None
         t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
         run.frames = BatchedObserver(run.observer, len(t)).frames(t, state, multipliers)
@@ -77,13 +77,13 @@ class CheckpointedRun:
     def saved_steps(self) -> np.ndarray:
         """The numbers of the steps whose ends are saved, the start included, where these are no given times."""
         count = int(self.p.n)
-        return np.unique(np.append(np.arange(0, count + 1, self.saving.every or count), count))
+        return np.unique(np.append(np.arange(0, count + 1, self.schedule.every or count), count))
 
     def chunks(self, back: bool = True) -> Iterator[tuple[StepCheckpoint, Progress]]:
         """From the last mark to the first, or forth: the mark, and all progress from there to the next, stacked."""
         ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
         for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
-            marching, arguments = self._machines[mark.leg]
+            marching, arguments = self._machines[mark.segment]
             passed = marching.each(arguments, mark.slots, mark.n, end, self._end)
             yield mark, marching.unpack(passed)
 
@@ -93,8 +93,8 @@ class CheckpointedRun:
         if marching is None:
             return False
         self._machines.append((marching, arguments))
-        every = self.saving.every or _MAX_STEPS
-        slots, last = marching.pack(self.p), number == len(self.legs) - 1
+        every = self.schedule.every or _MAX_STEPS
+        slots, last = marching.pack(self.p), number == len(self.segments) - 1
         marks: list[StepCheckpoint] = []
         spacing, done = max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
         while not int(self.p.result) and not self._is_over(stepper, done):

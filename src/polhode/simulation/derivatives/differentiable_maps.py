@@ -75,7 +75,9 @@ def restart(inputs: Any, rest: Any) -> DifferentiableMap:
         stepper, system, integrator = eqx.combine(args, others)
         return floats(stepper.restart(system, integrator, p).carry)
 
-    return DifferentiableMap(run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, moving)), given, p)
+    return DifferentiableMap(
+        run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, moving)), given, p
+    )
 
 
 def step(inputs: Any, rest: Any) -> DifferentiableMap:
@@ -87,7 +89,9 @@ def step(inputs: Any, rest: Any) -> DifferentiableMap:
         system, integrator = eqx.combine(args, others)
         return floats(counted_angles.step(integrator, system, *step)[0])
 
-    return DifferentiableMap(run, lambda args, step: (eqx.filter(step.carry, moving), _leaf_numbers(args[0], places)), given, begin)
+    return DifferentiableMap(
+        run, lambda args, step: (eqx.filter(step.carry, moving), _leaf_numbers(args[0], places)), given, begin
+    )
 
 
 def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
@@ -114,7 +118,9 @@ def observation(inputs: Any, rest: Any) -> DifferentiableMap:
         leaves = jax.tree.leaves(eqx.combine(args, others)(*row))
         return [leaves[k] for k in wanted]
 
-    return DifferentiableMap(run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], moving)), given, row)
+    return DifferentiableMap(
+        run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], moving)), given, row
+    )
 
 
 def locate(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -40,12 +40,12 @@ Expression = Callable[[AbstractSystem, Any, Observer], Frames]
 
 
 def run(
-    legs: Sequence[Segment],
+    segments: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: SaveSchedule,
+    schedule: SaveSchedule,
     expression: Expression,
 ) -> tuple[Frames, Progress] | None:
     """The run, with its derivative; None where it has to be an expression of JAX.
@@ -57,11 +57,11 @@ def run(
     if not reverse and not in_forward_mode():
         return None
     model = _Model(frozen((system, state0, observer)))
-    if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
+    if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(segments)))):
         return None
     with outside_trace(), eager_numpy():
         system, state0, observer = model.known
-        made = CheckpointedRun.of(legs, integrator, saving, system, state0, observer)
+        made = CheckpointedRun.of(segments, integrator, schedule, system, state0, observer)
     if made is None:
         return None
     known = _to_jax(_differentiable_part(made.frames))

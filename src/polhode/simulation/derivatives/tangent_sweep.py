@@ -38,16 +38,16 @@ class TangentSweep:
         self._states = jax.tree.map(np.zeros_like, run.frames.state)
         self._multipliers = None if run.frames.multipliers is None else np.zeros_like(run.frames.multipliers)
         carried = self._start(directions[first:second])
-        if run.saving.at is None:
+        if run.schedule.at is None:
             # The first frame is the start.
             self._put(np.zeros(1, int), jax.tree.map(lambda x: x[None], carried))
-        self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
-        leg = 0
+        self._left = np.ones(0 if run.schedule.at is None else len(run.schedule.at), bool)
+        segment = 0
         for mark, p in run.chunks(back=False):
-            while leg < mark.leg:
-                leg += 1
-                carried = self._again(leg, carried)
-            carried = self._steps(p, leg, carried)
+            while segment < mark.segment:
+                segment += 1
+                carried = self._again(segment, carried)
+            carried = self._steps(p, segment, carried)
         return self._states, self._seen(directions[second:]), self._multipliers
 
     def _start(self, of_state: Sequence[Any]) -> Tree:
@@ -56,26 +56,26 @@ class TangentSweep:
         for k, x in zip(self._of_state, of_state, strict=True):
             leaves[k] = np.asarray(x)
         directions = self._fixed, jax.tree.unflatten(structure, leaves)
-        given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, directions
+        given = run.segments[0].stepper, run.system, run.integrator, run.state0, self._of_system, directions
         return jvp_kernels.start_jvp(*given)
 
-    def _again(self, leg: int, carried: Tree) -> Tree:
+    def _again(self, segment: int, carried: Tree) -> Tree:
         run = self._run
-        if leg not in run.before:
+        if segment not in run.before:
             return carried
-        given = run.legs[leg].stepper, run.system, run.integrator, run.before[leg], self._of_system
+        given = run.segments[segment].stepper, run.system, run.integrator, run.before[segment], self._of_system
         return jvp_kernels.restart_jvp(*given, (self._fixed, carried))
 
-    def _steps(self, p: Progress, leg: int, carried: Tree) -> Tree:
+    def _steps(self, p: Progress, segment: int, carried: Tree) -> Tree:
         """Along steps, whose progress is stacked."""
-        run, stepper = self._run, self._run.legs[leg].stepper
+        run, stepper = self._run, self._run.segments[segment].stepper
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
-        begun = run.integrator.with_order(begins.carry, run.integrator.choice(ends.carry))
+        begun = run.integrator.with_order(begins.carry, run.integrator.selected_order(ends.carry))
         steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begun)
         push = jvp_kernels.steps_jvp(run.system, run.integrator, self._of_system, jax.tree.map(lambda x: x[0], steps))
         found = push(steps, carried, self._fixed)
-        if run.saving.at is None:
+        if run.schedule.at is None:
             saved = run.saved_steps
             here = np.flatnonzero((saved > begins.n[0]) & (saved <= ends.n[-1]))
             self._put(here, jax.tree.map(lambda x: x[saved[here] - begins.n[0] - 1], found))
@@ -94,7 +94,7 @@ class TangentSweep:
 
     def _put_instants(self, steps: Step, ends: Progress, carried: Tree, found: Tree) -> None:
         """The same for frames between steps."""
-        run, times = self._run, np.asarray(self._run.saving.at)
+        run, times = self._run, np.asarray(self._run.schedule.at)
         further = differentiable_maps.is_after(times, ends.t[-1], steps.h[-1]) & (ends.n[-1] < run.p.n)
         mine = np.flatnonzero(self._left & ~further)
         self._left[mine] = False
@@ -123,6 +123,8 @@ class TangentSweep:
             return [None] * len(leaves)
         fixed = [np.broadcast_to(x, (len(frames.t), *np.shape(x))) for x in of_observer]
         rows = (frames.t, frames.state), (fixed, differentiable_maps.floats(self._states))
-        push = jvp_kernels.observation_jvp(self._run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
+        push = jvp_kernels.observation_jvp(
+            self._run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows)
+        )
         found = dict(zip(wanted, push(rows), strict=True))
         return [found.get(k) for k in range(len(leaves))]

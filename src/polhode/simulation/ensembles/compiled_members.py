@@ -40,7 +40,7 @@ class MemberRequest(NamedTuple):
     t0: float | None
     t1: float | None
     steps: Steps
-    saving: SaveSchedule
+    schedule: SaveSchedule
 
     def prepared(self, parameters: dict[str, Any], state: Any) -> Task:
         """A member before it is run. Raises ValueError for one that can't be."""
@@ -72,9 +72,9 @@ def prepare_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any
     """A member by itself. Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that no lane can take."""
     task = wanted.prepared(parameters, state)
     plan = planning.plan(task, wanted.steps)
-    if len(plan.legs) > 1 or plan.legs[0].after_jump:
+    if len(plan.segments) > 1 or plan.segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
-    return PreparedMember(task, plan.legs[0].stepper, frame_count(plan.legs, wanted.saving) or 0)
+    return PreparedMember(task, plan.segments[0].stepper, frame_count(plan.segments, wanted.schedule) or 0)
 
 
 def _parts(member: PreparedMember, progress: Progress) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ class Recipe:
     def __init__(self, wanted: MemberRequest) -> None:
         # The time that it took to make a problem says nothing of it.
         self.wanted = wanted._replace(problem=dataclasses.replace(wanted.problem, build_time=0.0))
-        self.keep = wanted.saving.at is not None
+        self.keep = wanted.schedule.at is not None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe)
@@ -109,7 +109,7 @@ class Recipe:
     def of_starts(self) -> Recipe:
         """Without the instants that are saved."""
         recipe = copy.copy(self)
-        recipe.wanted = self.wanted._replace(saving=SaveSchedule(None, None))
+        recipe.wanted = self.wanted._replace(schedule=SaveSchedule(None, None))
         return recipe
 
 
@@ -121,7 +121,9 @@ def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        made = SimdStepLoop.of(with_all(native.more), with_all(native.advance_to_frame), args, progress, native.frame(progress))
+        made = SimdStepLoop.of(
+            with_all(native.more), with_all(native.advance_to_frame), args, progress, native.frame(progress)
+        )
     except UnsupportedNativeOperation as error:
         return None, str(error)
     return made, ""
@@ -214,7 +216,7 @@ class Program:
 
     def _begun(self, member: PreparedMember) -> Progress:
         task = member.task
-        keep = self._wanted.saving.at is not None
+        keep = self._wanted.schedule.at is not None
         return host.begin(member.stepper, task.system, task.integrator, task.state0, keep)
 
     def _alone(self, k: int) -> MemberArrays:

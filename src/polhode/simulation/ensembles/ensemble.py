@@ -180,7 +180,7 @@ def ensemble(
         members = Members.of(problem, parameters, samples, states, seeds)
         wanted, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
-        at = times(plan.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
+        at = times(plan.plan(first, wanted.steps).segments, wanted.schedule, first.t0, first.t1)
         job = Job(wanted, members, len(at), by)
         with _pool(workers, scheduler) as pool:
             like = job.way.like(interrupted.is_set)
@@ -222,7 +222,9 @@ def _counts(members: Members, memory: MemorySink) -> dict[str, int]:
 @contextlib.contextmanager
 def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
     if scheduler is None:
-        yield ThreadPool(checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads"))
+        yield ThreadPool(
+            checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads")
+        )
         return
     if workers is not None:
         raise ValueError("`workers` are threads of this process; with a `scheduler`, its workers run the members.")
@@ -262,7 +264,9 @@ def _member_request(
     first = problem.replace(**parameters) if parameters else problem
     task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
     steps = plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
-    return MemberRequest(problem, integrator, start, end, steps, save_schedule(saved[0], saved[1], task.t0, task.t1)), task
+    return MemberRequest(
+        problem, integrator, start, end, steps, save_schedule(saved[0], saved[1], task.t0, task.t1)
+    ), task
 
 
 def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:
@@ -281,14 +285,14 @@ def _description(wanted: MemberRequest, members: Members, size: int) -> dict[str
     digest = hashlib.blake2b(digest_size=16)
     for x in jax.tree.leaves((members.parameters, members.states)):
         digest.update(np.ascontiguousarray(x).tobytes())
-    at = wanted.saving.at
+    at = wanted.schedule.at
     return {
         "problem": wanted.problem.name,
         "parameters": to_plain(dict(wanted.problem.parameters)),
         "integrator": wanted.integrator if isinstance(wanted.integrator, str | None) else repr(wanted.integrator),
         "steps": [wanted.steps.h, wanted.steps.rtol, wanted.steps.atol],
         "span": [wanted.t0, wanted.t1],
-        "saving": [wanted.saving.every, None if at is None else at.tolist()],
+        "saving": [wanted.schedule.every, None if at is None else at.tolist()],
         "members": [members.count, digest.hexdigest(), size],
     }
 

@@ -54,7 +54,7 @@ class SimdExecutor(AbstractExecutor):
     """
 
     def __init__(self, program: Program, wanted: MemberRequest) -> None:
-        self._program, self._every, self._at = program, wanted.saving.every, wanted.saving.at
+        self._program, self._every, self._at = program, wanted.schedule.every, wanted.schedule.at
         end = program.first.task.t1
         self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
 
@@ -174,7 +174,7 @@ _NOT_RUN: _MemberEnd = (None, int(Result.interrupted), 0, np.nan)
 @with_default_device
 def _run_stoppable(wanted: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
     """The run of one member in any thread, ended where `stop` says so."""
-    return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.saving, stop)
+    return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.schedule, stop)
 
 
 def run_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> Solution:
@@ -188,8 +188,8 @@ def run_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) ->
         t0=wanted.t0,
         t1=wanted.t1,
         state0=state,
-        save_every=wanted.saving.every,
-        save_at=wanted.saving.at,
+        save_every=wanted.schedule.every,
+        save_at=wanted.schedule.at,
         throw=False,
     )
 

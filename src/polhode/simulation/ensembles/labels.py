@@ -44,29 +44,29 @@ class Labels(NamedTuple):
         return cls(dimensions, found, {name: unit(name, names.get("units")) for name in frames})
 
 
-def times(legs: Sequence[Segment], saving: SaveSchedule, t0: float, t1: float) -> np.ndarray:
+def times(segments: Sequence[Segment], schedule: SaveSchedule, t0: float, t1: float) -> np.ndarray:
     """The instants of all members, to the last bit those of their frames.
 
     Raises ValueError where members have none in common.
     """
-    if saving.at is not None:
-        return saving.at
-    if saving.every is None:
-        return np.array([t0, legs[-1].stepper.t1 if not legs[-1].stepper.on_grid else _at(legs[-1], None)])
-    if not legs[-1].stepper.on_grid:
+    if schedule.at is not None:
+        return schedule.at
+    if schedule.every is None:
+        return np.array([t0, segments[-1].stepper.t1 if not segments[-1].stepper.on_grid else _at(segments[-1], None)])
+    if not segments[-1].stepper.on_grid:
         raise ValueError(
             "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
             "save_every=None for the ends only."
         )
-    found, behind, last = [t0], int(legs[0].stepper.first), int(legs[-1].stepper.last)
-    for leg in legs:
-        n = np.arange(behind + 1, int(leg.stepper.last) + 1)
-        found += _at(leg, n[(n % saving.every == 0) | (n == last)]).tolist()
-        behind = int(leg.stepper.last)
+    found, behind, last = [t0], int(segments[0].stepper.first), int(segments[-1].stepper.last)
+    for segment in segments:
+        n = np.arange(behind + 1, int(segment.stepper.last) + 1)
+        found += _at(segment, n[(n % schedule.every == 0) | (n == last)]).tolist()
+        behind = int(segment.stepper.last)
     return np.array(found)
 
 
-def _at(leg: Segment, n: Any) -> Any:
+def _at(segment: Segment, n: Any) -> Any:
     """The time behind steps of a leg, by default behind the last."""
-    steps: Any = leg.stepper
+    steps: Any = segment.stepper
     return steps.t0 + ((int(steps.last) if n is None else n) - steps.first) * steps.spacing

@@ -40,7 +40,11 @@ class Members(NamedTuple):
         if callable(samples):
             known = _seeds(seeds)
             samples = _draw_samples(samples, known)
-        found = _grid(_named_arrays("parameters", parameters)) if parameters is not None else _named_arrays("samples", samples or {})
+        found = (
+            _grid(_named_arrays("parameters", parameters))
+            if parameters is not None
+            else _named_arrays("samples", samples or {})
+        )
         for name, values in found.items():
             _check(problem, name, values)
         sizes = {name: len(values) for name, values in found.items()}

@@ -207,7 +207,9 @@ class Contacts:
             self.closed = closed
         return closed
 
-    def act(self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem) -> tuple[State, list[ContactEvent]]:
+    def act(
+        self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem
+    ) -> tuple[State, list[ContactEvent]]:
         """The state behind impacts and openings, and which of them there were."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
         opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))

@@ -54,11 +54,11 @@ class EventDetectingStepper(AbstractStepper):
     t1: Any
     right_limit_offset: Any
     inner: AbstractStepper
-    watched: EventFunctions
+    functions: EventFunctions
 
-    def __init__(self, inner: AbstractStepper, watched: EventFunctions) -> None:
+    def __init__(self, inner: AbstractStepper, functions: EventFunctions) -> None:
         self.t0, self.t1, self.right_limit_offset = inner.t0, inner.t1, inner.right_limit_offset
-        self.inner, self.watched = inner, watched
+        self.inner, self.functions = inner, functions
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.inner.first_step(system, integrator, state)
@@ -66,7 +66,9 @@ class EventDetectingStepper(AbstractStepper):
     def next_step(self, p: Progress) -> Array:
         return self.inner.next_step(p)
 
-    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
+    ) -> Carry:
         return self.inner.initial_carry(system, integrator, t, h, carry)
 
     def is_finished(self, p: Progress) -> Array:
@@ -76,7 +78,7 @@ class EventDetectingStepper(AbstractStepper):
         return self.inner.has_passed(p, target)
 
     def last_step(self, p: Progress) -> tuple[Array, Array]:
-        return p.watch.begin, p.watch.length
+        return p.events.begin, p.events.length
 
     def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         return self.inner.trial_step(p, searching, share, whole)
@@ -93,19 +95,19 @@ class EventDetectingStepper(AbstractStepper):
         """The progress of a run that nothing was watched in, with what is to be remembered of events."""
         values, slopes = self._rates(system, integrator, p, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
-        sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
-        sides = jnp.where(np.array(self.watched.gaps) & (values >= -CONTACT_DEPTH), 1.0, sides)
-        return p._replace(watch=self._calm(p, sides, self._moving(system, p, p.carry)))
+        signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
+        signs = jnp.where(np.array(self.functions.unilateral) & (values >= -CONTACT_DEPTH), 1.0, signs)
+        return p._replace(events=self._calm(p, signs, self._moving(system, p, p.carry)))
 
     def after(self, p: Progress, aftermath: Aftermath | None) -> Progress:
         """The same behind another run: a function that it has left at zero is still on the side that it came from."""
-        if aftermath is None or not len(aftermath.sides):
+        if aftermath is None or not len(aftermath.signs):
             return p
-        known = jnp.asarray(aftermath.sides)
-        return p._replace(watch=p.watch._replace(sides=jnp.where(jnp.isfinite(known), known, p.watch.sides)))
+        known = jnp.asarray(aftermath.signs)
+        return p._replace(events=p.events._replace(signs=jnp.where(jnp.isfinite(known), known, p.events.signs)))
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        w: EventState = p.watch
+        w: EventState = p.events
         share = jnp.where(w.searching, w.share, 1.0)
         part = self.inner.trial_step(p, w.searching, share, w.whole)
         new = part.stepper.attempt(system, integrator, part.progress)
@@ -117,94 +119,98 @@ class EventDetectingStepper(AbstractStepper):
         values, now = moving.values, StepEnd(t, part.begin, length, *moving)
         found = self._seen(system, integrator, p, new, now)
         # An attempt at an event that failed says that the step was too long for other reasons.
-        failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
-        sought = p._replace(newton=new.newton, watch=self._sought(w, new.t - p.t, t, values, found))
+        failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
+        sought = p._replace(newton=new.newton, events=self._sought(w, new.t - p.t, t, values, found))
         # What looked like a passage within the step need not be one where a step ends.
-        missed = w.searching & self._first(w) & (self.watched.merit(w.sides, values) >= 0)
+        missed = w.searching & self._first(w) & (self.functions.first_crossing(w.signs, values) >= 0)
         at_event = w.searching & w.final
         fired = at_event & self._together(w, now) & ~self._jumped(w, now, new.carry.state)
-        behind = jnp.where(at_event | missed, self.watched.moved_on(w.sides, values), found.sides)
+        behind = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, values), found.signs)
         calm = self._calm(new, self._closing(w, behind, moving), moving)
         # A gap that has jumped has no side until it is positive.
-        behind_a_jump = at_event & ~fired & self.watched.passed(w.sides, values) & np.array(self.watched.gaps)
+        behind_a_jump = (
+            at_event & ~fired & self.functions.has_crossed(w.signs, values) & np.array(self.functions.unilateral)
+        )
         # What has fired is still on its way: which side it comes out on is known once its action is done.
-        sides = jnp.where(fired, w.sides, jnp.where(behind_a_jump, 0.0, calm.sides))
+        signs = jnp.where(fired, w.signs, jnp.where(behind_a_jump, 0.0, calm.signs))
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
         done = new._replace(
             n=jnp.where(short, p.n, new.n),
             t=t,
             h=jnp.where(w.searching, p.h, new.h),
             result=result,
-            watch=calm._replace(sides=sides, begin=part.begin, length=length, cut=short, fired=fired, whole=t - p.t),
+            events=calm._replace(signs=signs, begin=part.begin, length=length, cut=short, fired=fired, whole=t - p.t),
         )
         ends = jnp.where(w.searching, w.final | missed, ~found.crossed)
         return chosen(~accepted, failed, chosen(ends, done, sought))
 
-    def changed(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State) -> Progress:
+    def after_event(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
+    ) -> Progress:
         """The progress with which a run goes on behind an event, in a state that may be another one.
 
         A function that is still about zero comes out on the side to which it moves now: that from which it came where
         the action has turned it back, the other one where it has passed.
         """
-        w: EventState = p.watch
-        initial_carry = p._replace(result=jnp.zeros((), jnp.int32))
-        _, ahead, begin = self.inner.trial_step(initial_carry, jnp.zeros((), bool), jnp.ones(()), w.whole)
+        w: EventState = p.events
+        start = p._replace(result=jnp.zeros((), jnp.int32))
+        _, ahead, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, ahead.h, p.carry._replace(state=state))
-        initial_carry = initial_carry._replace(h=ahead.h, carry=self.initial_carry(system, integrator, begin, ahead.h, carry))
-        _, before = self._rates(system, integrator, p, initial_carry.carry._replace(state=p.carry.state))
-        values, slopes = self._rates(system, integrator, initial_carry, initial_carry.carry)
+        start = start._replace(h=ahead.h, carry=self.initial_carry(system, integrator, begin, ahead.h, carry))
+        _, before = self._rates(system, integrator, p, start.carry._replace(state=p.carry.state))
+        values, slopes = self._rates(system, integrator, start, start.carry)
         span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
         rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
         # Where the rate itself vanishes, it says nothing; but what has fired was at zero before the action.
         near = zero | (w.fired & (rate > 0) & (jnp.abs(values) <= 4 * jnp.abs(w.values)))
         # One that was not even passing is an impact so soon after another that they can't be told apart.
-        through = (w.sides * before < 0) & (w.sides * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
-        there = self.watched.moved_on(w.sides, values)
-        turned = jnp.where(through, -w.sides, w.sides)
+        through = (w.signs * before < 0) & (w.signs * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
+        there = self.functions.updated_signs(w.signs, values)
+        turned = jnp.where(through, -w.signs, w.signs)
         # Of those that have not fired, one that is at zero is about to.
-        sides = jnp.where(near, jnp.where(w.fired, turned, w.sides), there)
-        gaps = np.array(self.watched.gaps)
+        signs = jnp.where(near, jnp.where(w.fired, turned, w.signs), there)
+        gaps = np.array(self.functions.unilateral)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
-        sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
-        return initial_carry._replace(watch=self._calm(p, sides, self._moving(system, initial_carry, initial_carry.carry)))
+        signs = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), signs)
+        return start._replace(events=self._calm(p, signs, self._moving(system, start, start.carry)))
 
-    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Motion) -> EventState:
+    def _calm(self, p: Progress, signs: Float[Array, " k"], moving: Motion) -> EventState:
         """The memory where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
-        fired = jnp.zeros(len(self.watched.functions), bool)
-        return EventState(sides, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        fired = jnp.zeros(len(self.functions.functions), bool)
+        return EventState(signs, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
-    def _closing(self, w: EventState, sides: Float[Array, " k"], moving: Motion) -> Float[Array, " k"]:
+    def _closing(self, w: EventState, signs: Float[Array, " k"], moving: Motion) -> Float[Array, " k"]:
         """With gaps that close again before they were open: the next attempt finds their impact."""
         values, rates, _ = moving
         closes = values < w.values if rates is None else rates < 0
         shallow = (values < 0) & (values > -_SHALLOW)
-        return jnp.where(np.array(self.watched.gaps) & (sides == 0) & shallow & closes, 1.0, sides)
+        return jnp.where(np.array(self.functions.unilateral) & (signs == 0) & shallow & closes, 1.0, signs)
 
     def _seen(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Crossing:
         """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
-        w, span = p.watch, now.t - p.t
+        w, span = p.events, now.t - p.t
         states = self._states(system, integrator, p, new, now)
 
         def at(s: Array) -> Sample:
-            return Sample(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
+            return Sample(s, *jax.jvp(lambda s: self.functions(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
 
         zero, one = jnp.zeros(()), jnp.ones(())
         ends = [(zero, w.values, w.rates), (one, now.values, now.rates)]
         first, last = (
             Sample(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
         )
-        return find_crossing(self.watched, w.sides, at, first, last, roundoff(new.carry.state), w.searching)
+        return find_crossing(self.functions, w.signs, at, first, last, roundoff(new.carry.state), w.searching)
 
     def _states(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Callable[[Array], State]:
         """The states within a step: from those and velocities at its ends, or as the method interpolates them."""
-        w, begin, end = p.watch, p.carry, new.carry
+        w, begin, end = p.events, p.carry, new.carry
         before, after = w.velocity, now.velocity
         if before is None or after is None:
             return lambda s: counted_angles.interpolate(integrator, system, now.begin, now.length, begin, end, s)
@@ -213,16 +219,16 @@ class EventDetectingStepper(AbstractStepper):
 
     def _resolution(self, t: Array) -> Array:
         """Width of brackets in time."""
-        return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
+        return jnp.maximum(self.functions.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
     def _together(self, w: EventState, now: StepEnd) -> Bool[Array, " k"]:
         """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
-        passed = self.watched.passed(w.sides, now.values)
+        passed = self.functions.has_crossed(w.signs, now.values)
         if now.rates is None:
             return passed
-        left = w.sides * now.values
-        about = (w.sides * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
-        return passed | (jnp.any(passed) & self.watched.counts(w.sides) & about)
+        left = w.signs * now.values
+        about = (w.signs * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
+        return passed | (jnp.any(passed) & self.functions.may_cross(w.signs) & about)
 
     def _jumped(self, w: EventState, now: StepEnd, state: State) -> Bool[Array, " k"]:
         """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
@@ -233,8 +239,8 @@ class EventDetectingStepper(AbstractStepper):
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
         # At rest, or nearly so, functions of the state change by its rounding.
-        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + roundoff(state))
-        return jumped & ~np.array(self.watched.forces)
+        jumped = (now.rates != 0) & (w.bracket.at_low - w.signs * now.values > reach + roundoff(state))
+        return jumped & ~np.array(self.functions.forces)
 
     def _first(self, w: EventState) -> Array:
         """Whether an attempt is the first one at an event that was seen within a step."""
@@ -242,10 +248,10 @@ class EventDetectingStepper(AbstractStepper):
 
     def _sought(self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], found: Crossing) -> EventState:
         """The next attempt at an event, after one or at first."""
-        merit = self.watched.merit(w.sides, values)
+        first_crossing = self.functions.first_crossing(w.signs, values)
         first = Bracket.of(found.low, found.high, found.at_low, found.at_high)
-        at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, merit)
-        bracket = chosen(self._first(w), at_high, w.bracket.narrowed(w.share, merit))
+        at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, first_crossing)
+        bracket = chosen(self._first(w), at_high, w.bracket.narrowed(w.share, first_crossing))
         bracket = chosen(w.searching, bracket, first)
         whole = jnp.where(w.searching, w.whole, whole)
         near = self._resolution(t) / jnp.abs(whole)
@@ -254,9 +260,9 @@ class EventDetectingStepper(AbstractStepper):
         # Within a step there are estimates, and where the bracket ends has to be tried.
         tried = w.searching | (bracket.high >= 1)
         share = jnp.where(final | ~tried, high, bracket.next())
-        sides = jnp.where(w.searching, w.sides, found.sides)
+        signs = jnp.where(w.searching, w.signs, found.signs)
         return w._replace(
-            sides=sides, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
+            signs=signs, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
 
     def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
@@ -264,9 +270,9 @@ class EventDetectingStepper(AbstractStepper):
         state, way = carry.state, jnp.sign(p.h)
         velocity = system.velocity(p.t, state)
         if velocity is None:
-            return Motion(self.watched(p.t, state), None, None)
+            return Motion(self.functions(p.t, state), None, None)
         space, zero = system.state_space, jnp.zeros(())
-        along = lambda s: self.watched(p.t + s, space.move(state, s * velocity))  # noqa: E731
+        along = lambda s: self.functions(p.t + s, space.move(state, s * velocity))  # noqa: E731
         values, rates = jax.jvp(along, (zero,), (way,))
         return Motion(values, rates, velocity)
 
@@ -287,4 +293,4 @@ class EventDetectingStepper(AbstractStepper):
     ) -> Float[Array, " k"]:
         h = 1e-4 * p.h
         after = counted_angles.step(integrator, system, p.t, h, carry)[0]
-        return (self.watched(p.t + h, after.state) - values) / jnp.abs(h)
+        return (self.functions(p.t + h, after.state) - values) / jnp.abs(h)

@@ -27,7 +27,7 @@ class EventState(NamedTuple):
     - `fired`: the events at which it ended.
     """
 
-    sides: Float[Array, " k"]
+    signs: Float[Array, " k"]
     values: Float[Array, " k"]
     rates: Float[Array, " k"] | None
     velocity: Float[Array, " n"] | None
@@ -60,7 +60,7 @@ class EventFunctions(eqx.Module):
     functions: tuple[Function, ...]
     source: AbstractSystem
     directions: tuple[int, ...] = eqx.field(static=True)
-    gaps: tuple[bool, ...] = eqx.field(static=True)
+    unilateral: tuple[bool, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     inside: int = eqx.field(static=True)
     forces: tuple[bool, ...] = eqx.field(static=True)
@@ -76,29 +76,29 @@ class EventFunctions(eqx.Module):
         """For some events."""
         forces = (False,) * len(events) if forces is None else forces
         tolerance = min(event.tolerance for event in events)
-        gaps = tuple(isinstance(event.action, Impact) for event in events)
+        unilateral = tuple(isinstance(event.action, Impact) for event in events)
         directions = tuple(event.direction for event in events)
-        return cls(functions, source, directions, gaps, tolerance, max(event.inside for event in events), forces)
+        return cls(functions, source, directions, unilateral, tolerance, max(event.inside for event in events), forces)
 
     def __call__(self, t: Array, state: State) -> Float[Array, " k"]:
         return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])
 
-    def counts(self, sides: Float[Array, " k"]) -> Bool[Array, " k"]:
+    def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Whether a passage from these sides would be an event."""
         directions = np.asarray(self.directions, float)
-        return (sides != 0) & ((directions == 0) | (sides * directions < 0))
+        return (signs != 0) & ((directions == 0) | (signs * directions < 0))
 
-    def passed(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Bool[Array, " k"]:
+    def has_crossed(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Whether each function has passed zero in a way that counts."""
-        return self.counts(sides) & (sides * values < 0)
+        return self.may_cross(signs) & (signs * values < 0)
 
-    def merit(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Array:
+    def first_crossing(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Array:
         """A continuous number, negative behind the first event."""
-        return jnp.min(jnp.where(self.counts(sides), sides * values, jnp.inf))
+        return jnp.min(jnp.where(self.may_cross(signs), signs * values, jnp.inf))
 
-    def moved_on(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
+    def updated_signs(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
         """Sides behind a step without an event. Gaps have one side only, and none while they open from below."""
-        return jnp.where((values != 0) & ~(np.array(self.gaps) & (values < 0)), jnp.sign(values), sides)
+        return jnp.where((values != 0) & ~(np.array(self.unilateral) & (values < 0)), jnp.sign(values), signs)
 
 
 class Motion(NamedTuple):

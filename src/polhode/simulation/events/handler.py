@@ -201,8 +201,8 @@ class EventHandler:
 
     def check_gaps(self, watch: EventWatch) -> None:
         """Raises ValueError for impacts that a run begins beyond, which would never come."""
-        for event, side, value in zip(self._events, np.asarray(watch.sides), np.asarray(watch.values), strict=True):
-            if isinstance(event.action, Impact) and side < 0:
+        for event, sign, value in zip(self._events, np.asarray(watch.signs), np.asarray(watch.values), strict=True):
+            if isinstance(event.action, Impact) and sign < 0:
                 raise ValueError(
                     f"The gap of event `{event.name}` is {value:.4g} at the start: the run begins beyond what it is to "
                     "run into. Start where the gap is positive, or move the stop."

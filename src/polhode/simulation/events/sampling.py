@@ -64,32 +64,35 @@ class Curve(NamedTuple):
 class Crossing(NamedTuple):
     """Findings in a step: whether an event has passed, between which parts of it, and the sides before."""
 
-    sides: Values
+    signs: Values
     crossed: Array
     low: Array
     high: Array
     at_low: Array
     at_high: Array
 
-    def then(self, watched: EventFunctions, s: Array, values: Values) -> Crossing:
+    def then(self, functions: EventFunctions, s: Array, values: Values) -> Crossing:
         """With what is seen at a later part s."""
-        hit = jnp.any(watched.passed(self.sides, values))
+        hit = jnp.any(functions.has_crossed(self.signs, values))
         first = hit & ~self.crossed
-        sides = watched.moved_on(self.sides, values)
+        signs = functions.updated_signs(self.signs, values)
         # Within a step values are estimates: the bracket begins where sides have changed last, if they have.
-        passed = jnp.any(sides != self.sides)
-        low, at_low = jnp.where(passed, s, self.low), jnp.where(passed, watched.merit(sides, values), self.at_low)
-        after = Crossing(sides, self.crossed, low, self.high, at_low, self.at_high)
-        there = self._replace(crossed=hit, high=s, at_high=watched.merit(self.sides, values))
+        passed = jnp.any(signs != self.signs)
+        low, at_low = (
+            jnp.where(passed, s, self.low),
+            jnp.where(passed, functions.first_crossing(signs, values), self.at_low),
+        )
+        after = Crossing(signs, self.crossed, low, self.high, at_low, self.at_high)
+        there = self._replace(crossed=hit, high=s, at_high=functions.first_crossing(self.signs, values))
         return chosen(self.crossed, self, chosen(first, there, after))
 
-    def between(self, watched: EventFunctions, a: Sample, b: Sample) -> Crossing:
+    def between(self, functions: EventFunctions, a: Sample, b: Sample) -> Crossing:
         """With what is seen from one look to the next: the first turning beyond zero, and the end."""
-        u = jnp.where(self.sides * _cubic(a, b, _turning_point(a, b)) < 0, _turning_point(a, b), 1.0)
+        u = jnp.where(self.signs * _cubic(a, b, _turning_point(a, b)) < 0, _turning_point(a, b), 1.0)
         first = jnp.min(u)
         values = jnp.where(first < 1, _cubic(a, b, first), b.values)
         s = jnp.where(first < 1, a.s + first * (b.s - a.s), b.s)
-        return self.then(watched, s, values).then(watched, b.s, b.values)
+        return self.then(functions, s, values).then(functions, b.s, b.values)
 
 
 class _SearchState(NamedTuple):
@@ -108,8 +111,8 @@ class _SearchState(NamedTuple):
 
 
 def find_crossing(
-    watched: EventFunctions,
-    sides: Values,
+    functions: EventFunctions,
+    signs: Values,
     at: Callable[[Array], Sample],
     first: Sample,
     last: Sample,
@@ -124,9 +127,9 @@ def find_crossing(
     `at`: a look within the step; `first` and `last` are those at its ends. `rounding`: by which values change without a
     reason. `skip`: whether not to look at all.
     """
-    zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (watched.inside + 1))
-    seen = Crossing(sides, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
-    seen = seen._replace(at_low=watched.merit(sides, first.values))
+    zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (functions.inside + 1))
+    seen = Crossing(signs, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
+    seen = seen._replace(at_low=functions.first_crossing(signs, first.values))
 
     def more(m: _SearchState) -> Array:
         return ~skip & ~m.seen.crossed & (m.last.s < 1)
@@ -140,8 +143,8 @@ def find_crossing(
         narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MAX_SAMPLES)
         fits = jnp.all(_fits(m.last, middle, behind, rounding)) | narrow
         # Before the first look there is nothing to be seen.
-        seen = chosen(middle.s > m.last.s, m.seen.between(watched, m.last, middle), m.seen)
-        ended = seen.between(watched, middle, behind)
+        seen = chosen(middle.s > m.last.s, m.seen.between(functions, m.last, middle), m.seen)
+        ended = seen.between(functions, middle, behind)
         over = behind.s >= 1
         wider = jnp.where(narrow, spacing, jnp.minimum(2 * m.spacing, spacing))
         return _SearchState(

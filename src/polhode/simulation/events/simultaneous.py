@@ -40,11 +40,11 @@ class SimultaneousEvents(NamedTuple):
     """
 
     system: AbstractSystem
-    watched: EventFunctions
+    functions: EventFunctions
     branches: tuple[Callable[[Array, State], State], ...]
 
     def __call__(
-        self, fired: Bool[Array, " k"], sides: Float[Array, " k"], length: Array, t: Array, state: State
+        self, fired: Bool[Array, " k"], signs: Float[Array, " k"], length: Array, t: Array, state: State
     ) -> EventEffects:
         """From the time and state at the first of them.
 
@@ -56,7 +56,7 @@ class SimultaneousEvents(NamedTuple):
 
         def each(now: tuple[Array, State], k: Array) -> tuple[tuple[Array, State], EventEffects]:
             follows = fired[k] & (k > jnp.argmax(fired))
-            onward = functools.partial(self._onward, follows, k, -sides[k] * length)
+            onward = functools.partial(self._onward, follows, k, -signs[k] * length)
             t, before = jax.lax.cond(follows, onward, lambda *now: now, *now)
             act = lambda t, state: jax.lax.switch(k, self.branches, t, state)  # noqa: E731
             after = jax.lax.cond(fired[k], act, _same, t, before)
@@ -80,13 +80,13 @@ class SimultaneousEvents(NamedTuple):
         # Second derivatives need the value of the acceleration alone.
         at, here, rate = jax.lax.stop_gradient((t, state, velocity))
         along = lambda s: (at + s, space.move(here, s * rate))  # noqa: E731
-        both = lambda s: (self.watched(*along(s))[k], self.system.velocity(*along(s)))  # noqa: E731
+        both = lambda s: (self.functions(*along(s))[k], self.system.velocity(*along(s)))  # noqa: E731
         (value, _), (slope, change) = jax.jvp(both, (jnp.zeros(()),), (jnp.ones(()),))
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=1.0) for x in jax.tree.leaves(here)]))
         comes = (slope * way > _ROUNDING * largest) & (jnp.abs(value) <= _NEAR * jnp.abs(slope * way))
         change, comes = jax.lax.stop_gradient((change, comes))
         moved = lambda late: space.move(state, late * velocity + 0.5 * late**2 * change)  # noqa: E731
-        late = root_at_zero(lambda late: self.watched(t + late, moved(late))[k], follows & comes)
+        late = root_at_zero(lambda late: self.functions(t + late, moved(late))[k], follows & comes)
         return t + late, moved(late)
 
 

@@ -53,7 +53,9 @@ def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: Abstra
 
 
 @numpy_jit
-def with_event_state(stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+def with_event_state(
+    stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress
+) -> Progress:
     """A progress of a run without events, as one with them goes on from it."""
     return stepper.watching(system, integrator, p)
 
@@ -63,7 +65,7 @@ def after_event(
     stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
 ) -> Progress:
     """Behind an event."""
-    return stepper.changed(system, integrator, p, state)
+    return stepper.after_event(system, integrator, p, state)
 
 
 @numpy_jit
@@ -85,12 +87,12 @@ _BY_XLA = CompileReport(None, "xla", kept=False)
 
 
 def run(
-    legs: Sequence[Segment],
+    segments: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     start: Start,
     observer: Observer,
-    saving: SaveSchedule,
+    schedule: SaveSchedule,
     sink: Sink | None,
     show: ProgressDisplay,
     interrupted: Interrupts,
@@ -102,7 +104,7 @@ def run(
     stops after the block in which `interrupted` is set.
     """
     began = time.perf_counter()
-    made = _Run(legs, system, integrator, start, observer, saving, sink, show, interrupted, events)
+    made = _Run(segments, system, integrator, start, observer, schedule, sink, show, interrupted, events)
     return made.all(time.perf_counter() - began)
 
 
@@ -112,12 +114,12 @@ class _Run:
     @eager_numpy()
     def __init__(
         self,
-        legs: Sequence[Segment],
+        segments: Sequence[Segment],
         system: AbstractSystem,
         integrator: AbstractIntegrator,
         start: Start,
         observer: Observer,
-        saving: SaveSchedule,
+        schedule: SaveSchedule,
         sink: Sink | None,
         show: ProgressDisplay,
         interrupted: Interrupts,
@@ -126,39 +128,39 @@ class _Run:
         self.interrupted, self.show, self.events = interrupted, show, events
         self.native: Any = None
         self.made_anew = False
-        self.legs, self.integrator, self.sink = legs, integrator, sink
+        self.segments, self.integrator, self.sink = segments, integrator, sink
         if events is not None and start.checkpoint is None:
-            start = start._replace(state=events.begin(float(legs[0].stepper.t0), start.state))
+            start = start._replace(state=events.begin(float(segments[0].stepper.t0), start.state))
         self.system = system if events is None else events.system
         own = events is not None and (events.changed or events.contacts is not None)
         observer = events.observer if events is not None and own else observer
-        self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
-        end = float(legs[-1].stepper.t1)
-        self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
+        self.every = jnp.asarray(schedule.every or np.iinfo(np.int64).max)
+        end = float(segments[-1].stepper.t1)
+        self.targets = None if schedule.at is None else jnp.asarray(np.append(schedule.at, end))
         self.kept: list[Frames] = []
         self.stop = Result.successful
         self.goes_on = start.goes_on
         if start.checkpoint is not None:
-            progress, self.leg, self.done, _ = start.checkpoint
-            self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
-            if not start.goes_on and legs[0].after_jump:
+            progress, self.segment, self.done, _ = start.checkpoint
+            self.p = _with_previous(jax.tree.map(jnp.asarray, progress), schedule.at is not None)
+            if not start.goes_on and segments[0].after_jump:
                 self.p = restart(self.stepper, self.system, integrator, self.p)
-            anew = self.p.watch is None
+            anew = self.p.events is None
             if isinstance(self.stepper, EventDetectingStepper) and anew:
                 self.p = with_event_state(self.stepper, self.system, integrator, self.p)
         else:
-            self.leg, self.done, anew = 0, 0, True
-            self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
+            self.segment, self.done, anew = 0, 0, True
+            self.p = begin(self.stepper, self.system, integrator, start.state, schedule.at is not None)
         if isinstance(self.stepper, EventDetectingStepper) and anew:
             assert events is not None
             self.p = self.stepper.after(self.p, start.aftermath)
-            events.check_gaps(self.p.watch)
-        self.capacity = capacity(self.p.carry.state, legs, saving)
-        self.watch = BatchedObserver(observer, min(self.capacity, _OBSERVED_ROWS))
+            events.check_gaps(self.p.events)
+        self.capacity = capacity(self.p.carry.state, segments, schedule)
+        self.batched_observer = BatchedObserver(observer, min(self.capacity, _OBSERVED_ROWS))
 
     @property
     def stepper(self) -> AbstractStepper:
-        inner = self.legs[self.leg].stepper
+        inner = self.segments[self.segment].stepper
         return inner if self.events is None else self.events.stepper(inner)
 
     def all(self, start_time: float) -> Outcome:
@@ -191,7 +193,7 @@ class _Run:
         happened = None if self.events is None else self.events.arrays()
         # What is yet to be done at an event is done by whoever goes on.
         code = Result.event_reached if int(self.p.result) == Result.event_reached else Result.successful
-        return Checkpoint(self.p._replace(result=np.int32(code)), self.leg, self.done, happened)
+        return Checkpoint(self.p._replace(result=np.int32(code)), self.segment, self.done, happened)
 
     @property
     def compiled(self) -> CompileReport:
@@ -215,7 +217,7 @@ class _Run:
                 self.p,
                 int(self.p.n) + steps,
                 int(self.every),
-                self.leg == len(self.legs) - 1,
+                self.segment == len(self.segments) - 1,
                 self.targets,
                 self.done,
                 self.capacity,
@@ -230,7 +232,7 @@ class _Run:
             self.every,
             self.targets,
             jnp.asarray(self.done),
-            jnp.asarray(self.leg == len(self.legs) - 1),
+            jnp.asarray(self.segment == len(self.segments) - 1),
             self.capacity,
         )
 
@@ -273,8 +275,8 @@ class _Run:
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         frames = self.frames_until(at)
-        look = self.watch
-        state, ends = self.events.act(float(at.t), at.carry.state, at.watch)
+        look = self.batched_observer
+        state, ends = self.events.act(float(at.t), at.carry.state, at.events)
         if ends:
             self.stop = Result.event_reached
         elif self.events.accumulate(float(at.t)):
@@ -283,7 +285,7 @@ class _Run:
             self.system, self.native = self.events.system, None
             if jax.tree.structure(self.system) != jax.tree.structure(system):
                 at = reinitialise(self.system, self.integrator, at)
-            self.watch = BatchedObserver(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
+            self.batched_observer = BatchedObserver(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
         then = self.stepper
         assert isinstance(then, EventDetectingStepper)
         # Behind a terminal event, too: another run may go on from there.
@@ -298,8 +300,8 @@ class _Run:
     def frames_until(self, at: Progress) -> list[Any]:
         """Frames that are due in the last step, which an event has ended."""
         if self.targets is None:
-            last = self.leg == len(self.legs) - 1 and bool(self.stepper.is_finished(at))
-            due = not bool(at.watch.cut) and (int(at.n) % int(self.every) == 0 or last)
+            last = self.segment == len(self.segments) - 1 and bool(self.stepper.is_finished(at))
+            due = not bool(at.events.cut) and (int(at.n) % int(self.every) == 0 or last)
             return [row(at)] if due else []
         frames = []
         while self.done < len(self.targets) - 1 and bool(self.stepper.has_passed(at, self.targets[self.done])):
@@ -312,7 +314,7 @@ class _Run:
     def is_over(self) -> bool:
         if int(self.p.result):
             return True
-        return self.leg == len(self.legs) - 1 and self.leg_is_over()
+        return self.segment == len(self.segments) - 1 and self.leg_is_over()
 
     @eager_numpy()
     def leg_is_over(self) -> bool:
@@ -324,14 +326,14 @@ class _Run:
         return not bool(self.stepper.has_passed(self.p, self.targets[self.done]))
 
     def next_leg(self) -> None:
-        self.leg += 1
+        self.segment += 1
         self.native = None
-        if self.legs[self.leg].after_jump:
+        if self.segments[self.segment].after_jump:
             self.p = restart(self.stepper, self.system, self.integrator, self.p)
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""
-        self.append(self.watch.frames(*self._reported(t, state, multipliers)), further)
+        self.append(self.batched_observer.frames(*self._reported(t, state, multipliers)), further)
 
     def _reported(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
         """A frame without the multipliers of contacts, which are outputs of their own."""
@@ -355,7 +357,7 @@ class _Run:
         """No frames, of the shapes of others."""
         p = self.p
         multipliers = p.carry.multipliers if self.events is None else self.events.of_joints(p.carry.multipliers)
-        return self.watch.empty(p.carry.state, multipliers)
+        return self.batched_observer.empty(p.carry.state, multipliers)
 
 
 def _with_previous(p: Progress, keep: bool) -> Progress:

@@ -42,12 +42,12 @@ class _Steps(NamedTuple):
 
 
 def run(
-    legs: Sequence[Segment],
+    segments: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: SaveSchedule,
+    schedule: SaveSchedule,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
@@ -57,25 +57,25 @@ def run(
     """
 
     def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
-        return _expression(legs, system, integrator, state0, observer, saving)
+        return _expression(segments, system, integrator, state0, observer, schedule)
 
-    native = run_derivative.run(legs, system, integrator, state0, observer, saving, lambda *x: expression(*x)[0])
+    native = run_derivative.run(segments, system, integrator, state0, observer, schedule, lambda *x: expression(*x)[0])
     return expression(system, state0, observer) if native is None else native
 
 
 def _expression(
-    legs: Sequence[Segment],
+    segments: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: SaveSchedule,
+    schedule: SaveSchedule,
 ) -> tuple[Frames, Progress]:
-    steppers, fresh = zip(*legs, strict=True)
+    steppers, fresh = zip(*segments, strict=True)
     counts = [s.step_limit for s in steppers]
     if steppers[0].on_grid:
         counts = [b - a for a, b in itertools.pairwise((0, *counts))]
-    return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, saving)
+    return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, schedule)
 
 
 @xla_jit
@@ -87,7 +87,7 @@ def _run(
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: SaveSchedule,
+    schedule: SaveSchedule,
 ) -> tuple[Frames, Progress]:
     stepper, found = steppers[0], None
     if not stepper.on_grid:
@@ -116,12 +116,14 @@ def _run(
             return moved
         return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), moved, p)
 
-    if saving.at is not None:
+    if schedule.at is not None:
         p, carries = _scan(step, start, xs, emit=True)
         reached = found if found is not None else p
-        t, state, multipliers = _interpolate_frames(system, integrator, start, carries, xs, count, saving.at, reached.t)
+        t, state, multipliers = _interpolate_frames(
+            system, integrator, start, carries, xs, count, schedule.at, reached.t
+        )
     else:
-        p, t, state, multipliers = _at_steps(step, start, xs, count, saving.every)
+        p, t, state, multipliers = _at_steps(step, start, xs, count, schedule.every)
     if found is not None:
         result = jnp.where(found.result != 0, found.result, p.result)
         p = p._replace(rejected=found.rejected, newton=found.newton, result=result)
@@ -129,7 +131,9 @@ def _run(
     return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers), p
 
 
-def _constant_steps(steppers: tuple[AbstractSegmentStepper, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
+def _constant_steps(
+    steppers: tuple[AbstractSegmentStepper, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]
+) -> _Steps:
     parts = []
     for stepper, jumps, count in zip(steppers, fresh, counts, strict=True):
         n = jnp.arange(count) + (stepper.last - count - stepper.first)
@@ -230,7 +234,7 @@ def _find_steps(
     steppers, system, integrator, state0 = _without_derivatives((steppers, system, integrator, state0))
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers = jnp.zeros(max_steps)
-    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (max_steps,)), integrator.choice(p.carry))
+    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (max_steps,)), integrator.selected_order(p.carry))
     found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool), choices)
     for stepper, jumps in zip(steppers, fresh, strict=True):
         if jumps:
@@ -263,7 +267,7 @@ def _find_segment(
         ahead = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
         h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
         fresh = (p.n == begin) & jumps
-        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.choice(new.carry))
+        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.selected_order(new.carry))
         return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
 
     return jax.lax.while_loop(more, body, (p, found))

@@ -85,43 +85,43 @@ class _Steps(NamedTuple):
     active: Array
     fresh: Array
     fired: Array
-    sides: Array
+    signs: Array
     next: Array
     choice: Any = None
 
 
 def run(
-    legs: Sequence[Segment],
+    segments: Sequence[Segment],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
-    saving: SaveSchedule,
-    watched: EventFunctions,
+    schedule: SaveSchedule,
+    functions: EventFunctions,
     acts: EventActions,
     most: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     """The whole run as one expression: frames, progress and a table of at most `most` events."""
-    steppers = tuple(EventDetectingStepper(leg.stepper, watched) for leg in legs)
-    fresh = tuple(leg.after_jump for leg in legs)
-    last = legs[-1].stepper
+    steppers = tuple(EventDetectingStepper(segment.stepper, functions) for segment in segments)
+    fresh = tuple(segment.after_jump for segment in segments)
+    last = segments[-1].stepper
     steps = last.step_limit
-    at = _frame_times(legs, saving)
+    at = _frame_times(segments, schedule)
     return _run(steppers, fresh, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
 
 
-def _frame_times(legs: Sequence[Segment], saving: SaveSchedule) -> np.ndarray:
+def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
     """All times of frames."""
-    if saving.at is not None:
-        return saving.at
-    first, last = legs[0].stepper, legs[-1].stepper
+    if schedule.at is not None:
+        return schedule.at
+    first, last = segments[0].stepper, segments[-1].stepper
     ends = [float(first.t0), float(last.t1)]
-    if saving.every is None:
+    if schedule.every is None:
         return np.array(ends)
     found = [ends[0]]
-    for stepper, _ in legs:
+    for stepper, _ in segments:
         numbers = np.arange(int(stepper.first) + 1, int(stepper.last) + 1)
-        numbers = numbers[(numbers % saving.every == 0) | (numbers == int(last.last))]
+        numbers = numbers[(numbers % schedule.every == 0) | (numbers == int(last.last))]
         found += [*(float(stepper.t0) + (numbers - int(stepper.first)) * float(stepper.spacing))]
     return np.array(found)
 
@@ -144,8 +144,8 @@ def _run(
     rows, found = _find_steps(watching, fresh, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
     again = _Replay(system, integrator, steppers[0], acts, any(fresh))
-    initial_carry = jnp.asarray(start.t, float), start.carry
-    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), initial_carry, rows)
+    initial = jnp.asarray(start.t, float), start.carry
+    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), initial, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
     row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
     there = number >= 0
@@ -184,8 +184,8 @@ class _Replay(NamedTuple):
         )
         end, info = counted_angles.step(self.integrator, self.system, begin, length, chosen)
         moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
-        together = SimultaneousEvents(self.system, self.steps.watched, self.acts.branches)
-        acted = functools.partial(together, row.fired, row.sides, row.length)
+        together = SimultaneousEvents(self.system, self.steps.functions, self.acts.branches)
+        acted = functools.partial(together, row.fired, row.signs, row.length)
         happened = jax.lax.cond(at_event, acted, together.nothing, moved, end.state)
         after, state = happened.t[-1], jax.tree.map(lambda x: x[-1], happened.after)
         behind = lambda c: self._restarted(after, row.next, c._replace(state=state))  # noqa: E731
@@ -204,7 +204,7 @@ class _Replay(NamedTuple):
 
         def value(late: Array) -> Array:
             end = counted_angles.step(self.integrator, self.system, begin, row.length + late, carry)[0]
-            return self.steps.watched(begin + row.length + late, end.state)[first]
+            return self.steps.functions(begin + row.length + late, end.state)[first]
 
         return root_at_zero(value, row.active & jnp.any(row.fired))
 
@@ -260,7 +260,7 @@ def _find_steps(
     """All steps, padded to `count`, and the progress at the end."""
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers, no = jnp.zeros(count), jnp.zeros(count, bool)
-    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.choice(p.carry))
+    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.selected_order(p.carry))
     fired = jnp.zeros((count, len(acts.actions)), bool)
     rows = _Steps(numbers, numbers, numbers, no, no, no, fired, fired.astype(float), numbers, choices)
     loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
@@ -296,16 +296,16 @@ def _find_segment(
         new = new._replace(result=with_state_check(system, new.t, new.carry.state, new.result))
         event = new.result == int(Result.event_reached)
         accepted = (new.t != p.t) | event
-        w = new.watch
+        w = new.events
         fixed = (stepper.inner.on_grid | (new.t == stepper.t1)) & ~w.cut
 
         def behind(p: Progress) -> Progress:
-            return stepper.changed(system, integrator, p, acts(p.watch.fired, p.t, p.carry.state))
+            return stepper.after_event(system, integrator, p, acts(p.events.fired, p.t, p.carry.state))
 
         after = jax.lax.cond(event, behind, lambda p: p, new)
         row = _Steps(
-            w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.sides, after.h,
-            integrator.choice(new.carry),
+            w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.signs, after.h,
+            integrator.selected_order(new.carry),
         )  # fmt: skip
         place = jnp.where(accepted, at, count)
         rows = jax.tree.map(lambda a, x: a.at[place].set(x, mode="drop"), rows, row)

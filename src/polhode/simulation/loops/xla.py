@@ -54,7 +54,9 @@ def run_block(
         left = ~stepper.is_finished(p)
         if targets is not None:
             waiting = done + buffer.count < targets.shape[0] - 1
-            left = waiting & (left | stepper.has_passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)]))
+            left = waiting & (
+                left | stepper.has_passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)])
+            )
         return left & (buffer.count < capacity) & (p.n < n_limit) & (p.result == 0)
 
     def body(loop: tuple[Progress, Buffer]) -> tuple[Progress, Buffer]:

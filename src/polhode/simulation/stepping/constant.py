@@ -66,7 +66,9 @@ class ConstantSteps(AbstractSegmentStepper):
     def next_step(self, p: Progress) -> Array:
         return self.h
 
-    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
+    ) -> Carry:
         return carry
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
@@ -93,7 +95,11 @@ class ConstantSteps(AbstractSegmentStepper):
         # Behind an event the step ends where it would have ended without.
         h = jnp.where(off, begin + self.right_limit_offset + self.h - p.t, self.h)
         h = jnp.where(searching & (share < 1), share * whole - right_limit_offset, h)
-        return TrialStep(dataclasses.replace(self, h=h, right_limit_offset=right_limit_offset), p._replace(h=h), p.t + right_limit_offset)
+        return TrialStep(
+            dataclasses.replace(self, h=h, right_limit_offset=right_limit_offset),
+            p._replace(h=h),
+            p.t + right_limit_offset,
+        )
 
     def length(self, p: Progress, new: Progress) -> Array:
         return self.h
@@ -149,44 +155,60 @@ def constant_segments(t0: float, t1: float, h: float, breakpoints: Breakpoints, 
     whole = Grid.of(t0, t1, h)
     ends = [*breakpoints.inner, t1]
     counts = [(end - t0) / whole.h for end in ends]
-    legs: list[Segment] = []
+    segments: list[Segment] = []
     if all(abs(n - round(n)) < _ON_GRID for n in counts):
         at = 0
         for end, n in zip(ends, map(round, counts), strict=True):
-            legs += _until(whole, first, at, n, end, end != t1 or breakpoints.at_end, bool(legs) or breakpoints.at_start)
+            segments += _until(
+                whole, first, at, n, end, end != t1 or breakpoints.at_end, bool(segments) or breakpoints.at_start
+            )
             at = n
-        return legs
+        return segments
     begin = t0
     for end in ends:
         grid = Grid.of(begin, end, h)
-        jumps = end != t1 or breakpoints.at_end, bool(legs) or breakpoints.at_start
-        legs += _until(grid, first, 0, grid.count, end, *jumps)
+        jumps = end != t1 or breakpoints.at_end, bool(segments) or breakpoints.at_start
+        segments += _until(grid, first, 0, grid.count, end, *jumps)
         first, begin = first + grid.count, end
-    return legs
+    return segments
 
 
-def _until(grid: Grid, first: int, start: int, stop: int, end: float, breakpoints: bool, after_jump: bool) -> list[Segment]:
+def _until(
+    grid: Grid, first: int, start: int, stop: int, end: float, breakpoints: bool, after_jump: bool
+) -> list[Segment]:
     """Steps `start` to `stop` of a grid whose step 0 has the number `first`.
 
     A step behind a breakpoint (`fresh`) and one before it (`breaks`) stand apart.
     """
     cuts: list[int] = sorted({start, stop, start + after_jump, stop - breakpoints})
-    legs: list[Segment] = []
+    segments: list[Segment] = []
     for a, b in itertools.pairwise(cuts):
         behind, before = after_jump and a == start, breakpoints and b == stop
         if not (behind or before):
-            legs.append(Segment(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False))
+            segments.append(
+                Segment(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False)
+            )
             continue
         t0, t1 = grid.t0 + a * grid.h, end if b == stop else grid.t0 + b * grid.h
         spacing = _exact_spacing(t0, t1)
         off = math.copysign(shift(t0, t1), spacing)
         h = spacing - off * (behind + before)
-        legs.append(Segment(_steps(t0, t1, h, spacing, first + a, first + b, off * behind), behind))
-    return legs
+        segments.append(Segment(_steps(t0, t1, h, spacing, first + a, first + b, off * behind), behind))
+    return segments
 
 
-def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int, right_limit_offset: float) -> ConstantSteps:
-    numbers = {"t0": t0, "t1": t1, "right_limit_offset": right_limit_offset, "h": h, "spacing": spacing, "first": first, "last": last}
+def _steps(
+    t0: float, t1: float, h: float, spacing: float, first: int, last: int, right_limit_offset: float
+) -> ConstantSteps:
+    numbers = {
+        "t0": t0,
+        "t1": t1,
+        "right_limit_offset": right_limit_offset,
+        "h": h,
+        "spacing": spacing,
+        "first": first,
+        "last": last,
+    }
     return ConstantSteps(**{name: np.asarray(value) for name, value in numbers.items()})
 
 

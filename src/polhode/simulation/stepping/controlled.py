@@ -61,7 +61,9 @@ class ControlledSteps(AbstractSegmentStepper):
     def next_step(self, p: Progress) -> Array:
         return p.h
 
-    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
+    ) -> Carry:
         return integrator.with_step_control(system, t, h, carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
@@ -184,11 +186,11 @@ def controlled_segments(
     breakpoints: Breakpoints,
 ) -> list[Segment]:
     """Legs of controlled steps."""
-    legs: list[Segment] = []
+    segments: list[Segment] = []
     begin = t0
     rtol, atol = map(np.asarray, tolerances)
     for end in (*breakpoints.inner, t1):
-        after_jump = bool(legs) or breakpoints.at_start
+        after_jump = bool(segments) or breakpoints.at_start
         off = math.copysign(shift(begin, end), t1 - t0)
         stepper = ControlledSteps(
             t0=np.asarray(begin),
@@ -199,6 +201,6 @@ def controlled_segments(
             max_steps=np.asarray(max_steps),
             left_limit_offset=np.asarray(off * (end != t1 or breakpoints.at_end)),
         )
-        legs.append(Segment(stepper, after_jump))
+        segments.append(Segment(stepper, after_jump))
         begin = end
-    return legs
+    return segments

@@ -82,7 +82,7 @@ class AbstractSegmentStepper(AbstractStepper):
 
 def describe(parts: Sequence[Segment]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each leg if there are several."""
-    steppers = [leg.stepper for leg in parts]
+    steppers = [segment.stepper for segment in parts]
     told: dict[str, Any] = {"h": float(steppers[0].spacing)}
     if len(steppers) > 1:
         told["legs"] = [[float(s.t0), float(s.spacing), int(s.last) - int(s.first)] for s in steppers]

@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     newton: Array
     error: Array
     result: Array
-    watch: Any = None
+    events: Any = None
 
 
 class TrialStep(NamedTuple):
@@ -69,7 +69,9 @@ class AbstractStepper(eqx.Module):
         """Size of the attempt with which a leg goes on that others came before."""
 
     @abc.abstractmethod
-    def initial_carry(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+    def initial_carry(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
+    ) -> Carry:
         """The carry of a start as these steps begin with it."""
 
     @abc.abstractmethod
@@ -104,7 +106,9 @@ class AbstractStepper(eqx.Module):
     ) -> Progress:
         """The beginning of a run."""
         t, h = self.t0 + self.right_limit_offset, _strong(self.first_step(system, integrator, state))
-        carry = _strong(self.initial_carry(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state)))
+        carry = _strong(
+            self.initial_carry(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state))
+        )
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,

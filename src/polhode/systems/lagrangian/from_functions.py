@@ -174,14 +174,14 @@ class Lagrangian(AbstractLagrangian):
         N = vectors[:, values <= 1e-12 * np.max(np.abs(values))]
         if not N.size:
             return
-        turning = jax.grad(self.kinetic_energy)(q, v) - jax.jvp(lambda q: momenta(q, v), (q,), (v,))[1]
-        force = turning - jax.grad(self.potential_energy)(q) + self.load(jnp.zeros(()), q, v)
+        inertial = jax.grad(self.kinetic_energy)(q, v) - jax.jvp(lambda q: momenta(q, v), (q,), (v,))[1]
+        force = inertial - jax.grad(self.potential_energy)(q) + self.load(jnp.zeros(()), q, v)
         F = N.T @ np.asarray(force)
         B = N.T @ np.asarray(jax.jacfwd(self.constraint)(q)).reshape(self.m, self.n).T
-        left = F - B @ np.linalg.lstsq(B, F, rcond=None)[0] if self.m else F
-        worst = float(np.max(np.abs(left)))
+        imbalance = F - B @ np.linalg.lstsq(B, F, rcond=None)[0] if self.m else F
+        worst = float(np.max(np.abs(imbalance)))
         if not worst <= START_TOLERANCE * max(1.0, float(np.max(np.abs(np.asarray(force))))):
-            along = np.round(N[:, int(np.argmax(np.abs(left)))], 3).tolist()
+            along = np.round(N[:, int(np.argmax(np.abs(imbalance)))], 3).tolist()
             raise ValueError(
                 f"The mass matrix `kinetic` is singular, and the forces along its null space, {along}, are not in "
                 f"balance at the start: {worst:.3g} is left over. Solve for these coordinates first, or give them mass."

@@ -38,24 +38,24 @@ class Gaps(NamedTuple):
 
 def check_gaps(*given: Gaps) -> None:
     """Raises ValueError for violated constraints, all at once; warns between `START_TOLERANCE` and their tolerance."""
-    refused: dict[str, str] = {}
+    errors: dict[str, str] = {}
     for gaps in given:
         values, largest = np.abs(np.asarray(gaps.values)), max(1.0, float(np.max(np.abs(gaps.at), initial=0.0)))
         worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
         if values[worst] <= START_TOLERANCE * largest:
             continue
-        said = f"on {gaps.what}: number {worst} of {len(values)} by {values[worst]:.3g}"
+        text = f"on {gaps.what}: number {worst} of {len(values)} by {values[worst]:.3g}"
         if not values[worst] <= gaps.tolerance * largest:
-            refused[said] = gaps.remedy
+            errors[text] = gaps.remedy
         else:
             warn(
-                f"`state0` violates the constraints {said}. That is expected when a run goes on from the end of an "
+                f"`state0` violates the constraints {text}. That is expected when a run goes on from the end of an "
                 "`eml` step.",
                 StartWarning,
             )
-    if refused:
-        remedies = " ".join(dict.fromkeys(refused.values()))
-        raise ValueError(f"`state0` violates the constraints {', and those '.join(refused)}. {remedies}")
+    if errors:
+        remedies = " ".join(dict.fromkeys(errors.values()))
+        raise ValueError(f"`state0` violates the constraints {', and those '.join(errors)}. {remedies}")
 
 
 def check_momenta(given: Any, expected: Any) -> None:
@@ -64,7 +64,7 @@ def check_momenta(given: Any, expected: Any) -> None:
     largest = max(1.0, float(np.max(np.abs(np.asarray(expected)), initial=0.0)))
     if gap <= START_TOLERANCE * largest:
         return
-    said = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."
+    message = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."
     if not gap <= COARSE_TOLERANCE * largest:
-        raise ValueError(f"{said} `system.start(q, v)` makes a state with consistent ones.")
-    warn(f"{said} That is expected when a run goes on from the end of an `eml` step.", StartWarning)
+        raise ValueError(f"{message} `system.start(q, v)` makes a state with consistent ones.")
+    warn(f"{message} That is expected when a run goes on from the end of an `eml` step.", StartWarning)

@@ -197,11 +197,11 @@ class AbstractMechanical(AbstractSystem):
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         q, v = state
-        found = {"manifold": self.configuration.residual(q)}
+        norms = {"manifold": self.configuration.residual(q)}
         if self.m:
-            found["position"] = jnp.max(jnp.abs(self.constraint(t, q)))
-            found["velocity"] = jnp.max(jnp.abs(self.constraint_rate(t, q, v)))
-        return found
+            norms["position"] = jnp.max(jnp.abs(self.constraint(t, q)))
+            norms["velocity"] = jnp.max(jnp.abs(self.constraint_rate(t, q, v)))
+        return norms
 
     def check(self, t: float, state: State) -> None:
         """Refuses a start that violates the constraints or their rates by more than `START_TOLERANCE`.
@@ -210,13 +210,13 @@ class AbstractMechanical(AbstractSystem):
         """
         if self.m == 0 or inside_transformation():
             return
-        found = []
+        problems = []
         for what, values, part in zip(("positions", "velocities"), self.violations(t, state), state, strict=True):
             largest = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(part))])
             if not np.max(np.abs(values)) <= START_TOLERANCE * largest:
-                found.append(f"on {what} at t = {t:g}: {self.name_violations(values)}")
-        if found:
-            raise ValueError(f"`state0` violates the constraints {', and those '.join(found)}. {self.start_remedy}")
+                problems.append(f"on {what} at t = {t:g}: {self.name_violations(values)}")
+        if problems:
+            raise ValueError(f"`state0` violates the constraints {', and those '.join(problems)}. {self.start_remedy}")
 
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Φ and dΦ/dt as numbers, each of shape (m,); compiled once for a system."""

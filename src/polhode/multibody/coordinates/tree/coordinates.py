@@ -109,9 +109,9 @@ class JointTree(AbstractCoordinates):
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         points = self._points(q)
-        moved = lambda s: self.strain_energy(self.space.move(q, s * v))  # noqa: E731
-        stored = jax.jvp(moved, (jnp.zeros(()),), (jnp.ones(()),))[1]
-        return self._with_efforts(jnp.zeros(self.n), t, points, v) @ v + stored
+        energy_at = lambda s: self.strain_energy(self.space.move(q, s * v))  # noqa: E731
+        storage_rate = jax.jvp(energy_at, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        return self._with_efforts(jnp.zeros(self.n), t, points, v) @ v + storage_rate
 
     # --- motion of the bodies -----------------------------------------------------------------------------------------
 
@@ -136,14 +136,14 @@ class JointTree(AbstractCoordinates):
         relative = self._relative(q)
         frames = self._frames(relative)
         poses = [compose(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
-        stacked = Pose(*_columns([*poses, ORIGIN]))
+        pose_rows = Pose(*_columns([*poses, ORIGIN]))
         if v is None:
-            return Motion(stacked)
+            return Motion(pose_rows)
         twists = []
-        moving = self._link_twists(v, self._points(q), relative)
-        for twist, frame, link in zip(moving, frames, self.links, strict=True):
+        link_twists = self._link_twists(v, self._points(q), relative)
+        for twist, frame, link in zip(link_twists, frames, self.links, strict=True):
             twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
-        return Motion(stacked, Twist(*_columns([*twists, AT_REST])))
+        return Motion(pose_rows, Twist(*_columns([*twists, AT_REST])))
 
     def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         for link in self.links:
@@ -185,11 +185,11 @@ class JointTree(AbstractCoordinates):
 
     def of_joint(self, q: Point, joint: str) -> Point:
         """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
-        moving = [link for link in self.links if link.motion.n]
-        for link, point in zip(moving, q[: len(moving)], strict=True):
+        movable = [link for link in self.links if link.motion.n]
+        for link, point in zip(movable, q[: len(movable)], strict=True):
             if joint in (link.joint, link.name):
                 return point
-        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
+        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in movable)}.")
 
     # --- inertia and loads --------------------------------------------------------------------------------------------
 
@@ -217,8 +217,8 @@ class JointTree(AbstractCoordinates):
 
     @property
     def joined(self) -> tuple[tuple[int, int], ...]:
-        held = [link.parent >= 0 or isinstance(link.motion, AbstractJointMotion) for link in self.links]
-        return tuple((link.parent, row) for row, link in enumerate(self.links) if held[row])
+        has_joint = [link.parent >= 0 or isinstance(link.motion, AbstractJointMotion) for link in self.links]
+        return tuple((link.parent, row) for row, link in enumerate(self.links) if has_joint[row])
 
     def mass(self, q: Point) -> Matrix:
         blocks = mass_blocks(self.links, self._points(q), self._relative(q))
@@ -240,8 +240,8 @@ class JointTree(AbstractCoordinates):
             states.append(link_acceleration(link.motion, point, v[link.first : link.last], frame, below))
             inertial.append(inertial_load(link.inertia, states[-1], load))
         torques, forces = map(list, zip(*inertial, strict=True))
-        found = -self._projected(points, relative, torques, forces)
-        return self._with_efforts(found, t, points, v)
+        total = -self._projected(points, relative, torques, forces)
+        return self._with_efforts(total, t, points, v)
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         """K of gravity, controllers and force elements; see `AbstractCoordinates.stiffness`.
@@ -261,9 +261,9 @@ class JointTree(AbstractCoordinates):
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
         C = 2 * assemble(self.links, velocity_blocks(self.links, points, relative, twists, v))
-        curved = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
-        M = to_dense(self.mass(q), (self.n, self.n)) if curved else jnp.zeros((self.n, 0))
-        for link in curved:
+        nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
+        M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
+        for link in nonlinear:
             # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
             own = slice(link.first, link.last)
             C = C.at[:, own].add(M[:, own] @ brackets(link.motion, v[own]))
@@ -296,11 +296,11 @@ class JointTree(AbstractCoordinates):
 
     def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
         """Angular velocity of each link and velocity of its origin, in its own frame."""
-        found: list[Twist] = []
+        twists: list[Twist] = []
         for link, point, frame in zip(self.links, points, relative, strict=True):
-            below = found[link.parent] if link.parent >= 0 else AT_REST
-            found.append(link_twist(link.motion, point, v[link.first : link.last], frame, below))
-        return found
+            below = twists[link.parent] if link.parent >= 0 else AT_REST
+            twists.append(link_twist(link.motion, point, v[link.first : link.last], frame, below))
+        return twists
 
     def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
         """Loads of the force elements on each link, about its origin and in its frame."""
@@ -327,15 +327,15 @@ class JointTree(AbstractCoordinates):
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
     ) -> Vector:
         """Generalised forces of loads on the links, which are handed down to the ground on the way."""
-        found: list[Vector] = []
+        parts: list[Vector] = []
         for i in reversed(range(len(self.links))):
             link, p = self.links[i], self.links[i].parent
             below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
             own, below = pass_to_parent(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
-            found.append(own)
+            parts.append(own)
             if p >= 0:
                 torques[p], forces[p] = below
-        return jnp.concatenate(found[::-1])
+        return jnp.concatenate(parts[::-1])
 
     def _find(self, body: Body | str) -> int:
         name = body if isinstance(body, str) else body.name

@@ -67,13 +67,13 @@ class ReducedTree(AbstractCoordinates):
         """The coordinates of all joints of the tree."""
         own = iter(q)
         links = [(number, link) for number, link in enumerate(self.tree.links) if link.motion.n]
-        tied = {place.link: number for number, place in enumerate(self.followers)}
-        points = {number: next(own) for number, _ in links if number not in tied}
+        dependent = {place.link: number for number, place in enumerate(self.followers)}
+        points = {number: next(own) for number, _ in links if number not in dependent}
         values = self.offsets
         if self.leaders:
-            leading = jnp.stack([points[place.link][place.component] for place in self.leaders])
-            values = values.at[np.array(self.rows)].add(self.ratios * leading)
-        joints = (values[tied[number]][None] if number in tied else points[number] for number, _ in links)
+            leader_values = jnp.stack([points[place.link][place.component] for place in self.leaders])
+            values = values.at[np.array(self.rows)].add(self.ratios * leader_values)
+        joints = (values[dependent[number]][None] if number in dependent else points[number] for number, _ in links)
         return *joints, *own
 
     def rates(self, v: Vector) -> Vector:
@@ -85,11 +85,11 @@ class ReducedTree(AbstractCoordinates):
 
     def _gathered(self, rows: Array) -> Array:
         """Gᵀ times an array with a row for each velocity of the tree."""
-        kept = rows[self._kept]
+        own = rows[self._kept]
         if not self.leaders:
-            return kept
-        followed = rows[self._tied[np.array(self.rows)]]
-        return kept.at[self._columns].add(self.ratios.reshape(-1, *(1,) * (rows.ndim - 1)) * followed)
+            return own
+        of_followers = rows[self._tied[np.array(self.rows)]]
+        return own.at[self._columns].add(self.ratios.reshape(-1, *(1,) * (rows.ndim - 1)) * of_followers)
 
     def _reduced(self, matrix: Matrix) -> Matrix:
         whole = to_dense(matrix, (self.tree.n, self.tree.n))
@@ -99,10 +99,10 @@ class ReducedTree(AbstractCoordinates):
 
     @property
     def space(self) -> AbstractSpace:
-        tied = {place.link for place in self.followers}
-        moving = [link for number, link in enumerate(self.tree.links) if link.motion.n and number not in tied]
+        dependent = {place.link for place in self.followers}
+        movable = [link for number, link in enumerate(self.tree.links) if link.motion.n and number not in dependent]
         turns = (Constants(self.turns),) if self.turns else ()
-        return product(*(link.motion.space for link in moving), *turns)
+        return product(*(link.motion.space for link in movable), *turns)
 
     @property
     def n(self) -> int:
@@ -181,10 +181,10 @@ class ReducedTree(AbstractCoordinates):
 
     def columns(self, body: Body | str) -> np.ndarray:
         """Velocities of the joint that carries a body, or of those that this joint follows."""
-        wanted = self.tree.columns(body)
-        own = np.searchsorted(self._kept, np.intersect1d(wanted, self._kept))
-        followed = np.isin(self._tied[np.array(self.rows, int)], wanted)
-        return np.unique(np.concatenate((own, self._columns[followed])))
+        of_body = self.tree.columns(body)
+        own = np.searchsorted(self._kept, np.intersect1d(of_body, self._kept))
+        is_leader = np.isin(self._tied[np.array(self.rows, int)], of_body)
+        return np.unique(np.concatenate((own, self._columns[is_leader])))
 
     def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.kinetic_energy(self.whole(q), self.rates(v))
@@ -218,8 +218,8 @@ def reduce_tree(
     """A tree in which coordinates follow: each with its leaders, their ratios, and an offset."""
     if not following:
         return tree
-    followers, leading, offsets = zip(*following, strict=True)
-    entries = [(row, place, ratio) for row, ratios in enumerate(leading) for place, ratio in ratios.items()]
+    followers, leader_ratios, offsets = zip(*following, strict=True)
+    entries = [(row, place, ratio) for row, ratios in enumerate(leader_ratios) for place, ratio in ratios.items()]
     return ReducedTree(
         tree=tree,
         ratios=jnp.asarray([ratio for _, _, ratio in entries], float),

@@ -65,10 +65,10 @@ class Inertia(NamedTuple):
     def seen_from(self, frame: Pose) -> Inertia:
         """The same body in the frame in which its own frame is `frame`."""
         r, A = frame
-        turned = A @ self.moment
-        moved = self.mass * r
-        across = r[:, None] * (turned + 0.5 * moved)
-        return Inertia(self.mass, turned + moved, A @ self.second @ A.T + across + across.T)
+        rotated_moment = A @ self.moment
+        offset_moment = self.mass * r
+        across = r[:, None] * (rotated_moment + 0.5 * offset_moment)
+        return Inertia(self.mass, rotated_moment + offset_moment, A @ self.second @ A.T + across + across.T)
 
 
 class Loads(NamedTuple):
@@ -93,21 +93,21 @@ def cross_rows(rows: Rows, b: Vec) -> Rows:
 
 @jax.jit
 def _work(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
-    turned = jnp.zeros(()) if turning is None else loads.torques @ turning.T
-    return turned if sliding is None else turned + loads.forces @ A.T @ sliding.T
+    rotational = jnp.zeros(()) if turning is None else loads.torques @ turning.T
+    return rotational if sliding is None else rotational + loads.forces @ A.T @ sliding.T
 
 
 @jax.jit
 def _unit_loads(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
-    turned = None if turning is None else _rotation_loads(turning, carried)
+    rotational = None if turning is None else _rotation_loads(turning, carried)
     if sliding is None:
-        assert turned is not None
-        return turned
+        assert rotational is not None
+        return rotational
     directions = sliding @ A
     moments = cross_rows(directions, carried.moment)
-    if turned is None:
+    if rotational is None:
         return Loads(-moments, carried.mass * directions)
-    return Loads(turned.torques - moments, turned.forces + carried.mass * directions)
+    return Loads(rotational.torques - moments, rotational.forces + carried.mass * directions)
 
 
 def _rotation_loads(turning: Rows, carried: Inertia) -> Loads:

@@ -21,18 +21,18 @@ Blocks = dict[tuple[int, int], Array]
 
 def assemble(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
     """The matrix of the blocks; zero for links of different branches."""
-    moving = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
-    return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in moving] for i, a in moving])
+    movable = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
+    return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in movable] for i, a in movable])
 
 
 def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose]) -> Blocks:
     """M: the work of the loads of unit accelerations of one joint in unit velocities of the other."""
-    carried = [link.inertia for link in links]
+    composites = [link.inertia for link in links]
     blocks: Blocks = {}
     for i in reversed(range(len(links))):
         link = links[i]
         if link.motion.n:
-            loads = link.unit_loads(points[i], relative[i].R, carried[i])
+            loads = link.unit_loads(points[i], relative[i].R, composites[i])
             blocks[i, i] = link.work(points[i], relative[i].R, loads)
             j = i
             while links[j].parent >= 0:
@@ -40,7 +40,7 @@ def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequen
                 if links[j].motion.n:
                     blocks[i, j] = links[j].work(points[j], relative[j].R, loads)
                     blocks[j, i] = blocks[i, j].T
-        _add_to_parent(links, relative, carried, i)
+        _add_to_parent(links, relative, composites, i)
     return blocks
 
 
@@ -65,12 +65,12 @@ def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, 
     zero = jnp.zeros((motion.n, 3))
 
     def s(point: Point) -> Rows:
-        turning = motion.turning(point)
-        return zero if turning is None else turning
+        axes = motion.turning(point)
+        return zero if axes is None else axes
 
     def d(point: Point) -> Rows:
-        sliding = motion.sliding(point)
-        return zero if sliding is None else sliding @ A
+        displacements = motion.sliding(point)
+        return zero if displacements is None else displacements @ A
 
     s_change, d_change = (
         jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(motion.n))
@@ -108,24 +108,24 @@ def flow_of(inertia: Inertia, twist: Twist) -> Flow:
 
 def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec) -> Blocks:
     """Minus the derivative of the generalised weight along the coordinates, by pairs of links."""
-    carried, down = [link.inertia for link in links], _gravity_in_links(links, relative, gravity)
+    composites, down = [link.inertia for link in links], _gravity_in_links(links, relative, gravity)
     blocks: Blocks = {}
     for i in reversed(range(len(links))):
         link = links[i]
         if link.motion.n:
             w = directions_of(link.motion, points[i], relative[i].R)
-            blocks[i, i] = -_weight_of_changes(w, carried[i]) @ down[i]
-            loads = link.unit_loads(points[i], relative[i].R, carried[i])
+            blocks[i, i] = -_weight_of_changes(w, composites[i]) @ down[i]
+            loads = link.unit_loads(points[i], relative[i].R, composites[i])
             j = i
             while links[j].parent >= 0:
                 loads, j = loads.seen_from(relative[j]), links[j].parent
                 if links[j].motion.n:
                     # Whatever an ancestor turns carries the field of this joint along: ∂w = s × w.
-                    turning = links[j].motion.turning(points[j])
-                    tilt = np.zeros((links[j].motion.n, 3)) if turning is None else cross_rows(turning, down[j])
+                    axes = links[j].motion.turning(points[j])
+                    tilt = np.zeros((links[j].motion.n, 3)) if axes is None else cross_rows(axes, down[j])
                     blocks[i, j] = loads.forces @ tilt.T
                     blocks[j, i] = blocks[i, j].T
-        _add_to_parent(links, relative, carried, i)
+        _add_to_parent(links, relative, composites, i)
     return blocks
 
 
@@ -141,17 +141,17 @@ def velocity_blocks(
 
     - `twists`: angular velocity and velocity of the origin of each link, in its own frame.
     """
-    carried = [link.inertia for link in links]
-    flows = [flow_of(body, twist) for body, twist in zip(carried, twists, strict=True)]
+    composites = [link.inertia for link in links]
+    flows = [flow_of(body, twist) for body, twist in zip(composites, twists, strict=True)]
     ways = [directions_of(link.motion, point, A) for link, point, (_, A) in zip(links, points, relative, strict=True)]
     rates = [_rates(links, k, ways[k], relative, twists, v) for k in range(len(links))]
     blocks: Blocks = {}
     for i in reversed(range(len(links))):
         link = links[i]
         if link.motion.n:
-            loads = link.unit_loads(points[i], relative[i].R, carried[i])
+            loads = link.unit_loads(points[i], relative[i].R, composites[i])
             across = _across(ways[i], flows[i])
-            changes = _loads_of_rates(ways[i], rates[i], carried[i], flows[i], twists[i])
+            changes = _loads_of_rates(ways[i], rates[i], composites[i], flows[i], twists[i])
             blocks[i, i] = link.work(points[i], relative[i].R, changes).T
             j = i
             while links[j].parent >= 0:
@@ -161,7 +161,7 @@ def velocity_blocks(
                 if links[j].motion.n:
                     blocks[j, i] = links[j].work(points[j], relative[j].R, changes).T
                     blocks[i, j] = _work_of_rates(ways[j], rates[j], twists[j], loads, across)
-        _add_to_parent(links, relative, carried, i)
+        _add_to_parent(links, relative, composites, i)
         if link.parent >= 0:
             flows[link.parent] = flows[link.parent].plus(flows[i].seen_from(relative[i]))
     return blocks
@@ -169,10 +169,10 @@ def velocity_blocks(
 
 def _gravity_in_links(links: Sequence[Link], relative: Sequence[Pose], gravity: Vec) -> list[Vec]:
     """Gravity in the frame of each link."""
-    found: list[Vec] = []
+    gravities: list[Vec] = []
     for link, (_, A) in zip(links, relative, strict=True):
-        found.append((found[link.parent] if link.parent >= 0 else link.weight * gravity) @ A)
-    return found
+        gravities.append((gravities[link.parent] if link.parent >= 0 else link.weight * gravity) @ A)
+    return gravities
 
 
 def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], carried: list[Inertia], i: int) -> None:
@@ -186,10 +186,10 @@ def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], carried: lis
 def _weight_of_changes(w: Directions, carried: Inertia) -> Float[Array, "n n 3"]:
     """∫∂w_i/∂q_j dm for the velocities i and coordinates j of one joint."""
     moment = carried.moment
-    turned = jax.vmap(lambda a: jax.vmap(lambda b: cross(b, a))(w.s))(w.s) + w.s_change.transpose(0, 2, 1)
-    moved = cross_rows(w.s, moment)
-    swung = jax.vmap(lambda a: jax.vmap(lambda b: cross(a, b))(moved))(w.s)
-    return jax.vmap(lambda rows: cross_rows(rows, moment))(turned) + swung + carried.mass * w.d_change.transpose(0, 2, 1)
+    axis_changes = jax.vmap(lambda a: jax.vmap(lambda b: cross(b, a))(w.s))(w.s) + w.s_change.transpose(0, 2, 1)
+    axis_moments = cross_rows(w.s, moment)
+    swing = jax.vmap(lambda a: jax.vmap(lambda b: cross(a, b))(axis_moments))(w.s)
+    return jax.vmap(lambda rows: cross_rows(rows, moment))(axis_changes) + swing + carried.mass * w.d_change.transpose(0, 2, 1)
 
 
 def _rates(

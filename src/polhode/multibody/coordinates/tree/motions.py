@@ -151,8 +151,8 @@ class ScrewMotion(AbstractJointMotion):
     def pose(self, q: Point) -> Pose:
         x, R = self.initial
         c, s = jnp.cos(q[0]), jnp.sin(q[0])
-        turned = jnp.stack((c * R[:, 0] + s * R[:, 1], c * R[:, 1] - s * R[:, 0], R[:, 2]), axis=1)
-        return Pose(x + self.advance * q[0] * R[:, 2], turned)
+        attitude = jnp.stack((c * R[:, 0] + s * R[:, 1], c * R[:, 1] - s * R[:, 0], R[:, 2]), axis=1)
+        return Pose(x + self.advance * q[0] * R[:, 2], attitude)
 
     def turning(self, q: Point) -> Rows:
         return constant(np.eye(1, 3, 2))
@@ -182,14 +182,14 @@ class CrossMotion(AbstractJointMotion):
     def pose(self, q: Point) -> Pose:
         (c1, c2), (s1, s2) = jnp.cos(q), jnp.sin(q)
         zero = jnp.zeros(())
-        turned = jnp.stack(
+        attitude = jnp.stack(
             (
                 jnp.stack((c2, -s2, zero)),
                 jnp.stack((c1 * s2, c1 * c2, -s1)),
                 jnp.stack((s1 * s2, s1 * c2, c1)),
             )
         )
-        return Pose(self.initial.x, self.initial.R @ turned)
+        return Pose(self.initial.x, self.initial.R @ attitude)
 
     @jax.jit
     def turning(self, q: Point) -> Rows:

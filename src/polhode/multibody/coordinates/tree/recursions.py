@@ -42,12 +42,12 @@ def link_twist(motion: AbstractRelativeMotion, point: Point, rates: Vector, fram
 
     `frame` is the frame of the link in that of the parent.
     """
-    turning, sliding = motion.turning(point), motion.sliding(point)
+    axes, directions = motion.turning(point), motion.sliding(point)
     r, A = frame
     u = below.u + cross(below.omega, r)
-    u = (u if sliding is None else u + rates @ sliding) @ A
+    u = (u if directions is None else u + rates @ directions) @ A
     omega = below.omega @ A
-    return Twist(omega if turning is None else omega + rates @ turning, u)
+    return Twist(omega if axes is None else omega + rates @ axes, u)
 
 
 @jax.jit
@@ -69,14 +69,14 @@ def link_acceleration(
 ) -> LinkAcceleration:
     """Accelerations of a link where those of all joints vanish; `below` are those of the parent."""
     r, A = frame
-    turning, sliding = motion.turning(point), motion.sliding(point)
+    axes, directions = motion.turning(point), motion.sliding(point)
     slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
     a = below.a + below.spin @ r
-    a = a if sliding is None else a + 2 * cross(below.omega, rates @ sliding)
+    a = a if directions is None else a + 2 * cross(below.omega, rates @ directions)
     a = a if slide_drift is None else a + slide_drift
     omega, alpha, a = below.omega @ A, below.alpha @ A, a @ A
-    if turning is not None:
-        relative_omega = rates @ turning
+    if axes is not None:
+        relative_omega = rates @ axes
         alpha = alpha + cross(omega, relative_omega)
         omega = omega + relative_omega
     alpha = alpha if turn_drift is None else alpha + turn_drift
@@ -97,12 +97,12 @@ def pass_to_parent(
 ) -> tuple[Vector, Wrench]:
     """Generalised forces of a load on a link, and the load `below` on its parent with this one."""
     r, A = frame
-    turning, sliding = motion.turning(point), motion.sliding(point)
-    handed = A @ load.force
+    axes, directions = motion.turning(point), motion.sliding(point)
+    force = A @ load.force
     own = jnp.zeros(motion.n)
-    own = own if turning is None else own + turning @ load.torque
-    own = own if sliding is None else own + sliding @ handed
-    return own, Wrench(below.torque + A @ load.torque + cross(r, handed), below.force + handed)
+    own = own if axes is None else own + axes @ load.torque
+    own = own if directions is None else own + directions @ force
+    return own, Wrench(below.torque + A @ load.torque + cross(r, force), below.force + force)
 
 
 @jax.jit
