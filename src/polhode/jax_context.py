@@ -110,13 +110,13 @@ def _evaluates(trace: Any) -> bool:
 @contextlib.contextmanager
 def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
     """While this is open, that trace evaluates what is known under `jax.grad` and the like: in `in_reverse_mode`."""
-    differentiating: Any = trace_ctx.trace
-    before = differentiating.parent_trace
-    differentiating.parent_trace = trace
+    derivative_trace: Any = trace_ctx.trace
+    before = derivative_trace.parent_trace
+    derivative_trace.parent_trace = trace
     try:
         yield
     finally:
-        differentiating.parent_trace = before
+        derivative_trace.parent_trace = before
 
 
 def outside_trace() -> AbstractContextManager[Any]:

@@ -16,16 +16,16 @@ _HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os
 def objection(folder: Path) -> str:
     """Why the files of a folder can't be trusted, with the remedy; empty if they can, or if there is no folder yet."""
     try:
-        about = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:
         return ""
-    if stat.S_ISLNK(about.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return f"`{folder}` is a link, which is not followed: put a folder there"
-    if not stat.S_ISDIR(about.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return f"`{folder}` is not a folder: move it away"
-    if not _is_of_owner(about):
+    if not _is_of_owner(status):
         return f"`{folder}` belongs to another user: move it away, or set XDG_CACHE_HOME to a folder of your own"
-    if about.st_mode & _OTHERS_WRITE:
+    if status.st_mode & _OTHERS_WRITE:
         return f"other users may write in `{folder}`: take that away by `chmod 700`"
     return ""
 
@@ -35,8 +35,8 @@ def make_folder(folder: Path) -> None:
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     for each in (folder.parent, folder):
         each.mkdir(mode=0o700, exist_ok=True)
-        if said := objection(each):
-            raise PermissionError(said)
+        if problem := objection(each):
+            raise PermissionError(problem)
 
 
 def read(path: Path, most: int = -1) -> bytes:
@@ -46,8 +46,8 @@ def read(path: Path, most: int = -1) -> bytes:
     """
     handle = os.open(path, os.O_RDONLY | _HERE)
     with open(handle, "rb") as file:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode) or not _is_of_owner(about) or about.st_mode & _OTHERS_WRITE:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or not _is_of_owner(status) or status.st_mode & _OTHERS_WRITE:
             raise PermissionError(f"`{path}` could be written by others.")
         return file.read(most)
 
@@ -65,7 +65,7 @@ def write(path: Path, content: bytes) -> None:
             aside.unlink(missing_ok=True)
 
 
-def _is_of_owner(about: os.stat_result) -> bool:
+def _is_of_owner(status: os.stat_result) -> bool:
     """Whether something belongs to this user, or to the system."""
     # Windows has no such numbers; there, the folder of a user is closed to others.
-    return not hasattr(os, "geteuid") or about.st_uid in (0, os.geteuid())
+    return not hasattr(os, "geteuid") or status.st_uid in (0, os.geteuid())

@@ -18,19 +18,19 @@ def replacement(path: Path) -> Iterator[Path]:
     are those of the former file. Raises OSError, with the name of the file, for a folder and for what can't be written.
     """
     target = Path(os.path.realpath(path))
-    about = target.stat() if target.exists() else None
-    if about is not None and stat.S_ISDIR(about.st_mode):
+    status = target.stat() if target.exists() else None
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(f"`{path}` is a folder: choose another name.")
-    if about is not None and not os.access(target, os.W_OK):
+    if status is not None and not os.access(target, os.W_OK):
         raise PermissionError(f"`{path}` is write-protected: choose another name.")
-    if about is not None and not stat.S_ISREG(about.st_mode):
+    if status is not None and not stat.S_ISREG(status.st_mode):
         yield target
         return
     aside = target.with_name(f".polhode-{secrets.token_hex(6)}{target.suffix}")
     try:
         yield aside
-        if about is not None:
-            os.chmod(aside, stat.S_IMODE(about.st_mode))
+        if status is not None:
+            os.chmod(aside, stat.S_IMODE(status.st_mode))
         os.replace(aside, target)
     except OSError as error:
         if error.errno is None or error.strerror is None:

@@ -255,7 +255,7 @@ def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
     monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
     monkeypatch.setattr(jit, *setting)
     if setting[0] == "_SECONDS_EACH":
-        monkeypatch.setattr(jit, "_AT_ONCE", 0)
+        monkeypatch.setattr(jit, "_OPTIMISED_AT_ONCE", 0)
     again = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)
     for x, y in zip(jax.tree.leaves(run.state), jax.tree.leaves(again.state), strict=True):
         assert x.tobytes() == y.tobytes()

@@ -144,7 +144,9 @@ def test_searches_are_marked_only_where_the_record_is_derived():
             x = jax.lax.fori_loop(0, 40, lambda _, x: (x + a / x) / 2, x)
             return Solved(x, x)
 
-        return with_implicit_derivative(search, lambda x: (x * x - a, x), lambda x, b: b / (2 * x), jnp.ones(()), None).x
+        return with_implicit_derivative(
+            search, lambda x: (x * x - a, x), lambda x, b: b / (2 * x), jnp.ones(()), None
+        ).x
 
     closed = jax.make_jaxpr(root)(2.0)
     assert [SOLUTION in str(lower(closed, to)) for to in (ARRAYS, MACHINE_CODE, DIFFERENTIABLE)] == [0, 0, 1]

@@ -126,7 +126,7 @@ def goes_on(path, plain) -> bool:
     store, found = RunStore.reopen(path)
     store.release()
     exact = store.length == len(plain.t) and same(ph.load(path).frames, plain)
-    remembered = found.remembered()
+    remembered = found.read_checkpoint()
     known = all(np.array_equal(remembered[name], value) for name, value in REMEMBERED.arrays.items())
     return exact and known and remembered["facts"] == REMEMBERED.facts
 

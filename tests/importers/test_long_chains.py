@@ -69,7 +69,7 @@ def test_problems_of_files_take_what_those_of_models_take():
     assert problem.origin is None
     plain = machine.problem("minimal")
     assert (plain.origin, plain.h) == ("file", 0.002)
-    assert plain.named.told["units"]["length"] == "m"
+    assert plain.named.metadata["units"]["length"] == "m"
 
 
 def test_values_in_time_are_asked_for_with_their_times():

@@ -10,7 +10,7 @@ from structures import connected
 from polhode.compiler.loops.row_map import RowMap
 from polhode.linalg import kkt_solver
 from polhode.linalg.blocks import pattern
-from polhode.linalg.bordered import BorderedKKT, border
+from polhode.linalg.bordered_tree import BorderedKKT, border
 from polhode.linalg.dense import LapackKKT
 from polhode.linalg.tree import Layout, TreeKKT
 

@@ -17,7 +17,7 @@ from polhode.compiler.scalars.cost import cost
 from polhode.compiler.xla.entry_points import scalarise
 from polhode.linalg import AbstractKKT, Blocks, Indices, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
-from polhode.linalg.bordered import Border, BorderedKKT
+from polhode.linalg.bordered_tree import Border, BorderedKKT
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT

@@ -35,7 +35,7 @@ def loop(free: bool = True, seed: int = 3) -> Model:
 def kicked(joints: str, free: bool = True):
     """The ring with velocities that its joints allow."""
     system, state = loop(free).assemble("livens", joints=joints)
-    q, v = system.left(state)
+    q, v = system.to_base(state)
     rng = np.random.default_rng(1)
     q, v = system.base.repaired(0.0, (q, jnp.asarray(rng.standard_normal(v.shape))))
     return system, system.start(q, v)
@@ -70,7 +70,7 @@ def test_velocities_belong_to_momenta_with_invariant_joints_only():
     for joints in ("invariant", "vector"):
         system, found = run(joints, 0.05, 1.0)
         end = LivensState(*(np.asarray(x)[-1] for x in found.state))
-        gaps.append(np.abs(system.start(*system.left(end)).p - end.p).max())
+        gaps.append(np.abs(system.start(*system.to_base(end)).p - end.p).max())
     assert gaps[0] < 1e-13
     assert gaps[1] > 1e-6
 
@@ -100,7 +100,7 @@ def test_vertical_momentum_of_a_hanging_loop():
 @pytest.mark.parametrize("joints", ["invariant", pytest.param("vector", marks=pytest.mark.exhaustive)])
 def test_order_2_towards_another_formulation(joints):
     system, state = kicked(joints)
-    exact = ph.simulate(system.base, "herk5", h=2e-3, t1=0.4, state0=system.left(state))
+    exact = ph.simulate(system.base, "herk5", h=2e-3, t1=0.4, state0=system.to_base(state))
     errors = []
     for h in (0.02, 0.01, 0.005):
         _, found = run(joints, h, 0.4)

@@ -16,7 +16,7 @@ from polhode.problems._model_problem import rod_inertia
 from polhode.problems.named.bennett import other_length
 from polhode.problems.named.bennett import positions as bennett_positions
 from polhode.problems.named.planar_four_bar import positions as four_bar_positions
-from polhode.problems.named.puma import SmoothMotion, link_frames
+from polhode.problems.named.puma import Swing, link_frames
 from polhode.problems.named.slider_crank import positions as slider_crank_positions
 from polhode.viewing.scene.scene import Body, Line, Trail
 
@@ -217,7 +217,7 @@ def puma_rate(p):
 
 
 def puma_control(p):
-    goal = SmoothMotion(jnp.asarray(p["goal"]) - jnp.asarray(p["start"]), jnp.asarray(p["motion_time"]))
+    goal = Swing(jnp.asarray(p["goal"]) - jnp.asarray(p["start"]), jnp.asarray(p["motion_time"]))
     target = jax.jit(lambda t: jax.jvp(goal, (t,), (jnp.ones_like(t),)))
 
     def torque(t, q, v):

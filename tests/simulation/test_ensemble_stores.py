@@ -20,7 +20,7 @@ import polhode as ph
 from polhode.simulation.ensembles import store as stores
 from polhode.simulation.ensembles.executors import SimdExecutor
 from polhode.storage import constant_arrays, documents, zarr_arrays
-from polhode.storage.paths import locked
+from polhode.storage.paths import acquire_lock
 
 MASSES = np.linspace(13.0, 17.0, 20)
 HOW: dict[str, Any] = {"integrator": "rkmk4", "h": 1e-3, "t1": 0.01, "save_every": 5, "workers": 1}
@@ -99,12 +99,12 @@ def test_rows_are_read_as_numpy_would(whole):
 
 def test_nobody_else_writes_meanwhile(top, tmp_path):
     path = tmp_path / "tops.zarr"
-    lock = locked(path, "x")
+    lock = acquire_lock(path, "x")
     with pytest.raises(ph.StoreError, match=f"in use: process {os.getpid()}"):
         sweep(top, path)
     lock.release()
     sweep(top, path)
-    lock = locked(path, "x")
+    lock = acquire_lock(path, "x")
     for how in ({"resume": True}, {"overwrite": True}):
         with pytest.raises(ph.StoreError, match="in use"):
             sweep(top, path, **how)

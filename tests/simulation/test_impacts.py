@@ -222,7 +222,7 @@ def test_a_function_that_moves_in_jumps_only_has_events():
 def test_an_impulse_on_livens_principle_keeps_the_joint_and_turns_its_rate():
     problem, joint, _ = pendulum("livens")
     system: Any = problem.system
-    q, _ = system.left(problem.state0)
+    q, _ = system.to_base(problem.state0)
     omega = np.array([0.0, 1.5, 0.0])
     moving = system.start(
         q, jnp.asarray(np.concatenate((omega, np.cross(omega, 0.5 * np.array([np.sin(2), 0, -np.cos(2)])))))
@@ -232,7 +232,7 @@ def test_an_impulse_on_livens_principle_keeps_the_joint_and_turns_its_rate():
     after = jax.jit(lambda s: action(jnp.zeros(()), s, system))(moving)
     rates = [float(joint.rate(system, 0.0, s)) for s in (moving, after)]
     np.testing.assert_allclose(rates, [-1.5, 0.45], atol=1e-12)
-    np.testing.assert_allclose(system.base.constraint_rate(0.0, *system.left(after)), 0, atol=1e-12)
+    np.testing.assert_allclose(system.base.constraint_rate(0.0, *system.to_base(after)), 0, atol=1e-12)
     np.testing.assert_allclose(after.p, -0.3 * moving.p, atol=1e-12)
 
 

@@ -9,8 +9,8 @@ import time
 import pytest
 
 import polhode as ph
-from polhode.storage import lock as locking
-from polhode.storage.lock import Lock, LockedError
+from polhode.storage import locks
+from polhode.storage.locks import Lock, LockedError
 
 OWNER = {"host": "elsewhere", "pid": 1, "run": "x", "since": 0}
 DAMAGED = [
@@ -40,13 +40,13 @@ def test_a_file_that_is_no_lock_is_left_as_it_is(content, tmp_path):
     file.write_bytes(content)
     with pytest.raises(LockedError, match="Move it away"):
         Lock(path, "run").acquire()
-    assert not locking.held(path)
+    assert not locks.is_locked(path)
     assert file.read_bytes() == content
 
 
 def test_links_are_not_followed(tmp_path, spin_solution):
     path, file, mine = tmp_path / "run.zarr", tmp_path / ".run.zarr.lock", tmp_path / "thesis.txt"
-    for content in ("years of work", "", json.dumps(OWNER | {"host": locking.Owner.now("").host})):
+    for content in ("years of work", "", json.dumps(OWNER | {"host": locks.Owner.now("").host})):
         mine.write_text(content)
         for link in (os.symlink, os.link):
             if link is os.link and content.startswith("{"):
@@ -55,7 +55,7 @@ def test_links_are_not_followed(tmp_path, spin_solution):
             link(mine, file)
             with pytest.raises(ph.StoreError, match="Move it away"):
                 spin_solution.save(path)
-            assert not locking.held(path)
+            assert not locks.is_locked(path)
             assert mine.read_text() == content
             assert file.is_symlink() == (link is os.symlink)
             file.unlink()
@@ -69,7 +69,7 @@ def test_what_is_no_file_neither_hangs_nor_counts(tmp_path):
     path, file = tmp_path / "run.zarr", tmp_path / ".run.zarr.lock"
     for make, remove in ((os.mkdir, os.rmdir), (os.mkfifo, os.unlink)):
         make(file)
-        assert not locking.held(path)
+        assert not locks.is_locked(path)
         with pytest.raises(LockedError, match="Move it away"):
             Lock(path, "run").acquire()
         remove(file)
@@ -80,10 +80,10 @@ def test_a_lock_of_another_machine_whose_clock_is_wrong_is_not_kept_for_ever(ahe
     path, file = tmp_path / "run.zarr", tmp_path / ".run.zarr.lock"
     file.write_text(json.dumps(OWNER))
     os.utime(file, (time.time() + ahead,) * 2)
-    assert not locking.held(path)
+    assert not locks.is_locked(path)
     lock = Lock(path, "run")
     lock.acquire()
-    assert locking.held(path)
+    assert locks.is_locked(path)
     lock.release()
     assert not list(tmp_path.iterdir())
 

@@ -18,8 +18,7 @@ import xarray as xr
 import polhode as ph
 from polhode.frames import Frames
 from polhode.solution.solution import Solution
-from polhode.storage import RunStore, documents, frame_layout
-from polhode.storage import lock as locking
+from polhode.storage import RunStore, documents, frame_layout, locks
 
 META = {"problem": "p", "integrator": {"name": "rkmk4"}, "promises": {}}
 
@@ -31,7 +30,7 @@ def assert_same(a, b):
 
 
 def as_loaded(frames):
-    return frames._replace(state=frame_layout.named(frames.state._fields)(*frames.state))
+    return frames._replace(state=frame_layout.state_class(frames.state._fields)(*frames.state))
 
 
 def test_round_trip_keeps_everything(tmp_path, spin_solution):
@@ -659,7 +658,7 @@ def test_without_its_checkpoint_a_run_begins_anew_in_its_last_frame(tmp_path, da
         ph.resume(path)
     assert "salvage" not in str(caught.value)
     loaded = ph.load(path)
-    assert loaded.saved.remembered() is None
+    assert loaded.saved.read_checkpoint() is None
     on = ph.simulate(top, "rkmk4", h=1e-2, initial=loaded, t1=0.2)
     np.testing.assert_allclose(on.t[[0, -1]], [0.1, 0.2])
 
@@ -714,7 +713,7 @@ def test_a_solution_whose_store_is_gone_says_so(tmp_path, spin_solution):
 
 
 def test_a_writer_gives_signs_of_life_also_while_it_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(locking, "_BEAT_S", 0.02)
+    monkeypatch.setattr(locks, "_BEAT_S", 0.02)
     store, lock = RunStore.create(tmp_path / "run.zarr", META), tmp_path / ".run.zarr.lock"
     os.utime(lock, (0, 0))
     deadline = time.monotonic() + 20
@@ -728,13 +727,13 @@ def test_a_writer_gives_signs_of_life_also_while_it_writes_nothing(tmp_path, mon
 
 
 def test_locks_need_nothing_that_only_one_system_has(tmp_path, monkeypatch):
-    monkeypatch.setattr(locking, "fcntl", None)
+    monkeypatch.setattr(locks, "fcntl", None)
     for name in ("pread", "pwrite"):
         monkeypatch.delattr(os, name)
-    first = locking.Lock(tmp_path / "run.zarr", "x")
+    first = locks.Lock(tmp_path / "run.zarr", "x")
     first.acquire()
-    with pytest.raises(locking.LockedError, match=f"process {os.getpid()}"):
-        locking.Lock(tmp_path / "run.zarr", "y").acquire()
+    with pytest.raises(locks.LockedError, match=f"process {os.getpid()}"):
+        locks.Lock(tmp_path / "run.zarr", "y").acquire()
     first.release()
     assert not list(tmp_path.iterdir())
 

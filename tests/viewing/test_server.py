@@ -17,9 +17,8 @@ import pytest
 import polhode as ph
 from polhode.solution import show
 from polhode.solution.live_run import Stored
-from polhode.storage import lock as locking
-from polhode.storage import metadata
-from polhode.storage.lock import Lock
+from polhode.storage import locks, metadata
+from polhode.storage.locks import Lock
 from polhode.viewing.page.server import Server
 
 
@@ -140,7 +139,7 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
     """A page that hears that nothing goes on doesn't ask again, so the same answer must have the result."""
     path = tmp_path / "run.zarr"
     ph.simulate(ph.problems.get("spring-pendulum"), t1=0.1, store=path)
-    before = metadata.read(path)
+    before = metadata.read_root(path)
     running = before._replace(stats={**before.stats, "result": None})
     ended = []
 
@@ -153,8 +152,8 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
         ended.append(True)
         return found
 
-    monkeypatch.setattr(locking, "held", held)
-    monkeypatch.setattr(metadata, "read", read)
+    monkeypatch.setattr(locks, "is_locked", held)
+    monkeypatch.setattr(metadata, "read_root", read)
     source = Stored(path)
     first, live = source.look()
     assert live
@@ -166,18 +165,18 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
 
 def test_writers_are_seen_without_disturbing_them(tmp_path):
     path = tmp_path / "run.zarr"
-    assert not locking.held(path)
+    assert not locks.is_locked(path)
     lock = Lock(path, "run")
     lock.acquire()
-    assert locking.held(path)
+    assert locks.is_locked(path)
     lock.release()
-    assert not locking.held(path)
+    assert not locks.is_locked(path)
     # What a killed process leaves: its file with a number that no process has.
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     file = tmp_path / ".run.zarr.lock"
     file.write_text(json.dumps({"host": socket.gethostname(), "pid": gone.pid}))
-    assert not locking.held(path)
+    assert not locks.is_locked(path)
 
 
 def test_show_serves_compares_and_embeds(spin_solution, monkeypatch):

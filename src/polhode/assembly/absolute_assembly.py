@@ -161,7 +161,7 @@ def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple
 
 def _formulation(body: Body, default_form: AbstractFormulation) -> AbstractFormulation:
     if isinstance(body, FlexibleBody):
-        return body.floating(default_form)
+        return body.floating_frame(default_form)
     if body.kind == "point":
         return MassPoint(3)
     if body.kind in SINGLE:

@@ -120,7 +120,7 @@ def _in_coordinates(
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
     elements_of_parts = [(name, part, part.placed()) for name, part in model.parts]
-    elements = layout.remaining(elements_of_parts)
+    elements = layout.unreplaced(elements_of_parts)
     try:
         state = layout.start()
     except consistent_start.UnfitStart as error:
@@ -144,7 +144,7 @@ def _in_coordinates(
         return (build(redundant) if isinstance(redundant, Mapping) else system).solvable(), state
     if repair:
         state = _repair(system, layout, options, state)
-        state = system.counted(state, state, 0.0)
+        state = system.count_turns(state, state, 0.0)
     consistent_start.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
@@ -194,7 +194,7 @@ def _build(
     forces = _forces(layout, elements, register)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
-    coordinates, mechanism, labels = layout.finished(Mechanism(joints, forces, model.gravity), labels, turns)
+    coordinates, mechanism, labels = layout.finish(Mechanism(joints, forces, model.gravity), labels, turns)
     return MultibodySystem(
         mechanism=mechanism,
         coordinates=coordinates,

@@ -25,7 +25,7 @@ class AbstractLayout(abc.ABC):
 
     written_as: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
 
-    def remaining(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
+    def unreplaced(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the coordinates themselves don't replace."""
         return list(elements)
 
@@ -43,7 +43,7 @@ class AbstractLayout(abc.ABC):
         """One end of several elements; all bodies are of one kind, or all are the ground."""
 
     @abc.abstractmethod
-    def finished(
+    def finish(
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[AbstractCoordinates, Mechanism, tuple[str, ...]]:
         """The coordinates, the mechanism as these evaluate it, and labels with those of their own constraints.

@@ -13,7 +13,7 @@ from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.coupling import CoupledJoints
 from polhode.joints.named_coordinates import AbstractMeasuredPair, Term
-from polhode.joints.relative import Reversed
+from polhode.joints.relative import ReversedCoordinate
 from polhode.linalg.blocks import Indices
 from polhode.multibody.counted_angles import AngleName, TurnCounter
 from polhode.multibody.mechanism.angles import CountableAngle
@@ -46,14 +46,14 @@ class TurnRegister:
 
     def _register(self, name: str, pair: AbstractMeasuredPair) -> None:
         """Number the angles of a joint, but for those that are coordinates, or that the joint that carries it has."""
-        for coordinate_name, coordinate in {**pair.coordinates(), **pair.driven()}.items():
+        for coordinate_name, coordinate in {**pair.coordinates(), **pair.driven_coordinates()}.items():
             within = pair.name_in_carrier(coordinate_name)
             counted_by_carrier = (id(pair.carrier), within) in self._numbers
             if counted_by_carrier or self._layout.has_coordinate(pair.carrier, within) or not coordinate.angles():
                 continue
             (local_angle,) = coordinate.angles()
             ends = tuple(self._row(body) for body in pair.bodies)
-            angle = _near(local_angle.angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, Reversed))
+            angle = _near(local_angle.angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate))
             self._numbers[id(pair), coordinate_name] = len(self._angles)
             self._angles.append(_Angle(angle, ends[local_angle.first], ends[local_angle.second]))
             self._names.append(_name(name, pair, coordinate_name, coordinate))
@@ -77,7 +77,7 @@ class TurnRegister:
                 pair = terms[k].pair
                 coordinate_name = next(iter(pair.coordinates())) if terms[k].name is None else str(terms[k].name)
                 key, coordinate = (id(pair), coordinate_name), pair.coordinate(coordinate_name)
-                angle = _near(angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, Reversed))
+                angle = _near(angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate))
                 name = _name(getattr(pair, "name", None), pair, coordinate_name, coordinate)
             if key not in self._numbers:
                 self._numbers[key] = len(self._angles)
@@ -117,7 +117,7 @@ def _terms(part: Any) -> list[Term]:
 
 def _name(joint: str | None, pair: AbstractMeasuredPair, coordinate_name: str, coordinate: Any) -> AngleName:
     first, second = (body.name for body in pair.bodies)
-    return AngleName(joint, coordinate_name, (first, second), -1.0 if isinstance(coordinate, Reversed) else 1.0)
+    return AngleName(joint, coordinate_name, (first, second), -1.0 if isinstance(coordinate, ReversedCoordinate) else 1.0)
 
 
 def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:

@@ -215,7 +215,9 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
 
 def _describe_constraints(system: MultibodySystem) -> str:
     """The constraints that joint coordinates leave, in words."""
-    phrase = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
+    phrase = (
+        "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
+    )
     return f"the joints carry the bodies, and {phrase} left"
 
 

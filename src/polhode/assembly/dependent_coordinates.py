@@ -27,7 +27,7 @@ class LinearCoordinateConstraints:
     """
 
     def __init__(self, may_follow: Callable[[CoordinateIndex], bool]) -> None:
-        self.following: dict[CoordinateIndex, DependentCoordinate] = {}
+        self.dependents: dict[CoordinateIndex, DependentCoordinate] = {}
         self._may_follow = may_follow
 
     def add(self, terms: Mapping[CoordinateIndex, float], value: float) -> bool:
@@ -43,8 +43,8 @@ class LinearCoordinateConstraints:
             return False
         own = remaining.pop(pivot)
         dependent = DependentCoordinate({place: -ratio / own for place, ratio in remaining.items()}, rest / own)
-        self.following = {place: _substitute(other, pivot, dependent) for place, other in self.following.items()}
-        self.following[pivot] = dependent
+        self.dependents = {place: _substitute(other, pivot, dependent) for place, other in self.dependents.items()}
+        self.dependents[pivot] = dependent
         return True
 
     def violations(self, values: np.ndarray, *, constant: bool = True) -> dict[CoordinateIndex, float]:
@@ -53,7 +53,7 @@ class LinearCoordinateConstraints:
             place: float(values[place.velocity])
             - sum(ratio * float(values[leader.velocity]) for leader, ratio in each.ratios.items())
             - constant * each.offset
-            for place, each in self.following.items()
+            for place, each in self.dependents.items()
         }
 
     def _without_followers(
@@ -61,7 +61,7 @@ class LinearCoordinateConstraints:
     ) -> tuple[dict[CoordinateIndex, float], float]:
         whole = DependentCoordinate({}, 0.0)
         for place, ratio in terms.items():
-            own = self.following.get(place, DependentCoordinate({place: 1.0}, 0.0))
+            own = self.dependents.get(place, DependentCoordinate({place: 1.0}, 0.0))
             whole = _sum(whole, own, ratio)
         return whole.ratios, value - whole.offset
 

@@ -9,7 +9,7 @@ from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.named_coordinates import Term
-from polhode.joints.relative import Reversed, is_angle
+from polhode.joints.relative import ReversedCoordinate, is_angle
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.forces import ForceAlong, ForceMeasurements, NamedForce
 from polhode.multibody.measurements.joints import MeasuredForce
@@ -82,7 +82,7 @@ def _along(part: Any) -> list[tuple[str, Any, tuple[str, ...]]]:
     whole = getattr(part, "controller", part)
     if not isinstance(whole, AbstractJointForce):
         return []
-    return [(_ONLY, whole.measured, tuple(body.name for body in whole.joint.bodies))]
+    return [(_ONLY, whole.relative_coordinate, tuple(body.name for body in whole.joint.bodies))]
 
 
 _ONLY = "effort"
@@ -141,7 +141,7 @@ def _references(
     for term in terms:
         pair, carrier = term.pair, term.pair.carrier
         ends = tuple(body.name for body in (pair if carrier is None else carrier).bodies)
-        sign = -1.0 if isinstance(pair.coordinate(term.name), Reversed) else 1.0
+        sign = -1.0 if isinstance(pair.coordinate(term.name), ReversedCoordinate) else 1.0
         origin = names.get(id(carrier)), pair.name_in_carrier(term.name), ends
         references.append(AngleReference(pair.zero_in_carrier(term.name), sign, -1, *origin))
     return tuple(references)

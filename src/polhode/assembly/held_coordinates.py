@@ -172,7 +172,11 @@ def repair_holding(
 
     velocities = _compatible([h for h in quantities if h.velocity], fit_velocities)
     v = fit_velocities(velocities)
-    changes = [_describe_change(system_holding([h]), h, t, (q, v)) for h in quantities if h not in positions or h not in velocities]
+    changes = [
+        _describe_change(system_holding([h]), h, t, (q, v))
+        for h in quantities
+        if h not in positions or h not in velocities
+    ]
     messages = [each for each in changes if each]
     if messages:
         warn(
@@ -188,14 +192,19 @@ def _describe_change(with_it: MultibodySystem, quantity: HeldQuantity, t: float,
     size = quantity.element.size
     gap, rate = (np.asarray(each)[-size:] for each in consistent_start.violations(with_it, jnp.asarray(t), *state))
     messages = []
-    for what, is_held, value in (("position", quantity.position, gap), ("velocity", quantity.velocity, rate - quantity.rates())):
+    for what, is_held, value in (
+        ("position", quantity.position, gap),
+        ("velocity", quantity.velocity, rate - quantity.rates()),
+    ):
         change = float(np.max(np.abs(value)))
         if is_held and change > consistent_start.POSITION_TOLERANCE:
             messages.append(f"the {what} of `{quantity.name}` changes by {change:.3g}")
     return " and ".join(messages)
 
 
-def _compatible(quantities: Sequence[HeldQuantity], attempt: Callable[[Sequence[HeldQuantity]], Any]) -> list[HeldQuantity]:
+def _compatible(
+    quantities: Sequence[HeldQuantity], attempt: Callable[[Sequence[HeldQuantity]], Any]
+) -> list[HeldQuantity]:
     """As many of the wanted as can be kept together, the first ones first."""
 
     def works(which: Sequence[HeldQuantity]) -> bool:

@@ -52,7 +52,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
         for name in options:
             if name not in names:
                 raise _unknown(method.__name__, name, names)
-        undo, parts = self.register.undoing(), len(self.parts)
+        undo, parts = self.register.savepoint(), len(self.parts)
         outermost, self.history.within_call = not self.history.within_call, True
         try:
             with eager_numpy():

@@ -73,7 +73,7 @@ class Register:
             f"The model has no body {short_repr(name)}.{checks.nearest(name, names)} It has {listing}{more}."
         )
 
-    def undoing(self) -> Callable[[], None]:
+    def savepoint(self) -> Callable[[], None]:
         """A function that takes out again what comes from now on."""
         bodies, names = len(self.bodies), len(self._names)
 

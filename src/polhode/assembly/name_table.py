@@ -38,7 +38,7 @@ class NameTable:
 
     readings: JointMeasurements
     force_readings: ForceMeasurements
-    told: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     outputs: bool = False
 
 
@@ -95,7 +95,9 @@ def build_name_table(
             **_limit_metadata(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
-    readings = JointMeasurements(tuple(coordinates), tuple(joint_rows.values()), forces_along(model, system, places, element_of), shown)
+    readings = JointMeasurements(
+        tuple(coordinates), tuple(joint_rows.values()), forces_along(model, system, places, element_of), shown
+    )
     force_measurements, force_metadata = named_forces(model, system, element_of)
     whole = {"bodies": list(shown), "joints": metadata, "forces": force_metadata}
     return NameTable(readings, force_measurements, whole | ({"units": model.units} if model.units else {}))
@@ -133,7 +135,7 @@ def _coordinates(pair: Any, model_name: str, number: int) -> dict[str, MeasuredC
         return MeasuredCoordinate(coordinate, zero, ends, model_name, within, number, is_driven, (itself, name))
 
     free = {name: read(name, c, False) for name, c in pair.coordinates().items()}
-    return {**free, **{name: read(name, c, True) for name, c in pair.driven().items()}}
+    return {**free, **{name: read(name, c, True) for name, c in pair.driven_coordinates().items()}}
 
 
 def _start(pair: AbstractMeasuredPair, name: str) -> Any:

@@ -33,7 +33,7 @@ class AbstractExpression(abc.ABC):
         """The value with parameters by name; those that are not given keep their own."""
 
     @abc.abstractmethod
-    def replaced(self, values: Mapping[str, Any]) -> Any:
+    def substitute(self, values: Mapping[str, Any]) -> Any:
         """The same expression of parameters with other values; its value, where JAX traces them."""
 
     @abc.abstractmethod
@@ -200,5 +200,5 @@ def _called_by_library(frame: types.FrameType | None) -> bool:
 def substitute(value: Any, values: Mapping[str, Any]) -> Any:
     """A number, or a tuple or list of numbers, with other values of its parameters."""
     if isinstance(value, AbstractExpression):
-        return value.replaced(values)
+        return value.substitute(values)
     return type(value)(substitute(each, values) for each in value) if type(value) in (tuple, list) else value

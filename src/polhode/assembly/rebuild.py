@@ -71,30 +71,30 @@ class Replay:
     def run(self, calls: Sequence[Call]) -> None:
         """Make all calls."""
         for call in calls:
-            options = {name: self.anew(each) for name, each in call.options.items()}
+            options = {name: self.translate(each) for name, each in call.options.items()}
             before = len(self._new.bodies)
-            result = getattr(self._new, call.name)(*map(self.anew, call.arguments), **options)
+            result = getattr(self._new, call.name)(*map(self.translate, call.arguments), **options)
             self._known[id(call.result)] = result
             # Bodies are added in the same order; users take arrays from them.
             for old, new in zip(self._old.bodies[before:], self._new.bodies[before:], strict=False):
                 self._known |= {id(old): new, **{id(getattr(old, k)): getattr(new, k) for k in _ARRAY_FIELDS}}
 
-    def anew(self, value: Any) -> Any:
+    def translate(self, value: Any) -> Any:
         """A value of the old model as one of the new."""
         if isinstance(value, AbstractExpression):
-            return value.replaced(self._values)
+            return value.substitute(self._values)
         if id(value) in self._known:
             return self._known[id(value)]
         if isinstance(value, Body):
             return self._new.body(value.name)
         if isinstance(value, Mapping):
-            return {key: self.anew(each) for key, each in value.items()}
+            return {key: self.translate(each) for key, each in value.items()}
         if type(value) in (tuple, list):
-            return type(value)(map(self.anew, value))
+            return type(value)(map(self.translate, value))
         if isinstance(value, eqx.Module):
             return jax.tree.map(lambda x: substitute(x, self._values), value)
         if _is_part(value):
-            part = type(value)(**{name: self.anew(each) for name, each in _fields(value).items()})
+            part = type(value)(**{name: self.translate(each) for name, each in _fields(value).items()})
             self._known[id(value)] = part
             return part
         return value

@@ -195,7 +195,7 @@ class TreeLayout(AbstractLayout):
     def _may_follow(self, place: CoordinateIndex) -> bool:
         """Whether a coordinate is alone in its joint, and not the last one of all."""
         alone = self.placed[place.link].link.motion.n == 1
-        return alone and self.placed[-1].link.last - len(self._ties.following) > 1
+        return alone and self.placed[-1].link.last - len(self._ties.dependents) > 1
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
@@ -216,7 +216,9 @@ class TreeLayout(AbstractLayout):
 
     def _coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
         tree = JointTree(tuple(row.link for row in self.placed), tuple(self.efforts), self._rotors(), turns)
-        return reduce_tree(tree, [(place, dependent.ratios, dependent.offset) for place, dependent in self._ties.following.items()])
+        return reduce_tree(
+            tree, [(place, dependent.ratios, dependent.offset) for place, dependent in self._ties.dependents.items()]
+        )
 
     def _rotors(self) -> tuple[JointRotor, ...]:
         rotors = []
@@ -229,7 +231,7 @@ class TreeLayout(AbstractLayout):
         """Joint coordinates at the start. Raises UnfitStart, naming a joint, for velocities that it doesn't allow."""
         points: list[Any] = []
         velocities: list[Array] = []
-        dependent_links = {place.link for place in self._ties.following}
+        dependent_links = {place.link for place in self._ties.dependents}
         for number, (link, body, _) in enumerate(self.placed):
             point = _origin(link.motion, body)
             if link.motion.n and number not in dependent_links:

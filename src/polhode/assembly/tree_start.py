@@ -87,7 +87,10 @@ def _nearest(
     target = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
     none = jnp.zeros((motion.n, 3))
     rotation_rows, translation_rows = motion.turning(point), motion.sliding(point)
-    rows = jnp.concatenate((none if rotation_rows is None else rotation_rows, none if translation_rows is None else translation_rows), axis=1)
+    rows = jnp.concatenate(
+        (none if rotation_rows is None else rotation_rows, none if translation_rows is None else translation_rows),
+        axis=1,
+    )
     v = jnp.linalg.solve(rows @ rows.T, rows @ target) if motion.n else jnp.zeros(0)
     return v, target - v @ rows, target
 

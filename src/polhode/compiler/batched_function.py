@@ -28,50 +28,50 @@ class BatchedFunction:
         self._function, self._rows, self._once = function, rows, once
         self._call: Callable[[Any], Any] | None = None
 
-    def __call__(self, *stacked: Any) -> Any:
+    def __call__(self, *batch: Any) -> Any:
         """The results, as NumPy arrays that are stacked alike."""
-        stacked = jax.tree.map(np.asarray, stacked)
+        batch = jax.tree.map(np.asarray, batch)
         if self._call is None:
-            self._call = _native(self._function, stacked) or self._by_rows(stacked)
-        return self._call(stacked)
+            self._call = _native(self._function, batch) or self._by_rows(batch)
+        return self._call(batch)
 
-    def _by_rows(self, stacked: Any) -> Callable[[Any], Any]:
-        long = self._once or is_long(jax.tree.map(lambda x: x[0], stacked))
+    def _by_rows(self, batch: Any) -> Callable[[Any], Any]:
+        long = self._once or is_long(jax.tree.map(lambda x: x[0], batch))
         if long and on_host(self._function):
             return lambda rows: self._in_parts(_by_numpy, rows, self._rows if len(rows[0]) > 1 else 1)
         return lambda rows: self._in_parts(_by_xla, rows, self._rows)
 
-    def _in_parts(self, evaluate: Callable[..., Any], stacked: Any, rows: int) -> Any:
-        count = len(stacked[0])
+    def _in_parts(self, evaluate: Callable[..., Any], batch: Any, rows: int) -> Any:
+        count = len(batch[0])
         whole = -(-count // rows) * rows
-        padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
+        whole_blocks = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), batch)
         parts = [
-            evaluate(self._function, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded))
+            evaluate(self._function, *jax.tree.map(lambda x, k=k: x[k : k + rows], whole_blocks))
             for k in range(0, whole, rows)
         ]
         return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 
-def _native(function: eqx.Module, stacked: Any) -> Callable[[Any], Any] | None:
+def _native(function: eqx.Module, batch: Any) -> Callable[[Any], Any] | None:
     """Machine code for rows stacked like these, if there can be any."""
     if not on_host(function):
         return None
-    examples = function, jax.tree.map(lambda x: x[0], stacked)
+    examples = function, jax.tree.map(lambda x: x[0], batch)
     (mapping, _), (inputs, _) = cached(_compile, *examples, keeping=_SERIALISER)
     return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 
 def _compile(inputs: Any, rest: Any) -> RowMapResult:
     """The function in machine code, if it can be."""
-    return try_row_map(lambda given, row: eqx.combine(given, rest[0])(*row), *inputs)
+    return try_row_map(lambda arrays, row: eqx.combine(arrays, rest[0])(*row), *inputs)
 
 
 _SERIALISER = row_map_serialiser(lambda inputs: inputs)
 
 
-def _all(function: Any, *stacked: Any) -> Any:
+def _all(function: Any, *batch: Any) -> Any:
     # A module itself JAX would write out in full, for messages.
-    return jax.vmap(lambda *row: function(*row))(*stacked)
+    return jax.vmap(lambda *row: function(*row))(*batch)
 
 
 _by_xla = xla_jit(_all)

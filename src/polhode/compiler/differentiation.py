@@ -43,11 +43,11 @@ class DifferentiableFunction:
         self._function, self._examples = function, examples
         self._program = trace(function, *examples, target=DIFFERENTIABLE)
         layout = Layout(examples)
-        picked = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
-        self._like, self._places = layout.leaves, jax.tree.leaves(picked)
+        wrt = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
+        self._like, self._places = layout.leaves, jax.tree.leaves(wrt)
         ends = list(itertools.accumulate(layout.sizes))
         self._numbers = [n for k in self._places for n in range(ends[k] - layout.sizes[k], ends[k])]
-        self.wanted = jax.tree.map(lambda k: layout.leaves[k], picked)
+        self.wanted = jax.tree.map(lambda k: layout.leaves[k], wrt)
         self.returned = self._program.out_shape
 
     def back(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
@@ -77,28 +77,28 @@ class DifferentiableFunction:
         except UnsupportedScalarOperation as needed:
             raise UnsupportedNativeOperation(str(needed)) from None
 
-    def _of_arrays(self, derive: Callable[..., list[Any]], told: Any, target: Backend) -> core.ClosedJaxpr:
+    def _of_arrays(self, derive: Callable[..., list[Any]], tangents: Any, target: Backend) -> core.ClosedJaxpr:
         """The program of a derivative as JAX takes it of a record whose loops over rows are loops."""
         program = trace(self._function, *self._examples, target=target)
         run = core.jaxpr_as_fun(program.closed_jaxpr)
 
-        def derivative(given: list[Any], told: list[Any]) -> list[Any]:
-            def moved(values: list[Any]) -> list[Any]:
-                known = dict(zip(self._places, values, strict=True))
-                return run(*(known.get(k, x) for k, x in enumerate(given)))
+        def derivative(arguments: list[Any], tangents: list[Any]) -> list[Any]:
+            def at(values: list[Any]) -> list[Any]:
+                replaced = dict(zip(self._places, values, strict=True))
+                return run(*(replaced.get(k, x) for k, x in enumerate(arguments)))
 
-            return derive(moved, [given[k] for k in self._places], told)
+            return derive(at, [arguments[k] for k in self._places], tangents)
 
         try:
-            return lower(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(told)), MACHINE_CODE)
+            return lower(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(tangents)), MACHINE_CODE)
         except (NotImplementedError, TypeError, ValueError) as failed:
             # JAX has no rule for it, as for loops for a number of times that only the data give.
             raise UnsupportedNativeOperation(str(failed)) from None
 
 
-def _vjp(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
-    return jax.vjp(function, at)[1](told)[0]
+def _vjp(function: Callable[[list[Any]], list[Any]], at: list[Any], cotangents: list[Any]) -> list[Any]:
+    return jax.vjp(function, at)[1](cotangents)[0]
 
 
-def _jvp(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
-    return jax.jvp(function, (at,), (told,))[1]
+def _jvp(function: Callable[[list[Any]], list[Any]], at: list[Any], tangents: list[Any]) -> list[Any]:
+    return jax.jvp(function, (at,), (tangents,))[1]

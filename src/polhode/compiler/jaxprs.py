@@ -69,8 +69,8 @@ def parameters(eqn: Any) -> Mapping[str, Any]:
     if eqn.primitive.name != "scan" or "ft_in" not in params:
         return params
     consts, carry, _ = params["ft_in"].unpack()
-    kept = {key: params[key] for key in ("jaxpr", "length", "reverse")}
-    return {**kept, "num_consts": len(consts), "num_carry": len(carry)}
+    common = {key: params[key] for key in ("jaxpr", "length", "reverse")}
+    return {**common, "num_consts": len(consts), "num_carry": len(carry)}
 
 
 def scan(eqn: Any) -> Any:
@@ -78,24 +78,24 @@ def scan(eqn: Any) -> Any:
     params = eqn.params
     counts = params["num_consts"], params["num_carry"]
     alike = _scan(*counts, len(eqn.invars) - sum(counts), len(eqn.outvars) - counts[1])
-    kept = {key: params[key] for key in ("jaxpr", "length", "reverse")}
-    return eqn.replace(primitive=core.primitives.scan_p, params={**alike, **kept})
+    common = {key: params[key] for key in ("jaxpr", "length", "reverse")}
+    return eqn.replace(primitive=core.primitives.scan_p, params={**alike, **common})
 
 
 @functools.cache
 def _scan(consts: int, carry: int, rows: int, outs: int) -> dict[str, Any]:
     """The parameters of a scan of so many numbers: JAX writes down their counts, itself knows how."""
 
-    def run(shared: list[Any], start: list[Any], tables: list[Any]) -> Any:
-        def step(carried: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+    def scan_all(consts_: list[Any], start: list[Any], tables: list[Any]) -> Any:
+        def step(carry_: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
             # Everything depends on everything: what does not would be taken out of the loop.
-            total = sum((*shared, *carried, *row))
-            return [x + total for x in carried], [total * (2 + k) for k in range(outs)]
+            total = sum((*consts_, *carry_, *row))
+            return [x + total for x in carry_], [total * (2 + k) for k in range(outs)]
 
         return jax.lax.scan(step, start, tables)
 
     numbers = [np.zeros(())] * consts, [np.zeros(())] * carry, [np.zeros(1)] * rows
-    return next(eqn for eqn in jax.make_jaxpr(run)(*numbers).eqns if eqn.primitive is core.primitives.scan_p).params
+    return next(eqn for eqn in jax.make_jaxpr(scan_all)(*numbers).eqns if eqn.primitive is core.primitives.scan_p).params
 
 
 def solve_program(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:

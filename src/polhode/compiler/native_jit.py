@@ -28,7 +28,7 @@ from polhode.jax_context import inside_transformation
 T = TypeVar("T")
 
 
-def native_jit(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
+def native_jit(function: Callable[..., T], *consts: Any) -> Callable[..., T]:
     """`function(*fixed, *others)`, one of this library that captures nothing, as a function of the others.
 
     These must be alike in all calls, up to their numbers: the program is looked up at the first one, which takes longer
@@ -37,48 +37,48 @@ def native_jit(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
     kept like other programs. Inside JAX's transformations the function is called as it is.
     """
     if inside_transformation():
-        return functools.partial(function, *fixed)
+        return functools.partial(function, *consts)
     ready: Callable[..., T] | None = None
 
     def call(*others: Any) -> T:
         nonlocal ready
         if ready is None:
-            ready = _prepare(function, fixed, others)
+            ready = _prepare(function, consts, others)
         return ready(*others)
 
     return call
 
 
-def _prepare(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
-    if not on_host((fixed, others)):
-        return functools.partial(cast(Callable[..., T], _xla_jit(function)), *fixed)
-    (program, structure), (shared, _) = cached(_native, (function, fixed), others, keeping=_SERIALISER)
+def _prepare(function: Callable[..., T], consts: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
+    if not on_host((consts, others)):
+        return functools.partial(cast(Callable[..., T], _xla_jit(function)), *consts)
+    (program, structure), (arrays, _) = cached(_native, (function, consts), others, keeping=_SERIALISER)
     if program is None:
-        return functools.partial(cast(Callable[..., T], _numpy_jit(function)), *fixed)
-    run = _whole(program, shared) if isinstance(program, RowMap) else _by_rows(program, structure, shared)
-    return lambda *others: run(eqx.filter(others, eqx.is_array))
+        return functools.partial(cast(Callable[..., T], _numpy_jit(function)), *consts)
+    call = _whole(program, arrays) if isinstance(program, RowMap) else _by_rows(program, structure, arrays)
+    return lambda *others: call(eqx.filter(others, eqx.is_array))
 
 
-def _whole(program: RowMap, shared: Any) -> Callable[[Any], Any]:
+def _whole(program: RowMap, consts: Any) -> Callable[[Any], Any]:
     """As a map over a single row."""
-    arguments = program.arguments(shared)
+    arguments = program.arguments(consts)
 
-    def run(others: Any) -> Any:
+    def call(others: Any) -> Any:
         row = jax.tree.map(lambda x: np.asarray(x)[None], others)
         return jax.tree.map(lambda x: x[0], program.rows(arguments, row))
 
-    return run
+    return call
 
 
-def _by_rows(program: Interpreter, structure: Any, shared: Any) -> Callable[[Any], Any]:
-    known = list(map(np.asarray, jax.tree.leaves(shared)))
+def _by_rows(program: Interpreter, structure: Any, consts: Any) -> Callable[[Any], Any]:
+    arrays = list(map(np.asarray, jax.tree.leaves(consts)))
 
-    def run(others: Any) -> Any:
+    def call(others: Any) -> Any:
         with np.errstate(all="ignore"):
-            outs = program([*known, *map(np.asarray, jax.tree.leaves(others))])
+            outs = program([*arrays, *map(np.asarray, jax.tree.leaves(others))])
         return jax.tree.unflatten(structure, outs)
 
-    return run
+    return call
 
 
 _xla_jit: Any = functools.cache(xla_jit)
@@ -88,15 +88,15 @@ _numpy_jit: Any = functools.cache(numpy_jit)
 def _native(inputs: Any, rest: Any) -> tuple[RowMap | Interpreter | None, Any]:
     """The program, and the structure of what it returns if that is a list."""
 
-    def run(shared: Any, row: Any) -> Any:
-        (function, fixed), others = eqx.combine((shared, row), rest)
-        return function(*fixed, *others)
+    def on_arrays(arrays: Any, row: Any) -> Any:
+        (function, consts), others = eqx.combine((arrays, row), rest)
+        return function(*consts, *others)
 
     try:
         if not size_limits.is_long(inputs):
-            return RowMap.of(run, *inputs), None
-        closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
-        program = from_jaxpr(lower(closed, MACHINE_CODE))
+            return RowMap.of(on_arrays, *inputs), None
+        jaxpr, shape = jax.make_jaxpr(on_arrays, return_shape=True)(*inputs)
+        program = from_jaxpr(lower(jaxpr, MACHINE_CODE))
         _compile_rows(program)
         return program, jax.tree.structure(shape)
     except (UnsupportedNativeOperation, UnsupportedNumPyOperation):
@@ -117,15 +117,15 @@ def _rows_of(scan: Equation) -> RowMap:
     body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]
     examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
 
-    def run(shared: Any, row: Any) -> Any:
-        consts = [x if isinstance(known, int) else known for x, known in zip(shared, scan.inputs, strict=False)]
+    def row_function(given_consts: Any, row: Any) -> Any:
+        consts = [x if isinstance(constant, int) else constant for x, constant in zip(given_consts, scan.inputs, strict=False)]
         return body(*consts, *row)
 
-    return RowMap.of(run, examples[:count], examples[count:])
+    return RowMap.of(row_function, examples[:count], examples[count:])
 
 
-def _dump(made: tuple[RowMap | Interpreter | None, Any]) -> Any:
-    program, structure = made
+def _dump(result: tuple[RowMap | Interpreter | None, Any]) -> Any:
+    program, structure = result
     if isinstance(program, RowMap):
         return program.code, program.out
     if program is None or not program.lasts:
@@ -142,8 +142,8 @@ def _load(state: Any, inputs: Any) -> tuple[RowMap | Interpreter, Any]:
     )
 
 
-def _watch(made: tuple[RowMap | Interpreter | None, Any], write: Callable[[], None]) -> None:
-    program = made[0]
+def _watch(result: tuple[RowMap | Interpreter | None, Any], write: Callable[[], None]) -> None:
+    program = result[0]
     for code in [] if program is None else [program.code] if isinstance(program, RowMap) else codes(program):
         code.when_improved = write
 

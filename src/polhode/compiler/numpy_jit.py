@@ -33,50 +33,50 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
     called as it is, and it is compiled for arrays that are not on the host.
     """
 
-    elsewhere = xla_jit(function)
+    by_xla = xla_jit(function)
 
-    def recorded(inputs: Any, rest: Any) -> tuple[Interpreter | None, Any]:
-        def run(*leaves: Any) -> T:
+    def build(inputs: Any, rest: Any) -> tuple[Interpreter | None, Any]:
+        def flat(*leaves: Any) -> T:
             args, options = eqx.combine(jax.tree.unflatten(jax.tree.structure(inputs), leaves), rest)
             return cast(Callable[..., T], function)(*args, **options)
 
-        closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
+        jaxpr, shape = jax.make_jaxpr(flat, return_shape=True)(*jax.tree.leaves(inputs))
         try:
-            program = from_jaxpr(closed)
+            program = from_jaxpr(jaxpr)
         except UnsupportedNumPyOperation:
             return None, None
         compile_scans(program)
         return program, jax.tree.structure(shape)
 
-    def dumped(made: tuple[Interpreter | None, Any]) -> Any:
-        program, structure = made
+    def dump(result: tuple[Interpreter | None, Any]) -> Any:
+        program, structure = result
         return (
             None
             if program is None or not program.lasts
             else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
         )
 
-    def loaded(state: Any, inputs: Any) -> tuple[Interpreter | None, Any]:
+    def load(state: Any, inputs: Any) -> tuple[Interpreter | None, Any]:
         return state[0], jax.tree.structure(state[1])
 
-    def watch(made: tuple[Interpreter | None, Any], write: Callable[[], None]) -> None:
-        for code in [] if made[0] is None else codes(made[0]):
+    def watch(result: tuple[Interpreter | None, Any], write: Callable[[], None]) -> None:
+        for code in [] if result[0] is None else codes(result[0]):
             code.when_improved = write
 
-    keeping: Serialiser[tuple[Interpreter | None, Any]] = Serialiser(dumped, loaded, watch)
+    serialiser: Serialiser[tuple[Interpreter | None, Any]] = Serialiser(dump, load, watch)
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
         if inside_transformation():
             return function(*args, **options)
-        given = Arguments(args, options)
-        if not on_host(given.arrays):
-            return elsewhere(*args, **options)
-        program, structure = given.found(recorded, keeping)
+        arguments = Arguments(args, options)
+        if not on_host(arguments.arrays):
+            return by_xla(*args, **options)
+        program, structure = arguments.found(build, serialiser)
         if program is None:
-            return elsewhere(*args, **options)
+            return by_xla(*args, **options)
         with np.errstate(all="ignore"):
-            outs = program(list(map(np.asarray, given.arrays)))
+            outs = program(list(map(np.asarray, arguments.arrays)))
         return jax.tree.unflatten(structure, list(map(device_array, outs, program.weak)))
 
     return call
@@ -91,11 +91,11 @@ def shapes(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _shapes(inputs: Any, rest: Any) -> Any:
-    def run(leaves: Any) -> Any:
+    def flat(leaves: Any) -> Any:
         function, *args = eqx.combine(leaves, rest)
         return function(*args)
 
-    return jax.eval_shape(run, inputs)
+    return jax.eval_shape(flat, inputs)
 
 
 _SHAPES: Serialiser[Any] = Serialiser(dump=lambda made: made, load=lambda state, _: state)

@@ -18,7 +18,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def default_device_for(*given: Any) -> AbstractContextManager[Any]:
+def default_device_for(*values: Any) -> AbstractContextManager[Any]:
     """While this is open, JAX computes by default where this library does.
 
     That is the device which `jax.default_device` names, else the one that arrays in `given` were put on, else the
@@ -27,15 +27,15 @@ def default_device_for(*given: Any) -> AbstractContextManager[Any]:
     """
     if jax.default_backend() == "cpu" or _default_device() is not None or inside_transformation():
         return contextlib.nullcontext()
-    elsewhere = next((x for x in _arrays(given) if not _is_near(x)), None)
+    elsewhere = next((x for x in _arrays(values) if not _is_near(x)), None)
     device = _processor() if elsewhere is None else min(elsewhere.sharding.device_set, key=lambda x: x.id)
     return contextlib.nullcontext() if device is None else jax.default_device(device)
 
 
 def on_jax_device() -> AbstractContextManager[Any]:
     """While this is open, JAX computes on the device that `jax.default_device` names, or else on its own first one."""
-    chosen = _default_device()
-    return jax.default_device(jax.devices()[0] if chosen is None else chosen)
+    device = _default_device()
+    return jax.default_device(jax.devices()[0] if device is None else device)
 
 
 def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
@@ -51,10 +51,10 @@ def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
 
 def on_processor() -> bool:
     """Whether computing goes to the processor here, see `default_device_for`."""
-    chosen = _default_device()
-    if chosen is None:
+    device = _default_device()
+    if device is None:
         return jax.default_backend() == "cpu"
-    return (chosen if isinstance(chosen, str) else chosen.platform) == "cpu"
+    return (device if isinstance(device, str) else device.platform) == "cpu"
 
 
 def on_host(tree: Any) -> bool:

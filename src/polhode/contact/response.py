@@ -129,10 +129,10 @@ def respond(
     return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
 
 
-def _coupled_contacts(delassus: Float[Array, "k k"], touching: Bool[Array, " k"]) -> Bool[Array, " k"]:
+def _coupled_contacts(delassus: Float[Array, "k k"], active: Bool[Array, " k"]) -> Bool[Array, " k"]:
     """The first contact, and those of `touching` that its impulse reaches, also by way of others."""
-    near = (jnp.abs(delassus) > _APART) & touching & touching[:, None] | jnp.eye(len(touching), dtype=bool)
-    for _ in range((len(touching) - 1).bit_length()):
+    near = (jnp.abs(delassus) > _APART) & active & active[:, None] | jnp.eye(len(active), dtype=bool)
+    for _ in range((len(active) - 1).bit_length()):
         near = jnp.any(near[:, :, None] & near[None], axis=1)
     return near[0]
 

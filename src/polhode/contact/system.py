@@ -113,11 +113,11 @@ class UnilateralSystem(AbstractMechanical):
     def counts(self) -> bool:
         return self.base.counts
 
-    def counted(self, before: State, after: State, h: Any) -> State:
-        return self.base.counted(before, after, h)
+    def count_turns(self, before: State, after: State, h: Any) -> State:
+        return self.base.count_turns(before, after, h)
 
-    def miscounted(self, before: State, after: State) -> Array | None:
-        return self.base.miscounted(before, after)
+    def turn_failure(self, before: State, after: State) -> Array | None:
+        return self.base.turn_failure(before, after)
 
     def failure(self, t: Array, state: State) -> Array | None:
         return self.base.failure(t, state)

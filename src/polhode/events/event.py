@@ -80,7 +80,7 @@ class Event(eqx.Module):
             raise ValueError(f"`tolerance` of an event must be positive, got {self.tolerance:g}; 1e-12 is the default.")
         self.inside = int(inside) if inside == 0 else checks.count("inside", inside, "instants within a step", 100)
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values that describe it."""
         changes = {} if self.change is None else {"changes": True}
         return {"name": self.name, "direction": self.direction, "terminal": self.terminal, **changes}

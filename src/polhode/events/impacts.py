@@ -49,7 +49,7 @@ class Impact(AbstractUnilateral):
 
     def __call__(self, t: Array, state: State, system: Any) -> State:
         if isinstance(system, AbstractReformulation):
-            return system.start(*_of_base(self, system)(t, system.left(state), system.base))
+            return system.start(*_of_base(self, system)(t, system.to_base(state), system.base))
         q, v = state
         if self.beside:
             return q, impact_of((self, *self.beside), t, state, system)
@@ -69,7 +69,7 @@ class _SlowContact(eqx.Module):
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         impact = self.impact
         if isinstance(system, AbstractReformulation):
-            impact, state, system = _of_base(impact, system), system.left(state), system.base
+            impact, state, system = _of_base(impact, system), system.to_base(state), system.base
         # In the unit of the gap, so that the larger of both is a gap, too.
         return jnp.maximum(impact.gap(t, state, system), -impact.rate(t, state, system) - self.speed)
 
@@ -85,10 +85,10 @@ class _OfBase(eqx.Module):
         return self.gap(t, self.written.start(*state), self.written)
 
 
-def _of_base(impact: Impact, written: AbstractReformulation) -> Impact:
+def _of_base(impact: Impact, reformulation: AbstractReformulation) -> Impact:
     """The same impact of states (q, v), in which it has its impulse."""
-    beside = tuple(_of_base(other, written) for other in impact.beside)
-    return dataclasses.replace(impact, gap=_OfBase(impact.gap, written), beside=beside)
+    beside = tuple(_of_base(other, reformulation) for other in impact.beside)
+    return dataclasses.replace(impact, gap=_OfBase(impact.gap, reformulation), beside=beside)
 
 
 def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
@@ -102,7 +102,7 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
         )
     gap: Callable[..., Array] = event.action.gap
     if isinstance(system, AbstractReformulation):
-        gap, state = _OfBase(gap, system), jax.eval_shape(system.left, state)
+        gap, state = _OfBase(gap, system), jax.eval_shape(system.to_base, state)
     if _depends_on_velocities(gap, state, system):
         raise ValueError(
             f"The gap of event `{event.name}` depends on velocities. It is called with (t, state), where state is "

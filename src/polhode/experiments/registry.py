@@ -90,20 +90,20 @@ def experiment(
 
 def names(paper: str | None = None) -> list[str]:
     """All experiment names, or those of one paper."""
-    found = sorted((name for name, e in _experiments().items() if paper is None or e.paper == paper), key=_in_order)
-    if not found and paper is not None:
+    result = sorted((name for name, e in _experiments().items() if paper is None or e.paper == paper), key=_in_order)
+    if not result and paper is not None:
         papers = sorted({e.paper for e in _EXPERIMENTS.values()})
         raise ValueError(f"There are no experiments of paper `{paper}`. Papers: {', '.join(papers) or 'none'}.")
-    return found
+    return result
 
 
 def get(name: str) -> Experiment:
     """The experiment called `name`. Raises ValueError for unknown names, with the nearest known one."""
-    known = _experiments()
-    if checks.word("experiment", name, "name of an experiment") not in known:
-        listed = ", ".join(sorted(known, key=_in_order)) or "none"
-        raise ValueError(f"There is no experiment `{name}`.{checks.nearest(name, known)} Known: {listed}.")
-    return known[name]
+    experiments = _experiments()
+    if checks.word("experiment", name, "name of an experiment") not in experiments:
+        text = ", ".join(sorted(experiments, key=_in_order)) or "none"
+        raise ValueError(f"There is no experiment `{name}`.{checks.nearest(name, experiments)} Known: {text}.")
+    return experiments[name]
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LARGEST_SVG = 500_000
 
 
-class _Written(NamedTuple):
+class _ReportEntry(NamedTuple):
     line: str
     section: str
     checks: list[dict[str, Any]]
@@ -48,7 +48,7 @@ class Writer:
         self._small = small
         self._names = list(names)
         self._quick = quick
-        self._written: dict[str, _Written] = {}
+        self._entries: dict[str, _ReportEntry] = {}
         out.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -61,7 +61,7 @@ class Writer:
         figures = [self._figure(experiment.name, name, figure) for name, figure in outcome.figures.items()]
         data = {} if self._small else outcome.data
         links = [self._data(experiment.name, name, columns) for name, columns in data.items()]
-        found = [
+        rows = [
             {
                 "experiment": experiment.name,
                 "name": check.name,
@@ -73,10 +73,10 @@ class Writer:
             for check in outcome.checks
         ]
         passed = all(check.passed for check in outcome.checks)
-        self._written[experiment.name] = _Written(
+        self._entries[experiment.name] = _ReportEntry(
             _entry(experiment, outcome.checks, passed),
             _section(experiment, outcome.checks, figures, links, wall_time_s, error),
-            found,
+            rows,
             wall_time_s,
         )
         with replacement(self._out / "checks.json") as part:
@@ -84,8 +84,8 @@ class Writer:
         with replacement(self.path) as part:
             part.write_text(self._page(), encoding="utf-8")
 
-    def _in_order(self) -> list[_Written]:
-        return [self._written[name] for name in self._names if name in self._written]
+    def _in_order(self) -> list[_ReportEntry]:
+        return [self._entries[name] for name in self._names if name in self._entries]
 
     def _checks(self) -> list[dict[str, Any]]:
         return [check for one in self._in_order() for check in one.checks]
@@ -93,17 +93,17 @@ class Writer:
     def _page(self) -> str:
         from polhode import __version__
 
-        found = self._checks()
-        failed, total = sum(not check["passed"] for check in found), len(found)
+        rows = self._checks()
+        failed, total = sum(not check["passed"] for check in rows), len(rows)
         took = sum(one.wall_time_s for one in self._in_order())
-        left = len(self._names) - len(self._written)
+        pending = len(self._names) - len(self._entries)
         notes = [
             f"polhode {__version__}",
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             f"{platform.machine()}, {os.cpu_count()} cores",
-            f"{len(self._written)} experiments in {took / 60:.1f} minutes of one after the other",
+            f"{len(self._entries)} experiments in {took / 60:.1f} minutes of one after the other",
             *(["quick: fewer steps and shorter spans"] if self._quick else []),
-            *([f"{left} not run yet"] if left else []),
+            *([f"{pending} not run yet"] if pending else []),
         ]
         parts = {
             "CSS": resources.files("polhode.experiments").joinpath("report.css").read_text(encoding="utf-8"),
@@ -117,7 +117,7 @@ class Writer:
         return "".join(parts.get(piece, piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
     def _figure(self, experiment: str, name: str, figure: Figure) -> str:
-        content, kind = _pixels(figure, "webp", 72) if self._small else _drawing(figure)
+        content, kind = _pixels(figure, "webp", 72) if self._small else _draw(figure)
         if not self._small:
             path = self._folder("figures", experiment) / f"{_file_name(name)}.{kind.partition('+')[0]}"
             with replacement(path) as part:
@@ -146,7 +146,7 @@ class Writer:
         return folder
 
 
-def _drawing(figure: Figure) -> tuple[bytes, str]:
+def _draw(figure: Figure) -> tuple[bytes, str]:
     text = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None})
@@ -155,9 +155,9 @@ def _drawing(figure: Figure) -> tuple[bytes, str]:
 
 
 def _pixels(figure: Figure, kind: str, dpi: int) -> tuple[bytes, str]:
-    found = io.BytesIO()
-    figure.savefig(found, format=kind, dpi=dpi)
-    return found.getvalue(), kind
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dpi)
+    return buffer.getvalue(), kind
 
 
 def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:

@@ -88,24 +88,24 @@ def reproduce(
 
     **Raises** ValueError for unknown names, before anything runs.
     """
-    wanted = [experiment] if isinstance(experiment, str) else checks.as_list("experiment", experiment, "of names")
-    chosen = [registry.get(name) for name in wanted]
-    if not chosen:
+    names = [experiment] if isinstance(experiment, str) else checks.as_list("experiment", experiment, "of names")
+    experiments = [registry.get(name) for name in names]
+    if not experiments:
         raise ValueError("Name at least one experiment; `polhode.experiments.names()` lists them.")
     workers = checks.count("workers", workers, "processes", most=1024)
-    writer = None if out is None else _writer(Path(out), [item.name for item in chosen], quick, small)
+    writer = None if out is None else _writer(Path(out), [item.name for item in experiments], quick, small)
     found: dict[str, Entry] = {}
-    for entry in _entries(chosen, quick, workers, progress):
+    for entry in _entries(experiments, quick, workers, progress):
         found[entry.experiment.name] = entry
         passed = sum(check.passed for check in entry.outcome.checks)
         _say(
             progress,
-            f"[{len(found)}/{len(chosen)}] {entry.experiment.name}  {entry.experiment.title}\n"
+            f"[{len(found)}/{len(experiments)}] {entry.experiment.name}  {entry.experiment.title}\n"
             f"    {passed} of {len(entry.outcome.checks)} checks passed in {entry.wall_time_s:.1f} s",
         )
         if writer is not None:
             writer.add(entry.experiment, entry.outcome, entry.wall_time_s, entry.error)
-    return Report(tuple(found[item.name] for item in chosen), writer.path if writer else None)
+    return Report(tuple(found[item.name] for item in experiments), writer.path if writer else None)
 
 
 def _writer(out: Path, names: Sequence[str], quick: bool, small: bool) -> Writer:
@@ -115,13 +115,13 @@ def _writer(out: Path, names: Sequence[str], quick: bool, small: bool) -> Writer
     return Writer(out, names, quick, small)
 
 
-def _entries(chosen: Sequence[Experiment], quick: bool, workers: int, progress: bool) -> Iterator[Entry]:
+def _entries(experiments: Sequence[Experiment], quick: bool, workers: int, progress: bool) -> Iterator[Entry]:
     """Outcomes, as they come."""
     groups: dict[str, list[Experiment]] = {}
-    for item in chosen:
+    for item in experiments:
         groups.setdefault(item.run.__module__, []).append(item)
     if workers == 1 or len(groups) == 1:
-        for item in chosen:
+        for item in experiments:
             _say(progress, f"{item.name} …")
             yield _run(item, quick)
         return
@@ -130,13 +130,13 @@ def _entries(chosen: Sequence[Experiment], quick: bool, workers: int, progress: 
         tasks = {pool.submit(_run_all, [item.name for item in group], quick): group for group in groups.values()}
         try:
             for task in as_completed(tasks):
-                yield from _collected(task, tasks[task])
+                yield from _collect(task, tasks[task])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _collected(task: Future[list[tuple[Outcome, float, str]]], group: Sequence[Experiment]) -> list[Entry]:
+def _collect(task: Future[list[tuple[Outcome, float, str]]], group: Sequence[Experiment]) -> list[Entry]:
     try:
         return [Entry(item, *rest) for item, rest in zip(group, task.result(), strict=True)]
     except BrokenProcessPool as error:
@@ -163,6 +163,6 @@ def _run(item: Experiment, quick: bool) -> Entry:
         return Entry(item, Outcome([failed]), time.perf_counter() - began, traceback.format_exc())
 
 
-def _say(wanted: bool, text: str) -> None:
-    if wanted:
+def _say(enabled: bool, text: str) -> None:
+    if enabled:
         print(text, file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode.exporters.body_tree import AffineCoordinate
 from polhode.exporters.mjcf_document import Document
-from polhode.forces.controllers import Tracking
+from polhode.forces.controllers import TrackingEffort
 from polhode.forces.coordinate_forces import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.forces.file_elements import BallDamper, FreeDamper
 from polhode.forces.joint_forces import JointStops
@@ -94,7 +94,7 @@ def _actuation(document: Document, name: str, along: AffineCoordinate, element: 
     return "" if element.control.constant is not None else _CHANGES
 
 
-def _servo(document: Document, name: str, along: AffineCoordinate, element: Tracking) -> str:
+def _servo(document: Document, name: str, along: AffineCoordinate, element: TrackingEffort) -> str:
     """A servo: its control is the target where that stands still, otherwise the force for it."""
     joint, sign, offset = along
     P, D = float(element.proportional), float(element.derivative)
@@ -124,7 +124,7 @@ EFFORTS: dict[type, Callable[[Document, str, AffineCoordinate, Any], str]] = {
     Friction: _friction,
     Stops: _stops,
     Actuation: _actuation,
-    Tracking: _servo,
+    TrackingEffort: _servo,
 }
 
 

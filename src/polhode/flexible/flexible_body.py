@@ -51,7 +51,7 @@ class FlexibleBody(Body):
         names = ", ".join(self.called)
         raise ValueError(f"{self!r} has no node {short_repr(name)}.{nearest(name, self.called)} It has {names}.")
 
-    def floating(self, formulation: AbstractFormulation) -> FloatingFrame:
+    def floating_frame(self, formulation: AbstractFormulation) -> FloatingFrame:
         """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""
         if not isinstance(formulation, DirectProduct | SemidirectProduct):
             raise ValueError(

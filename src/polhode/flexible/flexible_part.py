@@ -129,7 +129,9 @@ def reduced(
         none = isinstance(modes, (int, np.integer)) and not isinstance(modes, bool) and modes == 0
         count = 0 if none else checks.count("modes", modes, "number of vibrations")
         interface_nodes = _interfaces(attachment_list, interfaces)
-        most = len(body.points) * body.width - sum(len(at.rows) for at in interface_nodes) - (0 if interface_nodes else 6)
+        most = (
+            len(body.points) * body.width - sum(len(at.rows) for at in interface_nodes) - (0 if interface_nodes else 6)
+        )
         if count + len(interface_nodes) == 0 or count > most:
             raise ValueError(
                 f"`modes` must be at most {most}, and at least 1 without `interfaces`; got {short_repr(modes)}."
@@ -137,7 +139,9 @@ def reduced(
         shapes = reduction.component_modes(body, interface_nodes, count)
     else:
         shapes = _deformations(modes, body)
-    return _part(body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, shapes), None, damping, rayleigh)
+    return _part(
+        body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, shapes), None, damping, rayleigh
+    )
 
 
 def from_modes(
@@ -168,7 +172,12 @@ def from_modes(
     where = points_of(points)
     m = checks.positive("masses", masses, (len(where),), "of the nodes")
     displacements = checks.numbers("shapes", shapes, "displacements in each mode, shape (N, 3 or 6, k)")
-    if displacements.ndim != 3 or displacements.shape[0] != len(where) or displacements.shape[1] not in (3, 6) or not displacements.shape[2]:
+    if (
+        displacements.ndim != 3
+        or displacements.shape[0] != len(where)
+        or displacements.shape[1] not in (3, 6)
+        or not displacements.shape[2]
+    ):
         raise ValueError(f"`shapes` must be of shape ({len(where)}, 3 or 6, k), got {displacements.shape}.")
     width, count = displacements.shape[1:]
     if (inertias is None) != (width == 3):
@@ -185,7 +194,9 @@ def from_modes(
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
     attachment_list = attachments(nodes, body.points, width)
     free = _deformations(displacements.reshape(-1, count), body)
-    return _part(body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, free), K, damping, rayleigh)
+    return _part(
+        body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, free), K, damping, rayleigh
+    )
 
 
 def _interfaces(nodes: Sequence[Attachment], names: Sequence[str] | None) -> list[Attachment]:

@@ -152,7 +152,9 @@ def _semidefinite(A: Matrix, scale: Matrix) -> bool:
     shifted_matrix = scipy.sparse.csc_matrix(D @ A @ D + _SHIFT * scipy.sparse.eye_array(A.shape[0]))
     options = {"SymmetricMode": True}
     try:
-        factors = scipy.sparse.linalg.splu(shifted_matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+        factors = scipy.sparse.linalg.splu(
+            shifted_matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+        )
     except RuntimeError:
         # Singular: some eigenvalue is as far below zero as the shift is above.
         return False

@@ -44,7 +44,11 @@ def component_modes(body: Nodal, interfaces: Sequence[Attachment], count: int) -
     loose = loose / np.maximum(np.linalg.norm(rigid, axis=0), 1e-300)[:, None]
     rows = np.concatenate((interface_rows, (body.mass @ (rigid @ loose)).T))
     solve = _held_solver(body.stiffness, rows)
-    columns = [solve(np.zeros((len(rigid), len(interface_rows))), np.eye(len(rows), len(interface_rows)))] if len(interface_rows) else []
+    columns = (
+        [solve(np.zeros((len(rigid), len(interface_rows))), np.eye(len(rows), len(interface_rows)))]
+        if len(interface_rows)
+        else []
+    )
     if count:
         columns.append(_vibrations(body, rows, solve, count))
     shapes = np.concatenate(columns, axis=1)

@@ -167,15 +167,15 @@ class Bushing(AbstractPairForce):
         C, E = (_matrix(name, getattr(self, name)) for name in ("rotational_stiffness", "rotational_damping"))
         has_rotation(self.first, type(self).__name__)
         rows = _frames.axes(self.axes)
-        turning = not (vanishes(C) and vanishes(E))
-        if turning:
+        rotational = not (vanishes(C) and vanishes(E))
+        if rotational:
             has_rotation(self.second, f"{type(self).__name__} with rotational stiffness or damping")
         s0, s1 = (point_on(body, pose, self.point) for body, pose in zip(self.bodies, poses, strict=True))
-        deformation = Deformation(s0, s1, rows @ poses[0].R, rows @ poses[1].R if turning else None)
-        elastic = ElasticBushing(deformation, (K, C if turning else None))
+        deformation = Deformation(s0, s1, rows @ poses[0].R, rows @ poses[1].R if rotational else None)
+        elastic = ElasticBushing(deformation, (K, C if rotational else None))
         if vanishes(D) and vanishes(E):
             return elastic
-        return DampedBushing(elastic, (D, E if turning else None))
+        return DampedBushing(elastic, (D, E if rotational else None))
 
 
 def _matrix(name: str, value: Any) -> Float[Array, "3 3"]:

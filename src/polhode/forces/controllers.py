@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.forces.coordinate_forces import AbstractEffort
-from polhode.forces.joint_forces import AbstractJointForce, ordered
+from polhode.forces.joint_forces import AbstractJointForce, check_limits
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.angles import PlacedAngle
@@ -24,7 +24,7 @@ from polhode.multibody.mechanism.user_functions import Constant, Function, of_ti
 from polhode.multibody.parts import AbstractForce, AddsCoordinates
 
 
-class Tracking(AbstractEffort):
+class TrackingEffort(AbstractEffort):
     r"""Force $-Pe - D\dot e$ on a relative coordinate, where e is the coordinate minus its target; angles count turns.
 
     **Arguments:**
@@ -46,7 +46,7 @@ class Tracking(AbstractEffort):
         return self.proportional != 0
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
-        return self.limited(self.response(s - self.target(t), rate - self.target_rate(t)))
+        return self.clip_effort(self.response(s - self.target(t), rate - self.target_rate(t)))
 
     def target_rate(self, t: Array) -> Float[Array, ""]:
         """Time derivative of the target."""
@@ -64,7 +64,7 @@ class Tracking(AbstractEffort):
         """The effort for given e and ė, without limits."""
         return -self.proportional * error - self.derivative * rate
 
-    def limited(self, effort: Array) -> Float[Array, ""]:
+    def clip_effort(self, effort: Array) -> Float[Array, ""]:
         """The effort within its limits."""
         return effort if self.force_limits is None else jnp.clip(effort, self.force_limits[0], self.force_limits[1])
 
@@ -84,15 +84,15 @@ class IntegralTracking(AbstractForceElement):
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 
-    tracking: Tracking
+    tracking: TrackingEffort
     integral: Float[Array, ""]
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        where, moving = poses[:-1], twists[:-1]
-        error, rate = self.tracking.error(t, where), self.tracking.error_rate(t, where, moving)
+        body_poses, body_twists = poses[:-1], twists[:-1]
+        error, rate = self.tracking.error(t, body_poses), self.tracking.error_rate(t, body_poses, body_twists)
         effort = self.tracking.response(error, rate) - self.integral * twists[-1].u[0]
         zero = jnp.zeros(())
-        wrenches = self.tracking.coordinate.wrenches(where, self.tracking.limited(effort))
+        wrenches = self.tracking.coordinate.wrenches(body_poses, self.tracking.clip_effort(effort))
         return (*wrenches, Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
 
     def angles(self) -> tuple[PlacedAngle, ...]:
@@ -129,9 +129,9 @@ class PD(AbstractJointForce):
     def along(self) -> str | None:
         return self.coordinate
 
-    def place(self, poses: Poses) -> Tracking:
+    def place(self, poses: Poses) -> TrackingEffort:
         del poses
-        return _tracking(self)
+        return _tracking_effort(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class PID(AbstractJointForce):
 
     def place(self, poses: Poses) -> IntegralTracking:
         del poses
-        return IntegralTracking(_tracking(self), checks.array("integral", self.integral, (), "gain I"))
+        return IntegralTracking(_tracking_effort(self), checks.array("integral", self.integral, (), "gain I"))
 
     def attach(self, model: AddsCoordinates) -> AbstractForce:
         name = None if self.name is None else f"{self.name}-integral"
@@ -187,13 +187,13 @@ class _AttachedPID(AbstractForce):
         return self.controller.place(poses)
 
 
-def _tracking(controller: PD | PID) -> Tracking:
-    given, meaning = controller.target, "target of the coordinate"
-    if not callable(given):
-        given = Constant(checks.array("target", given, (), meaning))
-    return Tracking(
-        controller.measured,
-        of_time(controller, "target", given, (), meaning),
+def _tracking_effort(controller: PD | PID) -> TrackingEffort:
+    target, meaning = controller.target, "target of the coordinate"
+    if not callable(target):
+        target = Constant(checks.array("target", target, (), meaning))
+    return TrackingEffort(
+        controller.relative_coordinate,
+        of_time(controller, "target", target, (), meaning),
         checks.array("proportional", controller.proportional, (), "gain P"),
         checks.array("derivative", controller.derivative, (), "gain D"),
         _limits(controller),
@@ -202,13 +202,13 @@ def _tracking(controller: PD | PID) -> Tracking:
 
 def _limits(controller: PD | PID) -> Float[Array, "2"] | None:
     """Those that are given, or those of the joint; None for infinite ones."""
-    given = controller.force_limits
-    if given is None:
+    value = controller.force_limits
+    if value is None:
         return None
-    if isinstance(given, str):
-        checks.choice("force_limits", given, ("joint",))
-        given = _of_joint(controller)
-    limits = ordered("force_limits", given)
+    if isinstance(value, str):
+        checks.choice("force_limits", value, ("joint",))
+        value = _of_joint(controller)
+    limits = check_limits("force_limits", value)
     return None if checks.is_concrete(limits) and np.isinf(limits).all() else limits
 
 
@@ -217,9 +217,9 @@ def _of_joint(controller: PD | PID) -> tuple[float, float]:
     limits = controller.joint.force_limits
     if np.isinf(limits).all():
         name = getattr(controller.joint, "name", None)
-        called = "The joint" if name is None else f"Joint {short_repr(name)}"
+        subject = "The joint" if name is None else f"Joint {short_repr(name)}"
         raise ValueError(
-            f'{called} has no limits of its effort for `force_limits="joint"`; files give them to their joints. '
+            f'{subject} has no limits of its effort for `force_limits="joint"`; files give them to their joints. '
             "Leave `force_limits` out, or give (lower, upper)."
         )
     return limits

@@ -123,9 +123,9 @@ class Actuation(AbstractEffort):
         return self.bias[..., 1] != 0
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
-        return self.driven(self.control(t), s, rate)
+        return self.actuator_force(self.control(t), s, rate)
 
-    def driven(self, control: Array, s: Array, rate: Array) -> Float[Array, ""]:
+    def actuator_force(self, control: Array, s: Array, rate: Array) -> Float[Array, ""]:
         """The generalised force with a given control."""
         u = jnp.clip(control, *self.control_limits)
         b0, b1, b2 = self.bias

@@ -19,22 +19,22 @@ from polhode.spaces.base import cross
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Imported:
+class _ImportedPart:
     """A part whose element has its data in body frames already."""
 
-    connected: tuple[Body, ...]
+    connected_bodies: tuple[Body, ...]
     element: Any
     name: str | None = None
 
     @property
     def bodies(self) -> tuple[Body, ...]:
-        return self.connected
+        return self.connected_bodies
 
     def place(self, poses: Poses) -> Any:
         return self.element
 
 
-class ImportedJoint(_Imported, AbstractJoint):
+class ImportedJoint(_ImportedPart, AbstractJoint):
     """A constraint between imported bodies."""
 
 
@@ -59,7 +59,7 @@ class HingedBall(AbstractPairJoint):
         return HingesMotion(initial, jnp.asarray(self.axes) @ carried.R)
 
 
-class ImportedForce(_Imported, AbstractForce):
+class ImportedForce(_ImportedPart, AbstractForce):
     """A load on imported bodies."""
 
 

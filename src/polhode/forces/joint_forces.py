@@ -54,7 +54,7 @@ class AbstractJointForce(AbstractForce):
         return self.joint.bodies
 
     @property
-    def measured(self) -> AbstractRelativeCoordinate:
+    def relative_coordinate(self) -> AbstractRelativeCoordinate:
         """The coordinate."""
         return self.joint.coordinate(self.along)
 
@@ -94,8 +94,8 @@ class JointSpring(AbstractJointForce):
         damping = checks.array("damping", self.damping, (), "force per velocity, torque per angular velocity")
         rest = checks.array("rest", self.rest, (), "coordinate at rest")
         if vanishes(damping):
-            return Spring(self.measured, stiffness, rest)
-        return SpringDamper(self.measured, stiffness, rest, damping)
+            return Spring(self.relative_coordinate, stiffness, rest)
+        return SpringDamper(self.relative_coordinate, stiffness, rest, damping)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -125,9 +125,9 @@ class JointStops(AbstractJointForce):
 
     def place(self, poses: Poses) -> Stops:
         del poses
-        limits = ordered("limits", self.limits)
+        limits = check_limits("limits", self.limits)
         return Stops(
-            self.measured,
+            self.relative_coordinate,
             limits,
             checks.positive("stiffness", self.stiffness, (), "of the stops"),
             checks.array("damping", self.damping, (), "of the stops"),
@@ -160,7 +160,7 @@ class JointFriction(AbstractJointForce):
     def place(self, poses: Poses) -> Friction:
         del poses
         return Friction(
-            self.measured,
+            self.relative_coordinate,
             checks.array("friction", self.friction, (), "largest force, torque for an angle"),
             checks.positive("stick_velocity", self.stick_velocity, (), "below which the joint sticks"),
         )
@@ -195,21 +195,21 @@ class Actuator(AbstractJointForce):
 
     def place(self, poses: Poses) -> Actuation:
         del poses
-        given = self.control
-        if not callable(given):
-            given = Constant(checks.array("control", given, (), "of the actuator"))
+        control = self.control
+        if not callable(control):
+            control = Constant(checks.array("control", control, (), "of the actuator"))
         return Actuation(
-            self.measured,
-            of_time(self, "control", given, (), "of the actuator"),
+            self.relative_coordinate,
+            of_time(self, "control", control, (), "of the actuator"),
             checks.array("gain", self.gain, (), "force per control"),
             checks.array("bias", self.bias, (3,), "constant, per length and per velocity"),
             checks.array("gear", self.gear, (), "ratio of the actuator"),
-            ordered("control_limits", self.control_limits),
-            ordered("force_limits", self.force_limits),
+            check_limits("control_limits", self.control_limits),
+            check_limits("force_limits", self.force_limits),
         )
 
 
-def ordered(name: str, value: Any) -> Float[Array, "2"]:
+def check_limits(name: str, value: Any) -> Float[Array, "2"]:
     """Limits (lower, upper), of which one may be infinite; ValueError unless the first is below the second."""
     limits = checks.numbers(name, value, "lower and upper limit") if checks.is_concrete(value) else jnp.asarray(value)
     if limits.shape != (2,) or (checks.is_concrete(value) and not limits[0] < limits[1]):

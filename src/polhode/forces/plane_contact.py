@@ -94,8 +94,8 @@ class DampedSphereOnPlane(AbstractForceElement):
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t
-        sinking = -self.contact.normal @ twists[0].u
-        push = self.contact.push(poses) * jnp.maximum(1 + self.damping * sinking, 0.0)
+        approach_speed = -self.contact.normal @ twists[0].u
+        push = self.contact.push(poses) * jnp.maximum(1 + self.damping * approach_speed, 0.0)
         return (Wrench(jnp.zeros(3), push * self.contact.normal),)
 
 

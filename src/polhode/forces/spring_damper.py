@@ -15,7 +15,7 @@ from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross, norm
 
-_MEETING = 1e-200
+_COINCIDENT = 1e-200
 """Square of the distance below which points count as one: derivatives have higher powers of 1/|d|, which overflow."""
 
 
@@ -46,7 +46,7 @@ class LineSpring(AbstractForceElement):
         """d from the first to the second point, and 1/|d|; 0 where d = 0."""
         d = at(poses[1], self.s1) - at(poses[0], self.s0)
         square = d @ d
-        apart = square > _MEETING
+        apart = square > _COINCIDENT
         return d, jnp.where(apart, 1 / jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:

@@ -169,12 +169,12 @@ class Load(AbstractForce):
     def place(self, poses: Poses) -> GivenLoad:
         function = _callable(self.function)
         still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
-        found = result_shapes(self, "function", function, jnp.zeros(()), poses, still)
-        if not isinstance(found, list | tuple) or [_is_wrench(pair) for pair in found] != [True] * len(poses):
+        result = result_shapes(self, "function", function, jnp.zeros(()), poses, still)
+        if not isinstance(result, list | tuple) or [_is_wrench(pair) for pair in result] != [True] * len(poses):
             pairs = ", ".join(["(torque, force)"] * len(poses))
             raise ValueError(
                 f"`function` must return one pair of arrays of shape (3,) for each of {len(poses)} bodies, [{pairs}]; "
-                f"it returns {shapes(found)}."
+                f"it returns {shapes(result)}."
             )
         return GivenLoad(function)
 
@@ -183,10 +183,10 @@ def _is_wrench(pair: Any) -> bool:
     return isinstance(pair, list | tuple) and [getattr(part, "shape", None) for part in pair] == [(3,), (3,)]
 
 
-def _bodies(given: Any) -> tuple[Body, ...]:
-    bodies = (given,) if isinstance(given, Body) else tuple(checks.as_list("nodes", given, "of bodies"))
+def _bodies(nodes: Any) -> tuple[Body, ...]:
+    bodies = (nodes,) if isinstance(nodes, Body) else tuple(checks.as_list("nodes", nodes, "of bodies"))
     if not bodies or not all(isinstance(body, Body) for body in bodies):
-        raise ValueError(f"`nodes` must be bodies of the model, got {short_repr(given)}.")
+        raise ValueError(f"`nodes` must be bodies of the model, got {short_repr(nodes)}.")
     if len({id(body) for body in bodies}) < len(bodies):
         raise ValueError(f"`nodes` names a body twice: {short_repr(bodies)}.")
     return bodies

@@ -51,7 +51,7 @@ def _add_chain(
             kind=compound_joints.NAMES[kind],
             number=number,
             ends=(chain.parent, chain.child),
-            part=None if kind == compound_joints.SLIDE and chain.opposed else part,
+            part=None if kind == compound_joints.SLIDE and chain.is_opposed else part,
             relative=coordinates.get(number),
             start=value,
             place=compound_joints.angle_name(part, place),

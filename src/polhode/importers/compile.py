@@ -37,7 +37,7 @@ class CompiledModel(NamedTuple):
 
     model: Any
     inertials: Mapping[int, Inertial]
-    withheld: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     unseen: frozenset[int] = frozenset()
 
 
@@ -98,7 +98,7 @@ def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -
 
 
 def _build_spec(source: Source, finder: Finder) -> tuple[Any, OmittedAssets]:
-    spec = source.specified()
+    spec = source.build_spec()
     # A specification of the user has its files from where the user says.
     return spec, OmittedAssets() if source.specification is not None else assets.resolve_files(spec, finder)
 

@@ -15,7 +15,7 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.tilt_coordinate import Tilt
 from polhode.joints._elements import FrameConstraint
-from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
+from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, ReversedCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractJoint
 
@@ -55,7 +55,7 @@ class JointChain:
         return [i for i, k in enumerate(self.kinds) if k == kind]
 
     @property
-    def opposed(self) -> bool:
+    def is_opposed(self) -> bool:
         """Whether a slide points against the hinge that the joint of the model takes its axis from."""
         return len(self.kinds) == 2 and set(self.kinds) == {HINGE, SLIDE} and self.axes[0] @ self.axes[1] < 0
 
@@ -253,7 +253,7 @@ def _slide_coordinates(
         zero = centre - sign * chain.values[s] * d / (d @ d)
         arrays = (_local_direction(here, d), _local(here, zero), _local(there, centre))
         along = Displacement(*map(jnp.asarray, arrays))
-        coordinates[chain.numbers[s]] = Reversed(along) if in_child else along
+        coordinates[chain.numbers[s]] = ReversedCoordinate(along) if in_child else along
     return coordinates
 
 
@@ -291,7 +291,7 @@ def _angle(
     here, there = (chain.child, chain.parent) if of_child else (chain.parent, chain.child)
     arrays = (_local_direction(here, e1), _local_direction(here, np.cross(axis, e1)), _local_direction(there, pointer))
     angle = Angle(*map(jnp.asarray, arrays))
-    return Reversed(angle) if of_child else angle
+    return ReversedCoordinate(angle) if of_child else angle
 
 
 def _local(body: Body, point: np.ndarray) -> np.ndarray:

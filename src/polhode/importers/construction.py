@@ -250,7 +250,9 @@ def _combined_inertia(start: Start, carrier: int, parts: Sequence[int]) -> Inert
 def _check(name: str, fixed_names: Sequence[str], inertia: np.ndarray, strict: bool) -> None:
     """Says which moments no distribution of mass has; raises ValueError if `strict`."""
     moments = np.linalg.eigvalsh(inertia)
-    if moments[0] >= -SINGLE_PRECISION * moments[2] and moments[2] <= (moments[0] + moments[1]) * (1 + SINGLE_PRECISION):
+    if moments[0] >= -SINGLE_PRECISION * moments[2] and moments[2] <= (moments[0] + moments[1]) * (
+        1 + SINGLE_PRECISION
+    ):
         return
     whole = f"`{name}`" + (f" with {', '.join(fixed_names)}, which are fixed to it," if fixed_names else "")
     message = (

@@ -24,7 +24,9 @@ def is_feedback(control: Any) -> TypeGuard[Callable[..., Any]]:
         parameters = inspect.signature(control).parameters.values()
     except (TypeError, ValueError):
         return False
-    required = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    required = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
     return len(required) == 3
 
 
@@ -47,7 +49,7 @@ class _Servos(eqx.Module):
         forces = []
         for k, (control, element) in enumerate(zip(self.controls, self.elements, strict=True), len(self.names)):
             u = jnp.asarray(control(t, at, rates_by_name), float)
-            forces.append(element.driven(u, s[k], rates[k]))
+            forces.append(element.actuator_force(u, s[k], rates[k]))
         return jnp.concatenate((jnp.zeros(len(self.names)), jnp.stack(forces)))
 
 

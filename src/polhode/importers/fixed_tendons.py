@@ -41,7 +41,9 @@ def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint
     return [NotCarried("tendons", tuple(names), why) for why, names in losses.items()]
 
 
-def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, options: Any) -> list[str]:
+def _add(
+    construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, options: Any
+) -> list[str]:
     """Returns what is not carried."""
     m = construction.start.compiled
     length = combination(m, joints, tendon)

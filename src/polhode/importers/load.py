@@ -129,7 +129,7 @@ def _looks(
 ) -> tuple[Machine, list[str]]:
     """How its bodies look, and what can't be drawn, with the reason."""
     if source.root is None or not source.is_robot:
-        shapes, undrawn = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.withheld)
+        shapes, undrawn = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.unread)
     else:
         shapes, undrawn = urdf_shapes.robot_shapes(source.root, construction, finder)
     return appearance.machine(construction, shapes), undrawn

@@ -30,13 +30,13 @@ class UnreadableFile(ValueError):
     """A file that isn't there or that may not be read; the message says which and why."""
 
 
-def folders(given: Any) -> tuple[Path, ...]:
+def folders(mesh_paths: Any) -> tuple[Path, ...]:
     """Of the argument `mesh_paths`. Raises ValueError for what is no folder."""
-    if given is None:
+    if mesh_paths is None:
         return ()
-    entries = [given] if isinstance(given, str | os.PathLike) else given
+    entries = [mesh_paths] if isinstance(mesh_paths, str | os.PathLike) else mesh_paths
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping | bytes):
-        raise ValueError(f"`mesh_paths` must be folders, got {short_repr(given)}.")
+        raise ValueError(f"`mesh_paths` must be folders, got {short_repr(mesh_paths)}.")
     paths = []
     for each in entries:
         if not isinstance(each, str | os.PathLike) or not Path(each).is_dir():

@@ -49,7 +49,7 @@ class Source:
             return self.specification.modelname or self.stem
         return self.root.get("name") or self.root.get("model") or self.stem
 
-    def specified(self) -> Any:
+    def build_spec(self) -> Any:
         """A `mujoco.MjSpec` of MJCF, to be changed at will. Raises ValueError with MuJoCo's message."""
         if self.specification is not None:
             return self.specification.copy()

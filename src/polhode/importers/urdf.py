@@ -167,7 +167,7 @@ def _add_link(parent: Any, name: str, frame: Frame) -> Any:
 
 def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
     if kind in _MUJOCO_TYPES:
-        _add_joint(body, joint, joint.name, _MUJOCO_TYPES[kind], _axis(joint), limited=kind != "continuous")
+        _add_joint(body, joint, joint.name, _MUJOCO_TYPES[kind], _axis(joint), has_limits=kind != "continuous")
         return
     if kind == "fixed":
         return
@@ -185,18 +185,20 @@ def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
         _add_joint(body, joint, f"{joint.name}_R", _JOINT.mjJNT_BALL, turn[:, 2])
 
 
-def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray, limited: bool = False) -> None:
+def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray, has_limits: bool = False) -> None:
     mujoco_joint = body.add_joint(name=name, type=kind, axis=axis)
     where = f"joint `{joint.name}`"
     dynamics, limit = joint.element.find("dynamics"), joint.element.find("limit")
     if dynamics is not None:
-        mujoco_joint.damping[0], mujoco_joint.frictionloss = (_resistance(dynamics, what, where) for what in ("damping", "friction"))
+        mujoco_joint.damping[0], mujoco_joint.frictionloss = (
+            _resistance(dynamics, what, where) for what in ("damping", "friction")
+        )
     if limit is None:
         return
     lower, upper, effort = (_number(limit, what, where) for what in ("lower", "upper", "effort"))
-    if limited and lower < upper:
+    if has_limits and lower < upper:
         mujoco_joint.range, mujoco_joint.limited = (lower, upper), mujoco.mjtLimited.mjLIMITED_TRUE
-    elif limited and (lower > upper or lower):
+    elif has_limits and (lower > upper or lower):
         # Two zeros stand for no limits.
         than = "above" if lower > upper else "equal to"
         warn(

@@ -40,7 +40,9 @@ def accepts(method: AbstractIntegrator, system: AbstractSystem, *, without_note:
     return any(not way.obstacle and not (without_note and way.note) for way in _candidates(method, system))
 
 
-def convert_for(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: State, *, check_state: bool) -> ConvertedSystem:
+def convert_for(
+    system: AbstractSystem, method: AbstractIntegrator, t: Any, state: State, *, check_state: bool
+) -> ConvertedSystem:
     """The system, or the first conversion of it, that the method takes; `state` is one of the system.
 
     `checked`: whether the method has to take the state, too. Raises Unsuited with what stands in the way.
@@ -54,7 +56,7 @@ def convert_for(system: AbstractSystem, method: AbstractIntegrator, t: Any, stat
         try:
             converted = way.at(state)
             if check_state:
-                method.check(converted.system, t, converted.entered(state))
+                method.check(converted.system, t, converted.to_system(state))
         except ValueError as error:
             against.append(str(error).rstrip("."))
             continue
@@ -125,7 +127,9 @@ def suited(problem: Any, state0: State = None) -> Suitabilities:
     t = 0.0 if bare else problem.t_span[0]
     default = None if bare else Default(problem.integrator, problem.choice.method)
     invariants = set(system.invariants() if bare else problem.invariants)
-    return Suitabilities(row for _, row in sorted(_rank_methods(system, t, state, default, invariants), key=lambda pair: pair[0]))
+    return Suitabilities(
+        row for _, row in sorted(_rank_methods(system, t, state, default, invariants), key=lambda pair: pair[0])
+    )
 
 
 def _rank_methods(
@@ -140,7 +144,7 @@ def _rank_methods(
         except IncompatibleSystem as error:
             yield (len(Tier), number), Suitability(name, False, str(error))
             continue
-        promises = method.promises_for(conversion.converted.system, conversion.converted.entered(state))
+        promises = method.promises_for(conversion.converted.system, conversion.converted.to_system(state))
         if "energy" not in invariants:
             promises.pop("energy", None)
         tier = tier_of(name, method, promises, conversion.note, default, implicit)

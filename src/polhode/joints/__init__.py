@@ -7,14 +7,14 @@ from polhode.name_errors import getattr_with_suggestions
 # What there is stands in `__init__.pyi`; each is loaded when it is asked for, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-_COUPLED = (
+_COUPLING_ADVICE = (
     "Couple joint coordinates by a stiff spring along a combination of them, "
     "`forces.JointSpring(joints.Combination([first, second], [ratio, -1]), stiffness=…)`; MJCF files couple them "
     "exactly by an equality of joints."
 )
 _INSTEAD = {
     **dict.fromkeys(
-        ("Gear", "Gears", "GearPair", "Belt", "Rack", "RackAndPinion", "Differential", "Coupling"), _COUPLED
+        ("Gear", "Gears", "GearPair", "Belt", "Rack", "RackAndPinion", "Differential", "Coupling"), _COUPLING_ADVICE
     ),
     **dict.fromkeys(("Ball", "BallJoint"), "It is called `Spherical`; a ball that rolls is `RollingBall`."),
     **dict.fromkeys(("Hinge", "Pin", "Revolve"), "It is called `Revolute`."),

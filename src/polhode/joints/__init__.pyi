@@ -16,10 +16,10 @@ from .lower_pairs import Revolute as Revolute
 from .named_coordinates import AbstractMeasured as AbstractMeasured
 from .named_coordinates import AbstractMeasuredPair as AbstractMeasuredPair
 from .point_on_line import PointOnLine as PointOnLine
-from .prescribed import PrescribedMotion as PrescribedMotion
-from .prescribed import PrescribedPose as PrescribedPose
-from .prescribed import PrescribedRotation as PrescribedRotation
-from .prescribed import PrescribedTranslation as PrescribedTranslation
+from .prescribed_motion import PrescribedMotion as PrescribedMotion
+from .prescribed_motion import PrescribedPose as PrescribedPose
+from .prescribed_motion import PrescribedRotation as PrescribedRotation
+from .prescribed_motion import PrescribedTranslation as PrescribedTranslation
 from .relative import AbstractRelativeCoordinate as AbstractRelativeCoordinate
 from .rolling_ball import RollingBall as RollingBall
 from .rolling_disc import RollingDisc as RollingDisc

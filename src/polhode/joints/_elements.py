@@ -23,7 +23,7 @@ class FrameConstraint(AbstractConstraintElement):
 
     Near a closed joint a cosine is the component of the rotation of body 1 relative to body 0 along $b\times a$, so
     that multipliers are the force and the moments on body 0 along the same directions. Two pairs share
-    $b = a_1\times a_2$; three are made of one frame, as `locked` gives them.
+    $b = a_1\times a_2$; three are made of one frame, as `locked_axes` gives them.
 
     **Arguments:**
 
@@ -70,27 +70,27 @@ class FrameConstraint(AbstractConstraintElement):
 
     def sides(self, t: Array, poses: Poses) -> Float[Array, " r"]:
         del t
-        facing = self.counterparts()
-        return jnp.zeros(0) if facing is None else self.cosines(facing, poses)
+        counterparts = self.counterparts()
+        return jnp.zeros(0) if counterparts is None else self.cosines(counterparts, poses)
 
     def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
-        facing = self.counterparts()
-        return self.residual(t, poses) if facing is None else self.turned(facing, poses)
+        counterparts = self.counterparts()
+        return self.residual(t, poses) if counterparts is None else self.angle_residual(counterparts, poses)
 
     def cosines(self, axes: Float[Array, "r 3"], poses: Poses) -> Float[Array, " r"]:
         """Of axes of body 0 and b, pair by pair."""
         return jnp.sum((axes @ poses[0].R.T) * (self.b @ poses[1].R.T), axis=-1)
 
-    def turned(self, facing: Float[Array, "r 3"], poses: Poses) -> Float[Array, " size"]:
-        """The residuals with angles, up to half a turn, in place of the cosines; `facing` are counterparts of b."""
-        return jnp.concatenate((*self._gaps(poses), self._angles(facing, poses)))
+    def angle_residual(self, counterparts: Float[Array, "r 3"], poses: Poses) -> Float[Array, " size"]:
+        """The residuals with angles, up to half a turn, in place of the cosines; `counterparts` are those of b."""
+        return jnp.concatenate((*self._gaps(poses), self._angles(counterparts, poses)))
 
-    def _angles(self, facing: Float[Array, "r 3"], poses: Poses) -> Float[Array, " r"]:
+    def _angles(self, counterparts: Float[Array, "r 3"], poses: Poses) -> Float[Array, " r"]:
         if self.a.shape[-2] == 3:
             # From z, x, y to x, y, z.
-            A0, A1 = (jnp.roll(rows, -1, axis=-2) for rows in (facing, self.b))
+            A0, A1 = (jnp.roll(rows, -1, axis=-2) for rows in (counterparts, self.b))
             return vector_from_matrix((A0 @ poses[0].R.T) @ (poses[1].R @ A1.T))
-        sines, cosine = self.cosines(self.a, poses), self.cosines(facing, poses)[0]
+        sines, cosine = self.cosines(self.a, poses), self.cosines(counterparts, poses)[0]
         if self.a.shape[-2] == 1:
             return jnp.arctan2(sines, cosine)
         square = sines @ sines

@@ -97,10 +97,10 @@ def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
     xp = _library(third)
     least = (xp.arange(3) == xp.argmin(xp.abs(third))).astype(third.dtype)
     first = _unit(least - third * (third @ least))
-    return xp.stack((first, _crossed(third, first) if xp is np else cross(third, first), third))
+    return xp.stack((first, _cross(third, first) if xp is np else cross(third, first), third))
 
 
-def _crossed(a: Any, b: Any) -> np.ndarray:
+def _cross(a: Any, b: Any) -> np.ndarray:
     """As NumPy's product, which takes ten times as long for so few numbers."""
     (a0, a1, a2), (b0, b1, b2) = a, b
     return np.array((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0))
@@ -119,12 +119,12 @@ def axes(value: Any) -> Float[Array, "3 3"]:
     """Three axes as rows, perpendicular and right-handed to 1e-6, and made so to round-off."""
     rows = checks.array("axes", value, (3, 3), "axes x, y, z of the joint as rows, in the inertial frame")
     if checks.is_concrete(value):
-        given = np.asarray(value, dtype=float)
-        defect = orthogonality_defect(given)
-        if not defect < SINGLE_PRECISION or np.linalg.det(given) < 0:
+        matrix = np.asarray(value, dtype=float)
+        defect = orthogonality_defect(matrix)
+        if not defect < SINGLE_PRECISION or np.linalg.det(matrix) < 0:
             raise ValueError(
-                f"`axes` must be unit vectors, perpendicular and right-handed, got {given.tolist()} "
-                f"(defect {defect:.2g}, determinant {np.linalg.det(given):.2g})."
+                f"`axes` must be unit vectors, perpendicular and right-handed, got {matrix.tolist()} "
+                f"(defect {defect:.2g}, determinant {np.linalg.det(matrix):.2g})."
             )
-        return jnp.asarray(orthonormalise(given))
+        return jnp.asarray(orthonormalise(matrix))
     return rows

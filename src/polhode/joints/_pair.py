@@ -46,7 +46,7 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
         # What is made of them says what is wrong with them.
-        _ = self._checked
+        _ = self._element
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -57,10 +57,10 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
 
     def placed(self) -> AbstractConstraintElement | AbstractForceElement:
         # What functions capture may have changed since.
-        return self._checked if is_immutable(self._checked) else super().placed()
+        return self._element if is_immutable(self._element) else super().placed()
 
     @functools.cached_property
-    def _checked(self) -> AbstractConstraintElement:
+    def _element(self) -> AbstractConstraintElement:
         """The element that was made to check the data."""
         return self.place(self._start())
 
@@ -150,11 +150,11 @@ def join(
 
 
 def _rows(axes: Axes) -> Any:
-    known: Any = axes
-    return np.stack(known) if all(isinstance(axis, np.ndarray) for axis in axes) else jnp.asarray(axes)
+    rows: Any = axes
+    return np.stack(rows) if all(isinstance(axis, np.ndarray) for axis in axes) else jnp.asarray(axes)
 
 
-def locked(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array]]:
+def locked_axes(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array]]:
     """Pairs of axes that stay perpendicular when nothing turns: to first order rotations about x, y and z."""
     return [-y, -z, -x], [z, x, y]
 

@@ -69,7 +69,7 @@ class Combination(AbstractMeasured):
     def __post_init__(self) -> None:
         if not checks.sequence("joints", self.joints, "joints with a coordinate each, one ratio for each"):
             raise ValueError("`joints` of a Combination must not be empty.")
-        for pair, name in self._named():
+        for pair, name in self._named_pairs():
             if not isinstance(pair, AbstractMeasuredPair):
                 raise ValueError(
                     "`joints` of a Combination must be joints with a free coordinate, such as `Revolute`, or pairs of "
@@ -80,27 +80,27 @@ class Combination(AbstractMeasured):
 
     @property
     def bodies(self) -> tuple[Body, ...]:
-        return tuple(body for pair, _ in self._named() for body in pair.bodies)
+        return tuple(body for pair, _ in self._named_pairs() for body in pair.bodies)
 
     def initial(self, name: str | None = None) -> Float[Array, ""]:
         self.coordinate(name)
         return sum((ratio * pair.initial(of) for ratio, pair, of in self.terms()), start=jnp.zeros(()))
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
-        inner = tuple(pair.coordinate(name) for pair, name in self._named())
+        inner = tuple(pair.coordinate(name) for pair, name in self._named_pairs())
         return {"length": CombinedCoordinate(inner, jnp.asarray(self.ratios, float))}
 
     def terms(self, name: str | None = None) -> tuple[Term, ...]:
         ratios = jnp.asarray(self.ratios, float)
-        return tuple(Term(r, *of) for r, of in zip(ratios, self._named(), strict=True))
+        return tuple(Term(r, *of) for r, of in zip(ratios, self._named_pairs(), strict=True))
 
-    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
-        found = [(term.ratio, term.pair.counted(system, q, term.name)) for term in self.terms(name)]
-        if any(value is None for _, value in found):
+    def joint_coordinate(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+        values = [(term.ratio, term.pair.joint_coordinate(system, q, term.name)) for term in self.terms(name)]
+        if any(value is None for _, value in values):
             return None
-        return sum((ratio * value for ratio, value in found if value is not None), start=jnp.zeros(()))
+        return sum((ratio * value for ratio, value in values if value is not None), start=jnp.zeros(()))
 
-    def _named(self) -> Iterator[tuple[AbstractMeasuredPair, str | None]]:
+    def _named_pairs(self) -> Iterator[tuple[AbstractMeasuredPair, str | None]]:
         return (joint if isinstance(joint, tuple) else (joint, None) for joint in self.joints)
 
 

@@ -17,7 +17,7 @@ from polhode.joints._pair import (
     angle_about,
     displacement_along,
     join,
-    locked,
+    locked_axes,
     turning_about,
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -59,29 +59,33 @@ class Generic(AbstractPairJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         rows = _frames.axes(self.axes)
-        fixed = directions(self.fixed)
-        along = [row for row, name in zip(rows, TRANSLATIONS, strict=True) if name in fixed]
+        names = directions(self.fixed)
+        along = [row for row, name in zip(rows, TRANSLATIONS, strict=True) if name in names]
         pinned = len(along) == 3
-        turns = perpendicular(rows, fixed)
+        turns = perpendicular(rows, names)
         return join(self, poses, self.point, pinned=pinned, along=() if pinned else along, perpendicular=turns)
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Free displacements "x", "y", "z", and the angle, such as "rz", if only one rotation is free."""
-        rows, fixed, poses = _frames.axes(self.axes), directions(self.fixed), self._start()
-        found: dict[str, AbstractRelativeCoordinate] = {
+        rows, fixed_names, poses = _frames.axes(self.axes), directions(self.fixed), self._start()
+        coordinates: dict[str, AbstractRelativeCoordinate] = {
             name: displacement_along(row, poses, self.point)
             for row, name in zip(rows, TRANSLATIONS, strict=True)
-            if name not in fixed
+            if name not in fixed_names
         }
-        turning = [k for k, name in enumerate(ROTATIONS) if name not in fixed]
-        if len(turning) == 1:
-            found[ROTATIONS[turning[0]]] = angle_about(rows[turning[0]], poses)
-        return found
+        free_rotations = [k for k, name in enumerate(ROTATIONS) if name not in fixed_names]
+        if len(free_rotations) == 1:
+            coordinates[ROTATIONS[free_rotations[0]]] = angle_about(rows[free_rotations[0]], poses)
+        return coordinates
 
 
-def directions(fixed: Sequence[str]) -> frozenset[str]:
+def directions(fixed_names: Sequence[str]) -> frozenset[str]:
     """Names of directions, checked."""
-    names = [fixed] if isinstance(fixed, str) else checks.as_list("fixed", fixed, "names of directions: ('x', 'rz')")
+    names = (
+        [fixed_names]
+        if isinstance(fixed_names, str)
+        else checks.as_list("fixed", fixed_names, "names of directions: ('x', 'rz')")
+    )
     for name in names:
         checks.choice("fixed", name, (*TRANSLATIONS, *ROTATIONS))
     if not names:
@@ -89,12 +93,12 @@ def directions(fixed: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def perpendicular(rows: Array, fixed: frozenset[str]) -> tuple[Axes, Axes]:
+def perpendicular(rows: Array, fixed_names: frozenset[str]) -> tuple[Axes, Axes]:
     """Axes that stay perpendicular, pair by pair, for the rotations that are fixed."""
-    held = [k for k, name in enumerate(ROTATIONS) if name in fixed]
-    if len(held) == 3:
-        return locked(*rows)
-    if len(held) == 2:
-        x, y = (rows[k] for k in held)
+    indices = [k for k, name in enumerate(ROTATIONS) if name in fixed_names]
+    if len(indices) == 3:
+        return locked_axes(*rows)
+    if len(indices) == 2:
+        x, y = (rows[k] for k in indices)
         return turning_about(x, y, cross(x, y))
-    return [-rows[(k + 1) % 3] for k in held], [rows[(k + 2) % 3] for k in held]
+    return [-rows[(k + 1) % 3] for k in indices], [rows[(k + 2) % 3] for k in indices]

@@ -18,7 +18,7 @@ from polhode.joints._pair import (
     displacement_along,
     join,
     link_frame,
-    locked,
+    locked_axes,
     turning_about,
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -78,7 +78,7 @@ class Prismatic(SlidingJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         x, y, z = frame(axis("axis", self.axis))
-        return join(self, poses, default_point(self, self.point), along=[x, y], perpendicular=locked(x, y, z))
+        return join(self, poses, default_point(self, self.point), along=[x, y], perpendicular=locked_axes(x, y, z))
 
     def motion(self, carried: Body) -> AxisMotion:
         return AxisMotion(link_frame(self, carried, self.point, axis("axis", self.axis)), False, (2,))
@@ -168,7 +168,7 @@ class Fixed(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> FrameConstraint:
-        return join(self, poses, default_point(self, self.point), pinned=True, perpendicular=locked(*jnp.eye(3)))
+        return join(self, poses, default_point(self, self.point), pinned=True, perpendicular=locked_axes(*jnp.eye(3)))
 
     def motion(self, carried: Body) -> AxisMotion:
         return AxisMotion(Pose(carried.x, carried.R), False, ())

@@ -56,12 +56,12 @@ class AbstractMeasured(abc.ABC):
 
     def coordinate(self, name: str | None = None) -> AbstractRelativeCoordinate:
         """One of `coordinates`; the name may be left out if there is only one. Raises ValueError otherwise."""
-        known = self.coordinates()
-        if not known:
+        coordinates = self.coordinates()
+        if not coordinates:
             raise ValueError(f"{type(self).__name__} has no relative coordinate of its own.")
-        if name is None and len(known) > 1:
-            raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(known)}; name one of them.")
-        return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
+        if name is None and len(coordinates) > 1:
+            raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(coordinates)}; name one of them.")
+        return coordinates[next(iter(coordinates)) if name is None else checks.choice("coordinate", name, coordinates)]
 
     def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
         """A relative coordinate in a state of an assembled system; angles are real numbers that count turns.
@@ -77,20 +77,20 @@ class AbstractMeasured(abc.ABC):
         coordinate = self.coordinate(name)
 
         def read(whole: Any, one: State) -> Array:
-            counted = self.counted(whole, one[0], name)
-            return coordinate.value(self._poses(whole, one)) if counted is None else counted
+            with_turns = self.joint_coordinate(whole, one[0], name)
+            return coordinate.value(self._poses(whole, one)) if with_turns is None else with_turns
 
-        return _each(read, system, state)
+        return _measure_each(read, system, state)
 
     def turns_are_known(self, system: Any, state: State, name: str | None = None) -> bool:
         """Whether `value` has the turns of angles: of joints that are no part of the model nobody counts them."""
         if not self.coordinate(name).angles():
             return True
         while isinstance(system, AbstractConvertedSystem):
-            system, state = system.base, system.left(state)
-        return self.counted(system, split_state(state)[0], name) is not None
+            system, state = system.base, system.to_base(state)
+        return self.joint_coordinate(system, split_state(state)[0], name) is not None
 
-    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+    def joint_coordinate(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
         """A coordinate as the positions of the system have it, turns included; None if they don't."""
         del system, q, name
         return None
@@ -99,7 +99,7 @@ class AbstractMeasured(abc.ABC):
         """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
         del t
         coordinate = self.coordinate(name)
-        return _each(
+        return _measure_each(
             lambda whole, one: coordinate.rate(self._poses(whole, one), self._twists(whole, one)), system, state
         )
 
@@ -120,7 +120,7 @@ class AbstractMeasuredPair(AbstractMeasured):
     def carrier(self) -> AbstractJoint | None:
         """The joint with the same coordinates, up to constants, in a model; None if there is none."""
 
-    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+    def driven_coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint moves as a function of time, by name; none unless overridden."""
         return {}
 
@@ -129,16 +129,16 @@ class AbstractMeasuredPair(AbstractMeasured):
         del t0
         return self.initial(name)
 
-    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+    def joint_coordinate(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
         part = self.carrier
         if part is not None:
             ends = tuple(body.name for body in part.bodies)
-            found = system.joint_coordinate(q, part.name, self.name_in_carrier(name), ends)
-            if found is not None:
-                return found + self.zero_in_carrier(name)
-        called = next(iter(self.coordinates())) if name is None else name
+            value = system.joint_coordinate(q, part.name, self.name_in_carrier(name), ends)
+            if value is not None:
+                return value + self.zero_in_carrier(name)
+        coordinate_name = next(iter(self.coordinates())) if name is None else name
         ends = tuple(body.name for body in self.bodies)
-        return system.joint_coordinate(q, getattr(self, "name", None), called, ends)
+        return system.joint_coordinate(q, getattr(self, "name", None), coordinate_name, ends)
 
     def zero_in_carrier(self, name: str | None) -> Any:
         """Value of a coordinate where that of the carrier is zero."""
@@ -165,20 +165,20 @@ class AbstractMeasuredPair(AbstractMeasured):
         def read(whole: Any, one: Any) -> Array:
             (q, v), time = one
             part = self.carrier
-            found = None
+            total = None
             if part is not None and part.name is not None:
-                found = whole.coordinates.force_along(jnp.asarray(time, float), q, v, part.name, which)
-            if found is None:
+                total = whole.coordinates.force_along(jnp.asarray(time, float), q, v, part.name, which)
+            if total is None:
                 raise ValueError(
                     "Forces along a joint are known if it has a name and carries a body in joint coordinates "
                     "(formulation 'minimal'). `system.joint_multipliers` has what constraints exert."
                 )
-            return found
+            return total
 
-        return _each(read, system, state, t)
+        return _measure_each(read, system, state, t)
 
 
-def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: Any) -> Array:
+def _measure_each(measure: Callable[[Any, Any], Array], system: Any, state: State, *times: Any) -> Array:
     """Readings of one state, or of all states of a run, of the assembled system that others were made of.
 
     With `times`, readings are of pairs (state, time).
@@ -187,14 +187,14 @@ def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: 
     def one(state: State, *time: Any) -> Array:
         whole = system
         while isinstance(whole, AbstractConvertedSystem):
-            whole, state = whole.base, whole.left(state)
+            whole, state = whole.base, whole.to_base(state)
         if not hasattr(whole, "pose"):
             raise ValueError(
                 f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
             )
         state = split_state(state)
-        return read(whole, (state, *time) if time else state)
+        return measure(whole, (state, *time) if time else state)
 
     _, v, *_ = state
-    stacked = jnp.ndim(v) == 2
-    return jax.vmap(one)(state, *map(jnp.asarray, times)) if stacked else one(state, *times)
+    is_run = jnp.ndim(v) == 2
+    return jax.vmap(one)(state, *map(jnp.asarray, times)) if is_run else one(state, *times)

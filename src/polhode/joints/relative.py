@@ -124,7 +124,7 @@ class Displacement(AbstractRelativeCoordinate):
         )
 
 
-class Reversed(AbstractRelativeCoordinate):
+class ReversedCoordinate(AbstractRelativeCoordinate):
     """The negative of a coordinate with the bodies exchanged.
 
     **Arguments:**
@@ -153,4 +153,4 @@ class Reversed(AbstractRelativeCoordinate):
 
 def is_angle(coordinate: Any) -> bool:
     """Whether a coordinate is an angle, from either side."""
-    return isinstance(coordinate.inner if isinstance(coordinate, Reversed) else coordinate, Angle)
+    return isinstance(coordinate.inner if isinstance(coordinate, ReversedCoordinate) else coordinate, Angle)

@@ -53,21 +53,21 @@ class ThreadConstraint(AbstractConstraintElement):
         return self.guide.size + 1
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
-        sine, _ = self.angle.sine_and_cosine(poses, self._expected(poses))
+        sine, _ = self.angle.sine_and_cosine(poses, self._thread_angle(poses))
         return jnp.append(self.guide.residual(t, poses), -self.advance * sine)
 
     def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
-        _, cosine = self.angle.sine_and_cosine(poses, self._expected(poses))
+        _, cosine = self.angle.sine_and_cosine(poses, self._thread_angle(poses))
         return jnp.append(self.guide.sides(t, poses), cosine)
 
     def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
-        off = self.angle.difference(poses, self._expected(poses))
+        off = self.angle.difference(poses, self._thread_angle(poses))
         return jnp.append(self.guide.branch_residual(t, poses), -self.advance * off)
 
     def points(self) -> tuple[Array, ...]:
         return self.guide.points()
 
-    def _expected(self, poses: Poses) -> Float[Array, ""]:
+    def _thread_angle(self, poses: Poses) -> Float[Array, ""]:
         """The angle that belongs to the displacement."""
         return self.displacement.difference(poses, 0.0) / self.advance
 

@@ -13,7 +13,7 @@ from polhode import checks
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
-from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
+from polhode.joints.relative import AbstractRelativeCoordinate, Angle, ReversedCoordinate
 from polhode.multibody.bodies import SINGLE_PRECISION, Body
 from polhode.multibody.coordinates.tree.motions import CrossMotion
 from polhode.multibody.mechanism.poses import Pose, Poses
@@ -58,7 +58,7 @@ class Universal(AbstractPairJoint):
         (a, b), (first, second) = self._axes(), self._start()
         return {
             "first_angle": Angle(first.R.T @ b, first.R.T @ cross(a, b), second.R.T @ b),
-            "second_angle": Reversed(Angle(second.R.T @ a, second.R.T @ cross(b, a), first.R.T @ a)),
+            "second_angle": ReversedCoordinate(Angle(second.R.T @ a, second.R.T @ cross(b, a), first.R.T @ a)),
         }
 
     def _axes(self) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ from polhode.linalg.blocks import Blocks as Blocks
 from polhode.linalg.blocks import Indices as Indices
 from polhode.linalg.blocks import Matrix as Matrix
 from polhode.linalg.blocks import to_dense as to_dense
-from polhode.linalg.bordered import BorderedKKT as BorderedKKT
+from polhode.linalg.bordered_tree import BorderedKKT as BorderedKKT
 from polhode.linalg.compliant import CompliantKKT as CompliantKKT
 from polhode.linalg.dense import DefiniteKKT as DefiniteKKT
 from polhode.linalg.dense import DenseKKT as DenseKKT

@@ -81,11 +81,15 @@ class EliminationKKT(AbstractKKT):
             changes = [-small.product(f.below, x) for f, x in zip(factors_here, halfway[-1], strict=True)]
             rhs = now.vector([rhs, *changes])
         unknowns = jnp.zeros(0)
-        for now, factors_here, ready in zip(reversed(self.plan.rounds), reversed(parts), reversed(halfway), strict=True):
+        for now, factors_here, ready in zip(
+            reversed(self.plan.rounds), reversed(parts), reversed(halfway), strict=True
+        ):
             values = [x[:, 0] for x in ready]
             if unknowns.size:
                 later = [take(unknowns, batch.neighbours)[:, None] for batch in now.batches]
-                values = [x - small.product(f.right, y)[:, 0] for x, f, y in zip(values, factors_here, later, strict=True)]
+                values = [
+                    x - small.product(f.right, y)[:, 0] for x, f, y in zip(values, factors_here, later, strict=True)
+                ]
             unknowns = jnp.concatenate([unknowns, *(x.reshape(-1) for x in values)])
         solution = take(unknowns, self.plan.where)
         return solution[: self.n], solution[self.n :]

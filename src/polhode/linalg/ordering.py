@@ -48,7 +48,9 @@ def elimination_rounds(A: Pattern, P: Pattern, n: int, m: int) -> list[list[Part
         round_parts = []
         for k in selection:
             neighbours = sorted(near[k])
-            round_parts.append(Part(parts[k], np.concatenate([parts[i] for i in neighbours] or [np.zeros(0, np.int64)])))
+            round_parts.append(
+                Part(parts[k], np.concatenate([parts[i] for i in neighbours] or [np.zeros(0, np.int64)]))
+            )
             for i in neighbours:
                 near[i].update(neighbours)
                 near[i] -= {i, k}

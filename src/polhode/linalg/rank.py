@@ -62,7 +62,9 @@ def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: fl
         indices += [rows[k] for k in pivots]
     independent = np.sort(np.array(indices, np.int64))
     dependent = np.setdiff1d(np.arange(m), independent)
-    return Redundancy(len(indices), independent, dependent, _sources(unit_rows, independent, dependent, groups, tolerance))
+    return Redundancy(
+        len(indices), independent, dependent, _sources(unit_rows, independent, dependent, groups, tolerance)
+    )
 
 
 def _normalise(B: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from polhode.compiler.placement import on_processor
 from polhode.linalg.blocks import Matrix, pattern
-from polhode.linalg.bordered import BorderedKKT, border
+from polhode.linalg.bordered_tree import BorderedKKT, border
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT

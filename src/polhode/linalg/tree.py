@@ -374,7 +374,9 @@ def _read(registers: Array, where: Array) -> Array:
 def _add(registers: Array, value: Array, places: Registers) -> Array:
     """Registers with `value` added at its place, where it replaces what has been read."""
     rows = zip(registers, places.accumulates, places.target, strict=True)
-    return jnp.stack([jnp.where(target, jnp.where(accumulates, old + value, value), old) for old, accumulates, target in rows])
+    return jnp.stack(
+        [jnp.where(target, jnp.where(accumulates, old + value, value), old) for old, accumulates, target in rows]
+    )
 
 
 def _put(registers: Array, value: Array, where: Array) -> Array:

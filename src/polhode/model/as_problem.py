@@ -99,7 +99,9 @@ def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE
     else:
         formulation, because = request.formulation, ""
         system, state0 = request.assembled(model, formulation)
-    method, why = (request.integrator, "") if request.integrator else default_choice.method_for(system, state0, begin, step)
+    method, why = (
+        (request.integrator, "") if request.integrator else default_choice.method_for(system, state0, begin, step)
+    )
     if own.keys() & {"formulation", "joints"}:
         raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
     base = _in_coordinates(system)
@@ -171,7 +173,7 @@ def _outputs(
     if labels.outputs is not None:
         own |= labels.outputs(base)
     usual = system.outputs() if labels.outputs is None else {}
-    outputs = {**usual, **(own if isinstance(system, MultibodySystem) else system.observed(own))}
+    outputs = {**usual, **(own if isinstance(system, MultibodySystem) else system.convert_observables(own))}
     if more is None:
         return outputs
     useful = callable(more) and not isinstance(more, type)
@@ -189,4 +191,4 @@ def _outputs(
                 f"Output {short_repr(name)} must be a function (t, state) → array under a name, got "
                 f"{short_repr(output)}."
             )
-    return {**outputs, **(user_outputs if isinstance(system, MultibodySystem) else system.observed(user_outputs))}
+    return {**outputs, **(user_outputs if isinstance(system, MultibodySystem) else system.convert_observables(user_outputs))}

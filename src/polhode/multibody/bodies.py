@@ -66,7 +66,7 @@ def ground() -> Body:
 
 def rigid(
     name: str,
-    given_mass: Any,
+    mass_value: Any,
     inertia: Any,
     pose: tuple[Any, Any],
     twist: tuple[Any, Any],
@@ -77,7 +77,7 @@ def rigid(
     return Body(
         name,
         "rigid",
-        mass(given_mass, check),
+        mass(mass_value, check),
         inertia_matrix(inertia, check),
         checks.array("position", pose[0], (3,), "initial centre of mass, inertial frame"),
         rotation_matrix(pose[1]),
@@ -87,12 +87,12 @@ def rigid(
     )
 
 
-def point(name: str, given_mass: Any, position: Any, velocity: Any) -> Body:
+def point(name: str, mass_value: Any, position: Any, velocity: Any) -> Body:
     """A mass point; see `Model.add_point`."""
     return _without_rotation(
         name,
         "point",
-        checks.positive("mass", given_mass, (), "mass of a point"),
+        checks.positive("mass", mass_value, (), "mass of a point"),
         checks.array("position", position, (3,), "initial position, inertial frame"),
         checks.array("velocity", velocity, (3,), "inertial frame"),
     )

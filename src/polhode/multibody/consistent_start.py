@@ -73,10 +73,14 @@ def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: Stat
         ("velocities", np.asarray(rates), POSITION_TOLERANCE * speed),
     ):
         if not np.isfinite(values).all():
-            problems.append(f"The constraints on {what} are not finite at the start: {worst_violations(labels, values)}.")
+            problems.append(
+                f"The constraints on {what} are not finite at the start: {worst_violations(labels, values)}."
+            )
         elif np.max(np.abs(values), initial=0.0) > tolerance:
             at = " in these positions" if unfit else ""
-            problems.append(f"The initial {what} do not fit the joints{at}: {worst_violations(labels, values, tolerance)}.")
+            problems.append(
+                f"The initial {what} do not fit the joints{at}: {worst_violations(labels, values, tolerance)}."
+            )
             unfit.append(what)
     if flips:
         names = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(flips.items())[:MAX_NAMES])
@@ -84,14 +88,14 @@ def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: Stat
     return " ".join((*problems, *_remedies(unfit, bool(flips))))
 
 
-def _remedies(unfit: Sequence[str], turned: bool) -> list[str]:
+def _remedies(unfit: Sequence[str], flips: bool) -> list[str]:
     remedies = []
     if unfit:
         remedies.append(
             "Correct them, or give `repair=True` to `problem` or `assemble`, which takes the nearest "
             f"{' and '.join(unfit)} that fit."
         )
-    if turned:
+    if flips:
         remedies.append("Turn the bodies by about half a turn, or let `assemble(repair=True)` do so.")
     return remedies
 
@@ -215,13 +219,13 @@ def nearly_dependent_joints(system: AbstractMechanical, labels: Sequence[str], t
     return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
 
 
-def worst_violations(labels: Sequence[str], values: np.ndarray, allowed: float = 0.0) -> str:
+def worst_violations(labels: Sequence[str], values: np.ndarray, tolerance: float = 0.0) -> str:
     """The constraints that are violated most, by joint, if by more than is allowed."""
     sizes: dict[str, float] = {}
     for label, value in zip(labels, np.abs(values), strict=True):
         sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
     ranking = sorted(sizes.items(), key=lambda item: -item[1])
-    names = [f"`{label}` by {size:.3g}" for label, size in ranking[:MAX_NAMES] if size > allowed]
+    names = [f"`{label}` by {size:.3g}" for label, size in ranking[:MAX_NAMES] if size > tolerance]
     return ", ".join(names) or "none"
 
 

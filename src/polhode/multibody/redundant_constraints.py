@@ -82,25 +82,29 @@ def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float,
 
 
 @memoised_on_disk
-def _persistent_rows(system: MultibodySystem, labels: Sequence[str], t: float, state: State, found: Dependence) -> Dependence:
+def _persistent_rows(
+    system: MultibodySystem, labels: Sequence[str], t: float, state: State, result: Dependence
+) -> Dependence:
     """The rows of a dependence that persist at neighbouring positions."""
     start, v = state
     for time, q in _nearby_positions(system, labels, t, start):
         if system.m > DENSE:
             here = dependence(system, labels, time, (q, v))
-            found = here if len(here.rows) < len(found.rows) else found
+            result = here if len(here.rows) < len(result.rows) else result
             continue
         # What is kept so far comes first, so that only what it lacks is added.
-        imposed_rows = np.setdiff1d(np.arange(system.m), found.rows)
-        groups = {"kept": imposed_rows.tolist(), **_by_name(labels, found.rows)}
+        imposed_rows = np.setdiff1d(np.arange(system.m), result.rows)
+        groups = {"kept": imposed_rows.tolist(), **_by_name(labels, result.rows)}
         still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _SPAN_TOLERANCE).dependent
-        rows = np.intersect1d(still, found.rows)
-        if len(rows) < len(found.rows):
-            found = _explain(system, labels, time, q, rows)
-    return found
+        rows = np.intersect1d(still, result.rows)
+        if len(rows) < len(result.rows):
+            result = _explain(system, labels, time, q, rows)
+    return result
 
 
-def _nearby_positions(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+def _nearby_positions(
+    system: MultibodySystem, labels: Sequence[str], t: float, q: Point
+) -> Iterator[tuple[float, Point]]:
     """Positions around q that keep all constraints, with their times."""
     free = _free_directions(*metric(system, jnp.asarray(t), q))
     random = np.random.default_rng(0)
@@ -124,7 +128,9 @@ def _displaced_position(
         return
 
 
-def _later_positions(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+def _later_positions(
+    system: MultibodySystem, labels: Sequence[str], t: float, q: Point
+) -> Iterator[tuple[float, Point]]:
     """Positions to which drives lead, as far as the mechanism can follow."""
     for ahead in _TIMES:
         try:
@@ -170,7 +176,10 @@ def _explain(system: MultibodySystem, labels: Sequence[str], t: float, q: Point,
     if not len(rows):
         return Dependence(rows, "")
     independent = np.setdiff1d(np.arange(system.m), rows)
-    groups = {**_by_name(labels, independent), **{f"more {key}": value for key, value in _by_name(labels, rows).items()}}
+    groups = {
+        **_by_name(labels, independent),
+        **{f"more {key}": value for key, value in _by_name(labels, rows).items()},
+    }
     result = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
     sources = {key.removeprefix("more rows of "): value for key, value in result.groups.items()}
     explanations = (

@@ -184,8 +184,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def given(self, state: Any, name: str) -> State:
-        """See `AbstractSystem.given`.
+    def as_state(self, state: Any, name: str) -> State:
+        """See `AbstractSystem.as_state`.
 
         A state of the same bodies with joints whose angles are counted is taken where none are, as after a release.
         """
@@ -196,7 +196,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             *q, angles = state[0]
             # Counted angles come last, in one row; arrays of bodies have an axis for these besides.
             state = (tuple(q) if np.ndim(angles) == 1 else state[0]), state[1]
-        return super().given(state, name)
+        return super().as_state(state, name)
 
     @property
     def counts(self) -> bool:
@@ -223,13 +223,13 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             return self
         return dataclasses.replace(self, mechanism=self._mechanism(q), counter=self.counter.near(self.turns(q)))
 
-    def counted(self, before: State, after: State, h: Any) -> State:
+    def count_turns(self, before: State, after: State, h: Any) -> State:
         if self.counter is None:
             return after
         (q0, v0), (q1, v1) = before, after
         return (*q1[:-1], self.counter.later(self.motion(q0, v0), q0[-1], self.motion(q1, v1), h)), v1
 
-    def miscounted(self, before: State, after: State) -> Array | None:
+    def turn_failure(self, before: State, after: State) -> Array | None:
         if self.counter is None:
             return None
         return self.mechanism.misread(self.turns(after[0]) - self.turns(before[0]))
@@ -241,7 +241,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
         A joint without a name is known by its bodies.
         """
-        value = self.coordinates.counted(q, joint, name, bodies)
+        value = self.coordinates.joint_coordinate(q, joint, name, bodies)
         number = None if value is not None or self.counter is None else self.counter.number(joint, name, bodies)
         if number is None or self.counter is None:
             return value
@@ -249,7 +249,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All of these that are known, by the names of joint and coordinate."""
-        coordinates = dict(self.coordinates.all_counted(q))
+        coordinates = dict(self.coordinates.joint_coordinates(q))
         if self.counter is not None:
             values = self.counter.values(self.motion(q), self.turns(q))
             for number, name in enumerate(self.counter.names):

@@ -124,11 +124,11 @@ class Particles(AbstractParticles):
         self.pairs, self.slots = jnp.asarray(links, jnp.int32), bonds.slots(n, links)
         self.slots = self.slots._replace(sign=self.slots.sign.astype(kind))
 
-        def at_slots(a: Array, one: bool = False, filling: float = 0.0) -> Array:
+        def at_slots(a: Array, one: bool = False, padding: float = 0.0) -> Array:
             # Of one material each slot holds the same: reading that once is a fifth of the time of large systems.
             if one and m:
                 return jnp.broadcast_to(a[:1], (self.slots.bond.shape[0], 1))
-            return jnp.append(a, jnp.asarray(filling, kind))[self.slots.bond]
+            return jnp.append(a, jnp.asarray(padding, kind))[self.slots.bond]
 
         alike = len(choices) == 1
         self.per_bond = per
@@ -136,7 +136,7 @@ class Particles(AbstractParticles):
             bending=at_slots(per.bending, alike),
             axial=at_slots(per.axial, alike),
             shear=at_slots(per.shear, alike),
-            length=at_slots(per.length, filling=1.0),
+            length=at_slots(per.length, padding=1.0),
             arm=tuple(map(at_slots, arm)),
         )
         dampers = of(lambda k: k.axial_damping), of(lambda k: k.bending_damping)

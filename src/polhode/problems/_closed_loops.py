@@ -26,13 +26,15 @@ class Placement(NamedTuple):
 
 
 def placements(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Any, speed: Any) -> dict[str, Placement]:
-    """Where the bodies of `positions(*data)` are at an angle and how they move when it changes at `speed`."""
+    """Poses and velocities of the bodies of `positions(*data)` at an angle that changes at `speed`."""
     numbers = jax.tree.map(lambda x: x if isinstance(x, str) else jnp.asarray(x, dtype=float), (data, angle, speed))
     return _placements(positions, *numbers)
 
 
 @numpy_jit
-def _placements(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Array, speed: Array) -> dict[str, Placement]:
+def _placements(
+    positions: Callable[..., Poses], data: tuple[Any, ...], angle: Array, speed: Array
+) -> dict[str, Placement]:
     poses, rates = jax.jvp(positions(*data), (angle,), (speed,))
     twists = {name: _twist(poses[name], rates[name]) for name in poses}
     return {name: Placement(pose.x, pose.R, twists[name].u, twists[name].omega) for name, pose in poses.items()}

@@ -1,4 +1,4 @@
-"""Problems made from multibody models: what all of them have in common."""
+"""Problems from multibody models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Redundant = Any
 """Values of `redundant` in `Model.assemble`."""
 
 Make = Callable[[Mapping[str, Any], Redundant], Problem]
-"""Makes a problem from its parameters, told what to do with redundant constraints."""
+"""(parameters, redundant) → problem."""
 
 
 def model_problem(
@@ -49,8 +49,8 @@ def model_problem(
     """The problem of a model, with `parameters["formulation"]` and `parameters["duration"]`.
 
     `method` is the one of the literature, recommended in coordinates that take it.
-    Constraints that were dropped as redundant are dropped again when numbers are replaced, since inside JAX
-    transformations it can't be decided anew which ones are. The energy is an invariant if the model keeps it.
+    The redundant constraints that were dropped are dropped again when parameters are replaced: inside JAX
+    transformations their rank can't be determined. The energy is an invariant if the model keeps it.
     """
     joints = parameters.get("joints", "invariant")
     system, state0 = model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
@@ -89,12 +89,12 @@ def _outputs_and_drawing(
     outputs: Callable[[AssembledSystem], Mapping[str, Observable]],
     parts: Callable[[AssembledSystem], tuple[scene.Part, ...]],
 ) -> tuple[dict[str, Observable], tuple[scene.Part, ...]]:
-    """Outputs and drawing; of a system that has a `base`, those of the coordinates behind it, energy and momenta."""
+    """Outputs and drawing; of a converted system those of its `base`, with energy and momenta."""
     if isinstance(system, AssembledSystem):
         return dict(outputs(system)), parts(system)
     # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
-    all_outputs = {**system.observed(outputs(system.base)), **system.balances()}
-    return all_outputs, tuple(scene.watched(part, system.watched) for part in parts(system.base))
+    all_outputs = {**system.convert_observables(outputs(system.base)), **system.balances()}
+    return all_outputs, tuple(scene.watched(part, system.convert_observable) for part in parts(system.base))
 
 
 def _symbols(
@@ -115,7 +115,7 @@ def _symbols(
 
 
 def _pose(system: AssembledSystem, body: Body | None) -> scene.Pose:
-    """That of a body, or of the ground."""
+    """Pose of a body, or of the ground."""
     if body is None:
         return lambda t, state: (jnp.zeros(3), jnp.eye(3))
     return lambda t, state: system.pose_in(state, body)
@@ -151,7 +151,7 @@ def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555",
 
 
 def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:
-    """Whether no number differs from its default, those in `apart` left aside; False for traced ones."""
+    """Whether no number differs from its default, those in `apart` left out; False for traced ones."""
     names = [name for name in defaults if name not in apart]
     if not checks.is_concrete([parameters[name] for name in names]):
         return False

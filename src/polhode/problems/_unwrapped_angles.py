@@ -1,4 +1,4 @@
-"""Angles that count full turns, which rotations of bodies by themselves don't know."""
+"""Unwrapped angles, which count full turns."""
 
 from __future__ import annotations
 

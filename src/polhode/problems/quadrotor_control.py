@@ -82,7 +82,7 @@ class LoadTracking(AbstractController):
         course = _Course(t, state.load, state.load_velocity, q)
         mu = self._rod_forces(course)
         desired, desired_dot, desired_ddot = self._desired_motion(course, omega)
-        link_accelerations = jax.vmap(self._link_rates)(q, omega, desired, desired_dot, desired_ddot)
+        link_accelerations = jax.vmap(self._link_acceleration)(q, omega, desired, desired_dot, desired_ddot)
         centrifugal = m.masses * m.lengths * jnp.sum(omega**2, axis=1)
         ratio = m.masses / m.load_mass
         along = mu + q * (centrifugal + ratio * jnp.sum(q * (mu[0] + mu[1]), axis=1))[:, None]
@@ -92,7 +92,7 @@ class LoadTracking(AbstractController):
 
     def desired_links(self, t: Array, state: Transport) -> Pair:
         """Directions q_id that the rods should have now."""
-        return self._desired_force(_Course(t, state.load, state.load_velocity, state.links))
+        return self._link_targets(_Course(t, state.load, state.load_velocity, state.links))
 
     def _force(self, course: _Course) -> Vector3:
         """F, the force on the load that would bring it to the path."""
@@ -113,7 +113,7 @@ class LoadTracking(AbstractController):
         height = self.formation[:, 2]
         return (1 - c * height[::-1] / height) / (1 - c * c)
 
-    def _desired_force(self, course: _Course) -> Pair:
+    def _link_targets(self, course: _Course) -> Pair:
         force = self._force(course)
         side = cross(force, self.side)
         axes = jnp.stack((_unit(-cross(force, side)), _unit(-side), _unit(-force)))
@@ -129,12 +129,12 @@ class LoadTracking(AbstractController):
             return _Course(jnp.ones_like(at.t), at.v, dv, jax.vmap(cross)(omega, at.q))
 
         def first(at: _Course) -> tuple[Pair, Pair]:
-            return jax.jvp(self._desired_force, (at,), (velocity(at),))
+            return jax.jvp(self._link_targets, (at,), (velocity(at),))
 
         (desired, desired_dot), (_, desired_ddot) = jax.jvp(first, (course,), (velocity(course),))
         return desired, desired_dot, desired_ddot
 
-    def _link_rates(self, q: Vector3, omega: Vector3, d: Vector3, d_dot: Vector3, d_ddot: Vector3) -> Vector3:
+    def _link_acceleration(self, q: Vector3, omega: Vector3, d: Vector3, d_dot: Vector3, d_ddot: Vector3) -> Vector3:
         """The angular acceleration that the law gives to one rod."""
         omega_d, omega_d_dot = cross(d, d_dot), cross(d, d_ddot)
         error, rate_error = cross(d, q), omega + _cross_twice(q, omega_d)

@@ -1,4 +1,4 @@
-"""Problems made anew from what a run says of itself."""
+"""Rebuilds the problem of a run from its metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polhode.problem import Problem
 
 
 def can_rebuild(meta: Mapping[str, Any]) -> bool:
-    """Whether a run is of a named problem or of a model file, so that `rebuilt` may make its problem."""
+    """Whether a run is of a named problem or of a model file, so that `rebuild` may make its problem."""
     from polhode.problems import registry
 
     return meta.get("origin") == "file" or meta.get("problem") in registry.names()
@@ -20,7 +20,7 @@ def can_rebuild(meta: Mapping[str, Any]) -> bool:
 def rebuild(meta: Mapping[str, Any]) -> Problem | None:
     """The named problem, or that of the model file, that a run is of; None for problems and systems of users.
 
-    Raises ValueError where it can't be made any more, such as for a file that is gone.
+    Raises ValueError if that is not possible, such as for a file that no longer exists.
     """
     from polhode.problems import registry
 

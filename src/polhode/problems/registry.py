@@ -25,7 +25,7 @@ def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Prob
     def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
         build = eager_numpy()(builder)
         if builder.__module__.startswith(f"{named.__name__}."):
-            # One of the library is loaded when it is asked for, and that may be after a user's of the same name.
+            # One of the library is loaded when it is first used, which may be after a user's of the same name.
             _BUILDERS.setdefault(name, build)
         else:
             _BUILDERS[name] = build
@@ -41,7 +41,7 @@ def names() -> list[str]:
 
 @functools.cache
 def _modules() -> frozenset[str]:
-    """Names of the library's own problems; each is loaded when it is asked for."""
+    """Names of the library's own problems; each is loaded when it is first used."""
     return frozenset(module.name.replace("_", "-") for module in pkgutil.iter_modules(named.__path__))
 
 

@@ -142,7 +142,9 @@ def _turn(inertia: ndarray, path: _Path, t: ndarray, amplitude: ndarray) -> ndar
     i1, _, i3 = inertia
     d, e = (i3 * path.amplitudes[2]) ** 2, (i1 * path.amplitudes[0]) ** 2
     above1 = i3 * (i3 - i1) * path.amplitudes[2] ** 2  # |M|² - 2 E I₁
-    angle_swept = _third_kind(e / d, amplitude, path.complement) - _third_kind(e / d, np.asarray(path.angle), path.complement)
+    angle_swept = _third_kind(e / d, amplitude, path.complement) - _third_kind(
+        e / d, np.asarray(path.angle), path.complement
+    )
     return np.sqrt(d + e) / i1 * (t - above1 / (d * path.frequency) * angle_swept)
 
 

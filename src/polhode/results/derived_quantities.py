@@ -111,8 +111,8 @@ class StateConversion(eqx.Module):
     source: AbstractSystem
 
     def __call__(self, state: State) -> State:
-        state = self.converted.left(state)
-        return self.source.left(state) if isinstance(self.source, AbstractConvertedSystem) else state
+        state = self.converted.to_source(state)
+        return self.source.to_base(state) if isinstance(self.source, AbstractConvertedSystem) else state
 
 
 class RunContext(NamedTuple):

@@ -87,7 +87,10 @@ def build(
     for e in range(N):
         first, second = e, (e + 1) % count
         shape = EdgeShape(
-            measure, (_clamped_pose(nodes, start_poses, first), _clamped_pose(nodes, start_poses, second)), rest[e], ds[e]
+            measure,
+            (_clamped_pose(nodes, start_poses, first), _clamped_pose(nodes, start_poses, second)),
+            rest[e],
+            ds[e],
         )
         edges.append(_edge(nodes[first], nodes[second], shape, sections[e], free, f"{name}-edge-{e + 1}"))
         model.add(edges[-1])

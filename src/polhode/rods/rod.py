@@ -166,7 +166,9 @@ class Rod:
         """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
         row_numbers = {name: row for row, name in enumerate(system.names)}
         fixed = [body.kind == "ground" for body in self.nodes]
-        missing = [b.name for b, ground in zip(self.nodes, fixed, strict=True) if not ground and b.name not in row_numbers]
+        missing = [
+            b.name for b, ground in zip(self.nodes, fixed, strict=True) if not ground and b.name not in row_numbers
+        ]
         if missing:
             raise ValueError(
                 f"The system has no {missing[0]!r}: rod {self.name!r} belongs to another model. Pass a system that was "

@@ -109,14 +109,14 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
         show.ended(stats)
     explanation = _explanation(system, stats, outcome)
     if stats["result"] in _UNSTABLE and not method.implicit:
-        explanation += too_large(task, plan, stats, share=0.5)
+        explanation += step_size_diagnosis(task, plan, stats, share=0.5)
     saved: Any = outcome.frames
     if sink is not None:
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
     # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
     kept = (
-        None if events is not None and events.holding else InMemoryCheckpoint(outcome.checkpoint, plan.segments, task)
+        None if events is not None and events.has_closed_contacts else InMemoryCheckpoint(outcome.checkpoint, plan.segments, task)
     )
     changed = events is not None and events.changed
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
@@ -168,7 +168,7 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_typ
 
 
 @eager_numpy()
-def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
+def step_size_diagnosis(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
     """That the step is too large for the stiffness at the start, if it is."""
     stepper = plan.segments[0].stepper
     if not stepper.on_grid:

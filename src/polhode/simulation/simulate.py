@@ -24,7 +24,7 @@ from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.loops import traced, traced_events
 from polhode.simulation.loops.signals import interrupts
 from polhode.simulation.plan import Plan
-from polhode.simulation.run import Run, carry_out, statistics, too_large
+from polhode.simulation.run import Run, carry_out, statistics, step_size_diagnosis
 from polhode.simulation.save_schedule import SaveSchedule, frame_count, save_schedule
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.task import Task
@@ -154,7 +154,7 @@ def simulate(
     observer = task.observer
     meta = task.describe(plan.how, schedule)
     if inside:
-        return _as_expression(task, plan, schedule, observer, meta, store, estimate_error)
+        return _run_traced(task, plan, schedule, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
         given = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
         wanted = ResumeRequest(given, t1, max_steps, schedule, starts=True)
@@ -163,7 +163,7 @@ def simulate(
     if aftermath is not None and aftermath.changes:
         meta["changed_by_events"] = True
     run = Run(task, plan, schedule, observer, meta, progress, throw, 0.0)
-    _warn_of_waves(run)
+    _warn_of_stiffness(run)
     run = run._replace(build_time=time.perf_counter() - began)
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
@@ -174,11 +174,11 @@ def simulate(
     return solution
 
 
-def stoppable(task: Task, steps: planning.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
+def simulate_stoppable(task: Task, steps: planning.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
     """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
     plan = planning.plan(task, steps, None)
     run = Run(task, plan, schedule, task.observer, task.describe(plan.how, schedule), False, False, 0.0)
-    _warn_of_waves(run)
+    _warn_of_stiffness(run)
     with interrupts(stop) as signals:
         return carry_out(run, None, signals)
 
@@ -195,7 +195,7 @@ def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, est
         raise ValueError("`estimate_error` needs a run from its start; it can't be had of one that goes on.")
 
 
-def _as_expression(
+def _run_traced(
     task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
 ) -> Solution:
     """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
@@ -215,12 +215,12 @@ def _as_expression(
             "save_every=None for the ends only."
         )
     if task.events:
-        return _with_events(task, plan, schedule, observer, meta)
+        return _run_traced_events(task, plan, schedule, observer, meta)
     frames, p = traced.run(plan.segments, task.system, task.integrator, task.state0, observer, schedule)
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
 
 
-def _with_events(task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]) -> Solution:
+def _run_traced_events(task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]) -> Solution:
     """The same with events."""
     back = task.converted.back
     functions = tuple(function_of(event, task.outputs, back) for event in task.events)
@@ -232,10 +232,10 @@ def _with_events(task: Task, plan: Plan, schedule: SaveSchedule, observer: Obser
     return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
 
 
-def _warn_of_waves(run: Run) -> None:
+def _warn_of_stiffness(run: Run) -> None:
     task, plan = run.task, run.plan
     explicit = plan.segments[0].stepper.on_grid and not task.integrator.implicit
     if explicit and task.source.has_waves:
-        said = too_large(task, plan, {}, share=1.0)
+        said = step_size_diagnosis(task, plan, {}, share=1.0)
         if said:
             warn(said.strip(), StepSizeWarning)

@@ -16,7 +16,7 @@ from polhode.simulation import run_types
 from polhode.simulation.checkpoint import continuation
 from polhode.storage.errors import FULL, StoreError
 from polhode.storage.store import Checkpoint, RunStore
-from polhode.storage.stored_frames import StoredFrames, stored
+from polhode.storage.stored_frames import StoredFrames, frames_of_store
 
 _RETRY_S = 1.0
 
@@ -72,7 +72,7 @@ class StoreSink:
 
     def frames(self) -> StoredFrames | Frames | None:
         """All frames of the run: those on disk, and behind them those that could not be written; None without any."""
-        return stored(self.store, self._refused)
+        return frames_of_store(self.store, self._refused)
 
     def _checkpoint(self, checkpoint: run_types.Checkpoint) -> Checkpoint:
         if self._facts is None:

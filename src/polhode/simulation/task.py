@@ -97,7 +97,7 @@ class Task(eqx.Module):
     @property
     def observer(self) -> Observer:
         """All that is reported about states of `system`."""
-        watched = self.converted.watched
+        watched = self.converted.convert_observable
         outputs, invariants = ({k: watched(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
         if self.converted.back is None:
             return Observer(self.source, outputs, invariants)
@@ -149,11 +149,11 @@ class Task(eqx.Module):
             before = None
         else:
             before = memory.before(given_system, known, start)
-            given_state = before.left(given_state)
+            given_state = before.to_source(given_state)
         found, note = _convert(given_system, method, name, start, given_state)
         # What the same kind of system knows of the state is not to be rounded on a way there and back.
         same = before is not None and type(before.system) is type(found.system)
-        state = state0 if same else found.entered(given_state)
+        state = state0 if same else found.to_system(given_state)
         method.check(found.system, start, state)
         if memory is None:
             given_system.check(start, given_state)
@@ -193,7 +193,7 @@ class Task(eqx.Module):
             **how,
             **({} if schedule.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
-            **({"events": [event.told() for event in self.events]} if self.events else {}),
+            **({"events": [event.to_dict() for event in self.events]} if self.events else {}),
             **({"contacts": self.contacts} if self.holds_contacts else {}),
             "promises": self.integrator.promises_for(self.system, self.state0),
             "method": serialise(self.integrator),
@@ -231,7 +231,7 @@ class Task(eqx.Module):
             return {}
         given = self.outputs if named.outputs else ()
         dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in given}
-        return {"names": _plain(dict(named.told)), **({"dimensions": dimensions} if dimensions else {})}
+        return {"names": _plain(dict(named.metadata)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""
@@ -247,12 +247,12 @@ def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: An
 
 def _shape_at_source(converted: Converted, state: State) -> State:
     """Shapes of a state of the system that was given."""
-    return jax.eval_shape(converted.left, state)
+    return jax.eval_shape(converted.to_source, state)
 
 
 def _check_state(system: AbstractSystem, state: State) -> State:
     try:
-        return system.given(state, "state0")
+        return system.as_state(state, "state0")
     except ValueError as error:
         raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
 

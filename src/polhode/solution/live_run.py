@@ -7,7 +7,7 @@ from pathlib import Path
 from polhode.solution.load import load
 from polhode.solution.show import scene_of
 from polhode.solution.solution import Solution
-from polhode.storage import lock, metadata
+from polhode.storage import locks, metadata
 from polhode.viewing.scene.scene import Scene
 
 
@@ -25,10 +25,10 @@ class Stored:
     def look(self) -> tuple[str, bool]:
         """A word for what is in the store, and whether the run still goes on."""
         # Asked first: a run may end in between, and then its result is read.
-        held = lock.held(self.path)
-        found = metadata.read(self.path)
+        locked = locks.is_locked(self.path)
+        found = metadata.read_root(self.path)
         result = found.stats.get("result")
-        live = result is None and held
+        live = result is None and locked
         return f"{found.run} {found.frames} {result} {live}", live
 
     def read(self) -> tuple[Solution, Scene | None]:

@@ -12,7 +12,7 @@ from polhode.solution.solution import Solution
 from polhode.solution.stored_reader import reader_of_stored
 from polhode.storage import metadata
 from polhode.storage.documents import RUN
-from polhode.storage.errors import StoreError, explaining
+from polhode.storage.errors import StoreError, translate_os_errors
 from polhode.storage.stored_frames import StoredFrames
 from polhode.storage.zarr_arrays import ArrayFiles
 
@@ -35,13 +35,13 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"`path` must be that of a run store, got {short_repr(path)}.")
     place = Path(path)
-    with explaining(place):
+    with translate_os_errors(place):
         if salvage:
             root, arrays, said = _salvaged(place)
             count, more = metadata.whole(arrays.values(), root.frames)
             said += [*more, *root.odd_metadata(arrays.values())]
         else:
-            root, arrays = metadata.opened(place)
+            root, arrays = metadata.open_root(place)
             root.check(arrays.values())
             count, said = root.frames, []
         if count == 0:
@@ -62,15 +62,15 @@ def _salvaged(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[s
     Raises StoreError if neither root can be read.
     """
     try:
-        return *metadata.opened(place), []
+        return *metadata.open_root(place), []
     except StoreError as error:
         said = [str(error)]
     try:
-        found = metadata.read(place)
+        found = metadata.read_root(place)
     except StoreError:
         if not (place / RUN.copy).is_file():
             raise
-        found = metadata.read(place, RUN.copy)
+        found = metadata.read_root(place, RUN.copy)
     try:
         return found, found.files(), said
     except StoreError as error:

@@ -177,7 +177,9 @@ class Solution(eqx.Module):
 
     def __repr__(self) -> str:
         problem = self.meta.get("problem") or "a system"
-        return printable(f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._summary_rows())})")
+        return printable(
+            f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._summary_rows())})"
+        )
 
     def _repr_html_(self) -> str:
         return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._summary_rows())

@@ -30,7 +30,7 @@ def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem:
 def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
     if not isinstance(problem, Problem):
         raise checks.not_a_problem(problem, "a Problem")
-    told = problem.named.told if problem.named else {"bodies": [], "joints": {}}
+    told = problem.named.metadata if problem.named else {"bodies": [], "joints": {}}
     if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
         raise ValueError(
             f"`problem` is not the one of this run, which has the bodies {', '.join(names['bodies'])} and the joints "

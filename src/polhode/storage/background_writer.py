@@ -21,7 +21,7 @@ class Job(Generic[T]):
         except RuntimeError:
             self._run()
 
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether it has returned, or failed."""
         return self._over.is_set()
 

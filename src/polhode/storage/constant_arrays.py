@@ -25,24 +25,26 @@ _EMPTY = ""
 """Digest of an array without numbers, which has no chunk."""
 
 
-def write(folder: Path, dimensions: tuple[str, ...], values: np.ndarray, token: str) -> tuple[dict[str, Any], str]:
+def write_array(
+    folder: Path, dimensions: tuple[str, ...], values: np.ndarray, token: str
+) -> tuple[dict[str, Any], str]:
     """Write an array. Returns its metadata for the root, and the digest of its chunk."""
     if values.dtype.kind == "U":
-        metadata, data = _of_words(len(values), dimensions), _packed(values.tolist())
+        metadata, data = _of_words(len(values), dimensions), _pack_words(values.tolist())
     else:
         rows = max(1, len(values))
         files = ArrayFiles(folder, values.dtype.newbyteorder("<"), values.shape[1:], rows, dimensions)
         metadata, data = files.metadata(len(values)), np.ascontiguousarray(values, files.dtype).tobytes()
-    known = _EMPTY
+    checksum = _EMPTY
     if values.size:
         data += google_crc32c.value(data).to_bytes(CHECKSUM_BYTES, "little")
         replace(_chunk(folder, values.ndim), [data], token)
-        known = digest(data)
+        checksum = digest(data)
     replace(folder / FILE, [compact(metadata)], token)
-    return metadata, known
+    return metadata, checksum
 
 
-def read(folder: Path, metadata: dict[str, Any], known: str) -> tuple[tuple[str, ...], np.ndarray]:
+def read_array(folder: Path, metadata: dict[str, Any], expected_digest: str) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the dimensions and values, as the root has them. Raises DamageError for anything else."""
     of_words = isinstance(metadata, dict) and metadata.get("data_type") == "string"
     try:
@@ -53,7 +55,7 @@ def read(folder: Path, metadata: dict[str, Any], known: str) -> tuple[tuple[str,
             if _of_words(count, dimensions) != metadata:
                 raise DamageError(f"the metadata of `{folder.name}` are none that polhode writes")
         else:
-            files = ArrayFiles.described(folder, metadata)
+            files = ArrayFiles.from_metadata(folder, metadata)
             dimensions, dtype = files.dimensions, files.dtype
             if files.rows != max(1, shape[0]):
                 raise DamageError(f"`{folder.name}` has several chunks")
@@ -61,9 +63,9 @@ def read(folder: Path, metadata: dict[str, Any], known: str) -> tuple[tuple[str,
         raise DamageError(f"the metadata of `{folder.name}` make no sense: {error}") from None
     if 0 in shape:
         return dimensions, np.zeros(shape, dtype)
-    data = _bytes(folder, len(shape), known)
+    data = _bytes(folder, len(shape), expected_digest)
     try:
-        values = np.array(_unpacked(data), str) if of_words else np.frombuffer(data, dtype).reshape(shape)
+        values = np.array(_unpack_words(data), str) if of_words else np.frombuffer(data, dtype).reshape(shape)
     except (ValueError, struct.error) as error:
         raise DamageError(f"the chunk of `{folder.name}` makes no sense: {error}") from None
     if values.shape != shape:
@@ -71,10 +73,10 @@ def read(folder: Path, metadata: dict[str, Any], known: str) -> tuple[tuple[str,
     return dimensions, values
 
 
-def damage(folder: Path, metadata: Any, known: str) -> str:
+def damage(folder: Path, metadata: Any, expected_digest: str) -> str:
     """Damage to an array, its own metadata included, in words; "" without any."""
     try:
-        read(folder, metadata, known)
+        read_array(folder, metadata, expected_digest)
         data = read_file(folder / FILE)
     except FileNotFoundError:
         return f"`{folder.name}/{FILE}` is missing"
@@ -83,9 +85,9 @@ def damage(folder: Path, metadata: Any, known: str) -> str:
     return "" if data == compact(metadata) else f"`{folder.name}/{FILE}` does not have the content that was written"
 
 
-def described(entry: Any) -> dict[str, str]:
+def check_digests(entry: Any) -> dict[str, str]:
     """Digests by folder, as a root has them. Raises ValueError for anything else."""
-    good = isinstance(entry, dict) and all(isinstance(known, str) and _is_folder(name) for name, known in entry.items())
+    good = isinstance(entry, dict) and all(isinstance(value, str) and _is_folder(name) for name, value in entry.items())
     if not good:
         raise ValueError(f"{short_repr(entry)} are no arrays of a store")
     return entry
@@ -100,12 +102,12 @@ def _chunk(folder: Path, ndim: int) -> Path:
     return folder.joinpath("c", *("0" * ndim))
 
 
-def _bytes(folder: Path, ndim: int, known: str) -> bytes:
+def _bytes(folder: Path, ndim: int, expected_digest: str) -> bytes:
     try:
         data = read_file(_chunk(folder, ndim))
     except FileNotFoundError:
         raise DamageError(f"the chunk of `{folder.name}` is missing") from None
-    if digest(data) != known:
+    if digest(data) != expected_digest:
         raise DamageError(f"the chunk of `{folder.name}` does not have the bytes that were written")
     return data[:-CHECKSUM_BYTES]
 
@@ -127,14 +129,14 @@ def _of_words(count: int, dimensions: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _packed(words: list[str]) -> bytes:
+def _pack_words(words: list[str]) -> bytes:
     """Words as the codec `vlen-utf8` has them: their number, then each with its length before it."""
     # A name of half a surrogate pair can't be written.
-    encoded = [word.encode(errors="replace") for word in words]
-    return struct.pack("<I", len(words)) + b"".join(struct.pack("<I", len(word)) + word for word in encoded)
+    items = [word.encode(errors="replace") for word in words]
+    return struct.pack("<I", len(words)) + b"".join(struct.pack("<I", len(word)) + word for word in items)
 
 
-def _unpacked(data: bytes) -> list[str]:
+def _unpack_words(data: bytes) -> list[str]:
     (count,), at = struct.unpack_from("<I", data), 4
     words = []
     for _ in range(count):

@@ -103,8 +103,8 @@ def check_description(meta: Any, stats: Any, states: Sequence[tuple[int, ...]]) 
     """
     check(meta, META, "meta")
     check(stats, STATS, "stats")
-    if missing := [name for name, kind in STATS.items() if kind == WHOLE and stats.get(name, 0) is None]:
-        raise ValueError(f"`stats.{missing[0]}` is empty")
+    if empty := [name for name, kind in STATS.items() if kind == WHOLE and stats.get(name, 0) is None]:
+        raise ValueError(f"`stats.{empty[0]}` is empty")
     integrator = meta.get("integrator")
     if not isinstance(integrator, str | None):
         check(integrator, {"name": WORD, "class": WORD, "options": _ANY}, "meta.integrator")
@@ -125,39 +125,39 @@ def _check_names(names: Any) -> None:
     """Raises ValueError unless numbers of joints and forces count what there is."""
     if names is None:
         return
-    joints, forces = _needed(names, "bodies", "joints")[1], names.get("forces") or {}
-    told = [_needed(joint, "kind", "bodies", "coordinates", "angles") for joint in joints.values()]
+    joints, forces = _require(names, "bodies", "joints")[1], names.get("forces") or {}
+    joint_entries = [_require(joint, "kind", "bodies", "coordinates", "angles") for joint in joints.values()]
     loads = [joint["load"] for joint in joints.values() if joint.get("load") is not None]
     if any("load" not in joint for joint in joints.values()):
         raise ValueError("a joint of `meta.names` lacks its number")
-    groups = [[k for each in told for k in each[2].values()], loads]
-    parts = [_needed(force, "bodies", "efforts", "number") for force in forces.values()]
-    groups += [[k for each in parts for k in each[place].values()] for place in (0, 1)]
-    groups += [[each[2] for each in parts]]
+    groups = [[k for each in joint_entries for k in each[2].values()], loads]
+    force_entries = [_require(force, "bodies", "efforts", "number") for force in forces.values()]
+    groups += [[k for each in force_entries for k in each[place].values()] for place in (0, 1)]
+    groups += [[each[2] for each in force_entries]]
     groups += [[k for force in forces.values() for k in (force.get("measures") or {}).values()]]
     if any(sorted(group) != list(range(len(group))) for group in groups):
         raise ValueError("`meta.names` has numbers that don't count joints and forces")
 
 
-def _needed(entries: dict[str, Any], *names: str) -> list[Any]:
+def _require(entries: dict[str, Any], *names: str) -> list[Any]:
     """Values of some entries. Raises ValueError where one is missing."""
-    if missing := [name for name in names if entries.get(name) is None]:
-        raise ValueError(f"`meta.names` lacks `{missing[0]}`")
+    if absent := [name for name in names if entries.get(name) is None]:
+        raise ValueError(f"`meta.names` lacks `{absent[0]}`")
     return [entries[name] for name in names]
 
 
-def _check_events(told: list[Any], found: Any, shapes: Sequence[tuple[int, ...]]) -> None:
+def _check_events(events: list[Any], table: Any, shapes: Sequence[tuple[int, ...]]) -> None:
     """Raises ValueError unless a table of events is of those that a run has watched."""
-    if any(event.get("name") is None for event in told):
+    if any(event.get("name") is None for event in events):
         raise ValueError("an event has no name")
-    if found is None:
+    if table is None:
         return
-    count = len(found.get("t") or ())
-    numbers = found.get("number")
-    if numbers is None or len(numbers) != count or not all(0 <= k < len(told) for k in numbers):
+    count = len(table.get("t") or ())
+    numbers = table.get("number")
+    if numbers is None or len(numbers) != count or not all(0 <= k < len(events) for k in numbers):
         raise ValueError("`stats.events` are not those of the run")
     for side in ("before", "after"):
-        states = found.get(side)
+        states = table.get(side)
         try:
             found_shapes = [np.asarray(leaf, float).shape for leaf in states]
         except (TypeError, ValueError):

@@ -21,7 +21,7 @@ class Kind(NamedTuple):
 
     - `article`, `noun`: its name for messages. - `key`, `format`: the attribute of the root with the number of the
       format, and the number that this version writes. - `copy`: path of the copy of the root, which differs between
-      kinds, so that the kind is known although the root is damaged. - `making`, `salvaging`: how one is made, and how a
+      kinds, so that the kind is known although the root is damaged. - `creation_hint`, `salvage_hint`: how one is made, and how a
       damaged one is read.
     """
 
@@ -30,12 +30,12 @@ class Kind(NamedTuple):
     key: str
     format: int
     copy: str
-    making: str
-    salvaging: str
+    creation_hint: str
+    salvage_hint: str
 
-    def damaged(self, path: Any, what: str) -> StoreError:
+    def damage_error(self, path: Any, what: str) -> StoreError:
         """The error for a store that is not as it was written."""
-        return StoreError(f"The {self.noun} store `{path}` is damaged: {what}. {self.salvaging}")
+        return StoreError(f"The {self.noun} store `{path}` is damaged: {what}. {self.salvage_hint}")
 
 
 RUN = Kind(
@@ -44,8 +44,8 @@ RUN = Kind(
     key="polhode_format",
     format=3,
     copy=f"{HIDDEN}/{FILE}",
-    making="A run is a folder that `store=` has made.",
-    salvaging="`polhode.load(path, salvage=True)` reads the frames before the damage.",
+    creation_hint="A run is a folder that `store=` has made.",
+    salvage_hint="`polhode.load(path, salvage=True)` reads the frames before the damage.",
 )
 ENSEMBLE = Kind(
     article="an",
@@ -53,25 +53,25 @@ ENSEMBLE = Kind(
     key="polhode_ensemble",
     format=2,
     copy=f"{HIDDEN}/ensemble.json",
-    making="An ensemble is a folder that `out=` has made.",
-    salvaging="`polhode.load_ensemble(path, salvage=True)` reads the members that are whole, and the same call of "
+    creation_hint="An ensemble is a folder that `out=` has made.",
+    salvage_hint="`polhode.load_ensemble(path, salvage=True)` reads the members that are whole, and the same call of "
     "`polhode.ensemble` with `resume=True` runs the others anew.",
 )
 
 
-class Kept(NamedTuple):
+class FileDigest(NamedTuple):
     """A file in the hidden folder of a store: its path within the store, and a digest of what was written."""
 
     file: str
     digest: str
 
     @classmethod
-    def described(cls, entry: Any) -> Kept:
+    def from_dict(cls, entry: Any) -> FileDigest:
         """As the root has it. Raises ValueError for anything else."""
-        kept = cls(**entry)
-        if not all(isinstance(part, str) for part in kept) or Path(kept.file).parts[:-1] != (HIDDEN,):
+        file = cls(**entry)
+        if not all(isinstance(part, str) for part in file) or Path(file.file).parts[:-1] != (HIDDEN,):
             raise ValueError(f"{short_repr(entry)} is no file of a store")
-        return kept
+        return file
 
     def read(self, path: Path) -> bytes:
         """The file in the store at `path`. Raises DamageError if it is missing or has other bytes."""
@@ -136,34 +136,34 @@ def contents(path: Path, kind: Kind, file: str = FILE) -> tuple[dict[str, Any], 
     """
     if not path.is_dir():
         there = "is a file" if path.exists() else "does not exist"
-        raise StoreError(f"`{path}` is not {kind.article} {kind.noun} of polhode: it {there}. {kind.making}")
+        raise StoreError(f"`{path}` is not {kind.article} {kind.noun} of polhode: it {there}. {kind.creation_hint}")
     try:
         content = json.loads(read_file(path / file))
         attributes = content["attributes"]
         version = attributes[kind.key]
     except FileNotFoundError:
-        copied = file == FILE and (path / kind.copy).is_file()
+        has_copy = file == FILE and (path / kind.copy).is_file()
         raise StoreError(
             f"`{path}` is not {kind.article} {kind.noun} of polhode: it has no file `{file}`."
-            + (" It was one: read it with `salvage=True`." if copied else "")
+            + (" It was one: read it with `salvage=True`." if has_copy else "")
         ) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, DamageError):
-            raise kind.damaged(path, str(error)) from None
+            raise kind.damage_error(path, str(error)) from None
         if not is_store(path, kind):
             raise StoreError(
                 f"`{path}` is not {kind.article} {kind.noun} of polhode: its `{file}` is not one of ours."
             ) from None
-        raise kind.damaged(path, f"`{file}` can't be read ({type(error).__name__})") from None
+        raise kind.damage_error(path, f"`{file}` can't be read ({type(error).__name__})") from None
     if version != kind.format:
         raise StoreError(
             f"`{path}` has the format {short_repr(version)}, and this version of polhode reads {kind.format}. Read it "
             "with the version that wrote it."
         )
-    known = attributes.pop("digest", None)
-    if known != digest(_canonical({**content, "attributes": attributes})):
-        raise kind.damaged(path, f"`{file}` does not have the content that was written")
+    expected_digest = attributes.pop("digest", None)
+    if expected_digest != digest(_canonical({**content, "attributes": attributes})):
+        raise kind.damage_error(path, f"`{file}` does not have the content that was written")
     try:
         return attributes, dict(content["consolidated_metadata"]["metadata"])
     except (ValueError, KeyError, TypeError) as error:
-        raise kind.damaged(path, f"`{file}` makes no sense ({type(error).__name__}: {error})") from None
+        raise kind.damage_error(path, f"`{file}` makes no sense ({type(error).__name__}: {error})") from None

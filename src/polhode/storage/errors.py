@@ -37,7 +37,7 @@ class DamageError(ValueError):
 
 
 @contextlib.contextmanager
-def explaining(path: Path) -> Iterator[None]:
+def translate_os_errors(path: Path) -> Iterator[None]:
     """Turns what the operating system says about files of a store into a StoreError with the same `errno`."""
     try:
         yield
@@ -45,6 +45,6 @@ def explaining(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, "Check the disk or choose another place.")
-        said = StoreError(f"The store `{path}` failed: {error}. {remedy}")
-        said.errno = error.errno
-        raise said from error
+        store_error = StoreError(f"The store `{path}` failed: {error}. {remedy}")
+        store_error.errno = error.errno
+        raise store_error from error

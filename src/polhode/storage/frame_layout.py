@@ -55,22 +55,22 @@ def part(structure: Structure, field: str) -> Structure:
     return structure["tuple"][Frames._fields.index(field)]
 
 
-def checked(structure: Any, depth: int = 0) -> Structure:
+def check_structure(structure: Any, depth: int = 0) -> Structure:
     """`structure` as it was read from a file. Raises ValueError unless it is one."""
     if depth > _DEEPEST or not isinstance(structure, dict) or len(structure) != 1:
         raise ValueError("the structure of the frames is none")
     ((kind, content),) = structure.items()
     kinds = {"leaf": str, "none": type(None), "dict": dict, "fields": dict, "tuple": list, "list": list}
-    wanted = kinds.get(kind)
-    if wanted is None or not isinstance(content, wanted):
+    type_ = kinds.get(kind)
+    if type_ is None or not isinstance(content, type_):
         raise ValueError(f"the structure of the frames has a part {short_repr(kind)}")
     if depth == 0 and (kind != "tuple" or len(content) != len(Frames._fields)):
         raise ValueError("the structure of the frames has other parts than frames have")
     if kind == "fields":
         # Raises ValueError for names that fields can't have.
-        named(tuple(content))
+        state_class(tuple(content))
     for each in _inside(kind, content):
-        checked(each, depth + 1)
+        check_structure(each, depth + 1)
     return structure
 
 
@@ -82,7 +82,7 @@ def _inside(kind: str, content: Any) -> list[Structure]:
 
 
 @functools.cache
-def named(fields: tuple[str, ...]) -> Any:
+def state_class(fields: tuple[str, ...]) -> Any:
     """A class of named tuples with these fields, for states whose own class is not known."""
     return collections.namedtuple("State", fields)
 
@@ -92,32 +92,32 @@ def rebuild(structure: Structure, leaves: dict[str, Any]) -> Frames:
     return Frames(*(_rebuild(part, leaves) for part in structure["tuple"]))
 
 
-def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any]) -> tuple[str, ...]:
+def dimensions(name: str, ndim: int, last: int | None, overrides: dict[str, Any]) -> tuple[str, ...]:
     """Dimension names of the variable `name` with `ndim` axes, the first of which is time.
 
-    `declared` (variable or output name → names of all axes but time) goes first. Otherwise names decide: rotation
+    `overrides` (variable or output name → names of all axes but time) goes first. Otherwise names decide: rotation
     matrices map the `body_axis` to the `inertial_axis`, the last axis of vectors is a `component`, that of quaternions
     holds (w, x, y, z). All other axes are numbered after their variable, however long they are: three numbers may as
     well be the rates of three hinges.
     """
     short = name.rsplit(".", 1)[-1]
-    trailing = tuple(f"{name}_{i}" for i in range(ndim - 1))
+    others = tuple(f"{name}_{i}" for i in range(ndim - 1))
     for key in (name, name.split(".", 1)[-1]):
-        if key in declared:
-            if len(declared[key]) != ndim - 1:
+        if key in overrides:
+            if len(overrides[key]) != ndim - 1:
                 raise ValueError(
                     f"`dimensions[{short_repr(key)}]` must name {ndim - 1} axes (all but time), got "
-                    f"{short_repr(declared[key])}."
+                    f"{short_repr(overrides[key])}."
                 )
-            return ("time", *declared[key])
+            return ("time", *overrides[key])
     if ndim >= 3 and short in _MATRICES:
-        return ("time", *trailing[:-2], *_MATRICES[short])
+        return ("time", *others[:-2], *_MATRICES[short])
     several = short not in _VECTORS
     if last == 3 and ndim >= 2 + several and (not several or _singular(short) in _VECTORS):
-        return ("time", *trailing[:-1], "component")
+        return ("time", *others[:-1], "component")
     if ndim >= 2 and last == 4 and "quaternion" in short:
-        return ("time", *trailing[:-1], "quaternion")
-    return ("time", *trailing)
+        return ("time", *others[:-1], "quaternion")
+    return ("time", *others)
 
 
 def _singular(word: str) -> str:
@@ -125,9 +125,9 @@ def _singular(word: str) -> str:
     return word.removesuffix("ies") + "y" if word.endswith("ies") else word.removesuffix("s")
 
 
-def label(leaves: dict[str, Any], declared: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def label(leaves: dict[str, Any], overrides: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """Dimension names of all leaves."""
-    return {name: dimensions(name, x.ndim, x.shape[-1] if x.ndim else None, declared) for name, x in leaves.items()}
+    return {name: dimensions(name, x.ndim, x.shape[-1] if x.ndim else None, overrides) for name, x in leaves.items()}
 
 
 def _parts(frames: Frames) -> list[tuple[str, Any]]:
@@ -179,7 +179,7 @@ def _rebuild(structure: Structure, leaves: dict[str, Any]) -> Any:
         case "dict":
             return {key: _rebuild(part, leaves) for key, part in content.items()}
         case "fields":
-            return named(tuple(content))(*(_rebuild(part, leaves) for part in content.values()))
+            return state_class(tuple(content))(*(_rebuild(part, leaves) for part in content.values()))
         case _:
             return None
 

@@ -10,8 +10,8 @@ from polhode.units import unit_of
 
 def unit(name: str, units: Any) -> dict[str, str]:
     """The attribute of a variable that says its unit, where that is known."""
-    found = unit_of(name.rsplit(".", 1)[-1], units)
-    return {"units": found} if found else {}
+    symbol = unit_of(name.rsplit(".", 1)[-1], units)
+    return {"units": symbol} if symbol else {}
 
 
 def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
@@ -20,10 +20,10 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
         return {}
     joints: dict[int, str] = {}
     scalars: dict[int, str] = {}
-    for name, told in names["joints"].items():
-        if told["load"] is not None:
-            joints.setdefault(told["load"], name)
-        scalars |= {number: f"{name}.{label}" for label, number in told["coordinates"].items()}
+    for name, joint in names["joints"].items():
+        if joint["load"] is not None:
+            joints.setdefault(joint["load"], name)
+        scalars |= {number: f"{name}.{label}" for label, number in joint["coordinates"].items()}
     labels = {
         "body": names["bodies"],
         "joint": [joints[k] for k in sorted(joints)],
@@ -34,11 +34,11 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
     return {name: (name, values) for name, values in labels.items() if name in there}
 
 
-def _of_forces(told: Mapping[str, Any]) -> dict[str, list[str]]:
+def _of_forces(forces: Mapping[str, Any]) -> dict[str, list[str]]:
     """Labels of the forces of a model, in the order of their numbers."""
     return {
-        "force": list(told),
-        "force_body": [f"{name}.{body}" for name, force in told.items() for body in force["bodies"]],
-        "force_effort": [f"{name}.{label}" for name, force in told.items() for label in force["efforts"]],
-        "force_measure": [f"{name}.{label}" for name, force in told.items() for label in force.get("measures", ())],
+        "force": list(forces),
+        "force_body": [f"{name}.{body}" for name, force in forces.items() for body in force["bodies"]],
+        "force_effort": [f"{name}.{label}" for name, force in forces.items() for label in force["efforts"]],
+        "force_measure": [f"{name}.{label}" for name, force in forces.items() for label in force.get("measures", ())],
     }

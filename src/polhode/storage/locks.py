@@ -92,7 +92,7 @@ class Lock:
     def acquire(self) -> None:
         """Take the lock, or raise LockedError. OSError where no file can be made."""
         while True:
-            handle = self._opened()
+            handle = self._open()
             try:
                 self._take(handle)
             except BaseException:
@@ -142,7 +142,7 @@ class Lock:
         while not self._released.wait(_BEAT_S):
             self.beat()
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         """The file, made if there is none. Raises LockedError for a link or a folder."""
         try:
             return os.open(self._file, os.O_RDWR | os.O_CREAT | _SAFELY, 0o644)
@@ -182,7 +182,7 @@ class Lock:
         )
 
 
-def held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether somebody seems to write at `path`, without disturbing them: their process is there, or gives signs of
     life.
     """

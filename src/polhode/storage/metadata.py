@@ -14,7 +14,7 @@ from polhode.json_values import from_plain
 from polhode.result_codes import Result
 from polhode.storage import constant_arrays, frame_layout
 from polhode.storage.description import check_description
-from polhode.storage.documents import FILE, RUN, Kept, contents, is_store, store_at
+from polhode.storage.documents import FILE, RUN, FileDigest, contents, is_store, store_at
 from polhode.storage.errors import DamageError, StoreError
 from polhode.storage.labels import coordinates
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, folder_name
@@ -37,25 +37,25 @@ class Root(NamedTuple):
     frames: int
     structure: frame_layout.Structure
     arrays: dict[str, Any]
-    checksums: Kept
-    checkpoint: Kept | None
+    checksums: FileDigest
+    checkpoint: FileDigest | None
     labels: dict[str, str]
 
     def files(self) -> dict[str, ArrayFiles]:
         """The files of all leaves by name, with the checksums of their chunks. Raises StoreError for damage."""
-        found = self.unbound()
-        sizes = [CHECKSUM_BYTES * files.chunks(self.frames) for files in found.values()]
+        arrays = self.unbound()
+        sizes = [CHECKSUM_BYTES * files.chunks(self.frames) for files in arrays.values()]
         try:
             data = self.checksums.read(self.path)
         except DamageError as error:
-            raise RUN.damaged(self.path, str(error)) from None
+            raise RUN.damage_error(self.path, str(error)) from None
         if len(data) != sum(sizes):
-            raise RUN.damaged(self.path, f"`{self.checksums.file}` has {len(data)} bytes instead of {sum(sizes)}")
+            raise RUN.damage_error(self.path, f"`{self.checksums.file}` has {len(data)} bytes instead of {sum(sizes)}")
         at = 0
-        for (name, files), size in zip(found.items(), sizes, strict=True):
-            found[name] = files._replace(count=self.frames, checksums=data[at : at + size])
+        for (name, files), size in zip(arrays.items(), sizes, strict=True):
+            arrays[name] = files._replace(count=self.frames, checksums=data[at : at + size])
             at += size
-        return found
+        return arrays
 
     def unbound(self) -> dict[str, ArrayFiles]:
         """The same without checksums: chunks are only compared with those that they bring themselves."""
@@ -64,32 +64,32 @@ class Root(NamedTuple):
     def check(self, arrays: Iterable[ArrayFiles]) -> None:
         """Compares all checksums. Raises StoreError, which says what is damaged."""
         arrays = list(arrays)
-        count, said = whole(arrays, self.frames)
-        said += self.odd_metadata(arrays)
-        if said:
-            raise RUN.damaged(self.path, f"{said[0]}. Its first {count} frames are whole")
+        count, problems = whole(arrays, self.frames)
+        problems += self.odd_metadata(arrays)
+        if problems:
+            raise RUN.damage_error(self.path, f"{problems[0]}. Its first {count} frames are whole")
 
     def odd_metadata(self, arrays: Iterable[ArrayFiles]) -> list[str]:
         """Damage to what other readers go by: the metadata of single arrays, and labels."""
-        found = [files.odd_metadata() for files in arrays]
-        for name, known in self.labels.items():
-            found.append(constant_arrays.damage(self.path / name, self.arrays.get(name), known))
-        return [what for what in found if what]
+        problems = [files.odd_metadata() for files in arrays]
+        for name, digest in self.labels.items():
+            problems.append(constant_arrays.damage(self.path / name, self.arrays.get(name), digest))
+        return [what for what in problems if what]
 
     def _array(self, name: str) -> ArrayFiles:
         """The files of one leaf. Raises StoreError where its metadata don't fit the run."""
         folder = folder_name(name)
         try:
-            found = ArrayFiles.described(self.path / folder, self.arrays[folder])
+            array = ArrayFiles.from_metadata(self.path / folder, self.arrays[folder])
             if self.arrays[folder]["shape"][0] != self.frames:
                 raise DamageError(f"it has {self.arrays[folder]['shape'][0]} rows instead of {self.frames}")
         except KeyError:
-            raise RUN.damaged(self.path, f"the array `{folder}` is missing") from None
+            raise RUN.damage_error(self.path, f"the array `{folder}` is missing") from None
         except DamageError as error:
-            raise RUN.damaged(self.path, f"`{folder}`: {error}") from None
-        return found
+            raise RUN.damage_error(self.path, f"`{folder}`: {error}") from None
+        return array
 
-    def remembered(self) -> dict[str, Any]:
+    def read_checkpoint(self) -> dict[str, Any]:
         """The checkpoint: arrays by name, and "facts". Raises StoreError without one, or for a damaged one."""
         if self.checkpoint is None:
             raise StoreError(
@@ -103,15 +103,15 @@ class Root(NamedTuple):
                 f"The run `{self.path}` can't be gone on with as it was: its checkpoint {error}. Its frames are not "
                 "concerned: `polhode.simulate(…, initial=polhode.load(path))` begins anew in the last one."
             ) from None
-        with np.load(io.BytesIO(data), allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
         return {**arrays, "facts": json.loads(arrays["facts"].tobytes())}
 
 
 def whole(arrays: Iterable[ArrayFiles], count: int) -> tuple[int, list[str]]:
     """How many of `count` frames can be read, and what is damaged: the first chunk of each array that is."""
-    checked = [files.intact(count) for files in arrays]
-    return min((rows for rows, _ in checked), default=count), [what for _, what in checked if what]
+    results = [files.intact(count) for files in arrays]
+    return min((rows for rows, _ in results), default=count), [what for _, what in results if what]
 
 
 def is_run(path: str | Path) -> bool:
@@ -124,29 +124,29 @@ def run_at(path: Path) -> str | None:
     return store_at(path, RUN)
 
 
-def opened(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
+def open_root(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
     """The root of the store at `path`, and its arrays with their checksums.
 
-    Raises StoreError where `read` does and for damaged checksums.
+    Raises StoreError where `read_root` does and for damaged checksums.
     """
-    found = read(path)
+    root = read_root(path)
     while True:
         try:
-            return found, found.files()
+            return root, root.files()
         except StoreError:
-            again = read(path)
+            again = read_root(path)
             # A run that goes on has replaced the root and the checksums in between.
-            if again.checksums == found.checksums:
+            if again.checksums == root.checksums:
                 raise
-            found = again
+            root = again
 
 
-def read(path: Path, file: str = FILE) -> Root:
+def read_root(path: Path, file: str = FILE) -> Root:
     """The root of the store at `path`.
 
     Raises StoreError where it is no run, is damaged, or has another format.
     """
-    return _read(path, *contents(path, RUN, file))
+    return _parse_root(path, *contents(path, RUN, file))
 
 
 def _check_labels(names: dict[str, Any], axes: dict[str, tuple[str, ...]], shapes: dict[str, Any]) -> None:
@@ -160,10 +160,10 @@ def _check_labels(names: dict[str, Any], axes: dict[str, tuple[str, ...]], shape
                 )
 
 
-def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
+def _parse_root(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
     try:
         meta, stats = (from_plain(json.loads(attributes[name])) for name in ("meta", "stats"))
-        structure = frame_layout.checked(json.loads(attributes["structure"]))
+        structure = frame_layout.check_structure(json.loads(attributes["structure"]))
         shapes = {
             name: arrays[folder]["shape"]
             for name in frame_layout.names(structure)
@@ -185,9 +185,9 @@ def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Roo
             frames=int(attributes["frames"]),
             structure=structure,
             arrays=dict(arrays),
-            checksums=Kept.described(attributes["checksums"]),
-            checkpoint=None if attributes["checkpoint"] is None else Kept.described(attributes["checkpoint"]),
-            labels=constant_arrays.described(attributes.get("labels", {})),
+            checksums=FileDigest.from_dict(attributes["checksums"]),
+            checkpoint=None if attributes["checkpoint"] is None else FileDigest.from_dict(attributes["checkpoint"]),
+            labels=constant_arrays.check_digests(attributes.get("labels", {})),
         )
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise RUN.damaged(path, f"`{FILE}` makes no sense ({type(error).__name__}: {error})") from None
+        raise RUN.damage_error(path, f"`{FILE}` makes no sense ({type(error).__name__}: {error})") from None

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from polhode.checks import short_repr
 from polhode.storage.documents import FILE, HIDDEN, Kind, is_store
-from polhode.storage.errors import OccupiedError, StoreError, explaining
-from polhode.storage.lock import Lock, LockedError
+from polhode.storage.errors import OccupiedError, StoreError, translate_os_errors
+from polhode.storage.locks import Lock, LockedError
 
 TOKEN = 12
 """Letters of the name of a store that keep its files apart from those of others while they are written."""
 
 
-def resolved(path: str | Path) -> Path:
+def resolve(path: str | Path) -> Path:
     """The place behind symbolic links, which are left as they are. Raises ValueError for what is no path."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"The path of a run store must be a path, got {short_repr(path)}.")
@@ -38,10 +38,10 @@ def resolved(path: str | Path) -> Path:
     return place
 
 
-def locked(path: Path, run: str) -> Lock:
+def acquire_lock(path: Path, run: str) -> Lock:
     """The lock on a place. Raises StoreError where another process holds it, or where its file is something else."""
     lock = Lock(path, run)
-    with explaining(path):
+    with translate_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire()
@@ -105,10 +105,10 @@ def _foreign(path: Path) -> Path | None:
 
 def _is_own(file: Path) -> bool:
     """Whether a file has a name of those in every array of a store, or one that systems leave anywhere."""
-    return file.name == FILE or _LEFT.fullmatch(file.name) is not None
+    return file.name == FILE or _LEFTOVERS.fullmatch(file.name) is not None
 
 
-_LEFT = re.compile(rf"\.{re.escape(FILE)}\.[0-9a-f]{{{TOKEN}}}|\.DS_Store|\.nfs.*|\._.*|Thumbs\.db|desktop\.ini")
+_LEFTOVERS = re.compile(rf"\.{re.escape(FILE)}\.[0-9a-f]{{{TOKEN}}}|\.DS_Store|\.nfs.*|\._.*|Thumbs\.db|desktop\.ini")
 """Names of files of writers that were killed, and of file managers and network disks."""
 
 
@@ -122,7 +122,7 @@ def check_there(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def beginning(path: Path, name: str) -> Iterator[Path]:
+def staging_folder(path: Path, name: str) -> Iterator[Path]:
     """A folder aside, in which the store with that name begins: put in place at once, with whatever has to be there.
 
     The place is locked. What others have left there that were killed while they began goes.
@@ -160,7 +160,7 @@ def _put_in_place(aside: Path, path: Path) -> None:
         path.rmdir()
         os.rename(aside, path)
         return
-    if not _exchanged(aside, path):
+    if not _exchange(aside, path):
         former = aside.with_suffix(".former")
         os.rename(path, former)
         os.rename(aside, path)
@@ -168,7 +168,7 @@ def _put_in_place(aside: Path, path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _exchanged(a: Path, b: Path) -> bool:
+def _exchange(a: Path, b: Path) -> bool:
     """Exchange two folders atomically; False where the system can't."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2

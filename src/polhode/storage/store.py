@@ -17,15 +17,15 @@ import numpy as np
 
 from polhode.frames import Frames
 from polhode.storage import constant_arrays, documents, frame_layout
-from polhode.storage import metadata as root
 from polhode.storage.attributes import attributes
 from polhode.storage.background_writer import Job
-from polhode.storage.documents import HIDDEN, RUN, Kept
-from polhode.storage.errors import DamageError, StoreError, explaining
+from polhode.storage.documents import HIDDEN, RUN, FileDigest
+from polhode.storage.errors import DamageError, StoreError, translate_os_errors
 from polhode.storage.files import replace
 from polhode.storage.labels import coordinates
-from polhode.storage.lock import Lock
-from polhode.storage.paths import TOKEN, beginning, check_room, check_there, locked, resolved
+from polhode.storage.locks import Lock
+from polhode.storage.metadata import Root, open_root
+from polhode.storage.paths import TOKEN, acquire_lock, check_room, check_there, resolve, staging_folder
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 
 _INTERVAL_S = 0.1
@@ -56,7 +56,7 @@ class _Batch(NamedTuple):
 
     blocks: list[dict[str, np.ndarray]]
     checkpoint: Checkpoint | None
-    asked: Callable[[], Checkpoint] | None
+    checkpoint_source: Callable[[], Checkpoint] | None
 
     @property
     def count(self) -> int:
@@ -64,7 +64,7 @@ class _Batch(NamedTuple):
         return sum(len(block["time"]) for block in self.blocks)
 
 
-class _Written(NamedTuple):
+class _WriteResult(NamedTuple):
     """The outcome of writing a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
 
     `published` are the files that the root refers to.
@@ -73,15 +73,15 @@ class _Written(NamedTuple):
     batch: _Batch
     tails: dict[str, np.ndarray]
     checksums: dict[str, bytes]
-    published: _Published
+    root_files: _RootFiles
     seconds: float
 
 
-class _Published(NamedTuple):
+class _RootFiles(NamedTuple):
     """The files that the root refers to, once there are any."""
 
-    checkpoint: Kept | None = None
-    checksums: Kept | None = None
+    checkpoint: FileDigest | None = None
+    checksums: FileDigest | None = None
 
 
 class RunStore:
@@ -113,12 +113,12 @@ class RunStore:
         self._pending: list[dict[str, np.ndarray]] = []
         self._pending_bytes = 0
         self._checkpoint: Callable[[], Checkpoint] | None = None
-        self._published = _Published()
+        self._root_files = _RootFiles()
         self._words: dict[str, Any] = {}
         self._labels: dict[str, str] = {}
-        self._job: Job[_Written] | None = None
+        self._job: Job[_WriteResult] | None = None
         self._submitted = self._next = 0.0
-        self._begun = False
+        self._is_on_disk = False
 
     @classmethod
     def create(
@@ -128,11 +128,11 @@ class RunStore:
 
         `expected` is the number of frames, as far as that is known.
         """
-        path = resolved(path)
+        path = resolve(path)
         run = uuid.uuid4().hex
-        lock = locked(path, run)
+        lock = acquire_lock(path, run)
         try:
-            with explaining(path):
+            with translate_os_errors(path):
                 check_room(path, RUN, overwrite)
         except BaseException:
             lock.release()
@@ -142,38 +142,38 @@ class RunStore:
         return store
 
     @classmethod
-    def reopen(cls, path: str | Path) -> tuple[RunStore, root.Root]:
+    def reopen(cls, path: str | Path) -> tuple[RunStore, Root]:
         """The store at `path`, to go on with, and what it says of itself.
 
         Raises StoreError, saying what is damaged, unless all of its frames are whole.
         """
-        path = resolved(path)
-        lock = locked(path, "")
+        path = resolve(path)
+        lock = acquire_lock(path, "")
         try:
-            with explaining(path):
-                found, arrays = root.opened(path)
-                found.check(arrays.values())
-                store = cls(path, found.meta, found.run, lock)
-                store._structure = found.structure
-                store._words = {name: found.arrays[name] for name in found.labels}
-                store._labels = found.labels
-                store.length = found.frames
+            with translate_os_errors(path):
+                root, arrays = open_root(path)
+                root.check(arrays.values())
+                store = cls(path, root.meta, root.run, lock)
+                store._structure = root.structure
+                store._words = {name: root.arrays[name] for name in root.labels}
+                store._labels = root.labels
+                store.length = root.frames
                 for name, files in arrays.items():
-                    store._tails[name] = files.read(found.frames - found.frames % files.rows, found.frames)
+                    store._tails[name] = files.read(root.frames - root.frames % files.rows, root.frames)
                     store._checksums[name] = files.checksums or b""
                 store._arrays = arrays
-                store._published, store._begun = _Published(found.checkpoint, found.checksums), True
+                store._root_files, store._is_on_disk = _RootFiles(root.checkpoint, root.checksums), True
         except DamageError as error:
             lock.release()
-            raise RUN.damaged(path, str(error)) from None
+            raise RUN.damage_error(path, str(error)) from None
         except BaseException:
             lock.release()
             raise
-        return store, found
+        return store, root
 
     def append(self, frames: Frames, checkpoint: Callable[[], Checkpoint] | None = None) -> None:
         """Adds a block of frames, and what the method remembers behind the last one, asked for when it is written."""
-        if frame_layout.rows(frames) or not (self._begun or self._pending):
+        if frame_layout.rows(frames) or not (self._is_on_disk or self._pending):
             structure, leaves = frame_layout.flatten(frames)
             if self._structure is None:
                 self._structure = structure
@@ -183,10 +183,10 @@ class RunStore:
             self._pending_bytes += sum(leaf.nbytes for leaf in leaves.values())
         if checkpoint is not None:
             self._checkpoint = checkpoint
-        if not self._begun:
+        if not self._is_on_disk:
             self.flush()
             return
-        if self._pending_bytes > _LONGEST_QUEUE * _PENDING_BYTES or (self._job is not None and self._job.done()):
+        if self._pending_bytes > _LONGEST_QUEUE * _PENDING_BYTES or (self._job is not None and self._job.is_done()):
             self._settle()
         due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
         if self._job is None and due:
@@ -196,12 +196,12 @@ class RunStore:
     @property
     def begun(self) -> bool:
         """Whether there is something on disk."""
-        return self._begun
+        return self._is_on_disk
 
     @property
     def gone(self) -> bool:
         """Whether what was on disk is not there any more."""
-        return self._begun and not (self.path / HIDDEN).is_dir()
+        return self._is_on_disk and not (self.path / HIDDEN).is_dir()
 
     def unwritten(self) -> Frames | None:
         """Frames that are not on disk yet."""
@@ -221,7 +221,7 @@ class RunStore:
 
     def close(self, stats: dict[str, Any]) -> None:
         """Writes what is pending and how the run ended, and lets go of the store."""
-        if self._begun or self._pending:
+        if self._is_on_disk or self._pending:
             self._finish(stats)
         self.release()
 
@@ -230,9 +230,9 @@ class RunStore:
         with contextlib.suppress(StoreError):
             self._settle()
         batch = self._batch()
-        if not self._begun:
+        if not self._is_on_disk:
             if batch.blocks:
-                with explaining(self.path):
+                with translate_os_errors(self.path):
                     self._begin(batch, stats)
         elif batch.blocks or batch.checkpoint is not None or stats is not None:
             self._take(self._write(self.path, batch, stats))
@@ -248,16 +248,16 @@ class RunStore:
 
     def _batch(self) -> _Batch:
         """All that is pending."""
-        asked = self._checkpoint
-        return _Batch(list(self._pending), None if asked is None else asked(), asked)
+        source = self._checkpoint
+        return _Batch(list(self._pending), None if source is None else source(), source)
 
-    def _take(self, written: _Written) -> None:
+    def _take(self, result: _WriteResult) -> None:
         """Counts what was published as written."""
-        batch, self._tails, self._checksums, self._published, seconds = written
+        batch, self._tails, self._checksums, self._root_files, seconds = result
         self.length += batch.count
         del self._pending[: len(batch.blocks)]
         self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
-        if self._checkpoint is batch.asked:
+        if self._checkpoint is batch.checkpoint_source:
             self._checkpoint = None
         self._next = self._submitted + min(max(_INTERVAL_S, seconds / _SHARE), _LONGEST_WAIT_S)
 
@@ -271,12 +271,12 @@ class RunStore:
         """Goes on elsewhere, with a copy of what is written so far."""
         with contextlib.suppress(StoreError):
             self._settle()
-        target = resolved(place)
-        lock = locked(target, self._run)
+        target = resolve(place)
+        lock = acquire_lock(target, self._run)
         try:
-            with explaining(target):
+            with translate_os_errors(target):
                 check_room(target, RUN, False)
-                if self._begun:
+                if self._is_on_disk:
                     shutil.copytree(self.path, target, dirs_exist_ok=True)
         except BaseException:
             lock.release()
@@ -288,18 +288,18 @@ class RunStore:
     def _begin(self, batch: _Batch, stats: dict[str, Any] | None) -> None:
         """The first publication: made aside, then put in place at once."""
         try:
-            with beginning(self.path, self._run) as aside:
+            with staging_folder(self.path, self._run) as aside:
                 self._create_arrays(aside)
-                written = self._write(aside, batch, stats)
+                result = self._write(aside, batch, stats)
         except BaseException:
             self._arrays, self._tails, self._checksums = {}, {}, {}
             raise
-        self._begun = True
+        self._is_on_disk = True
         self._arrays = {
             name: files._replace(folder=self.path / files.folder.name) for name, files in self._arrays.items()
         }
         # The first time libraries are loaded and folders made, which says nothing of the next.
-        self._take(written._replace(seconds=0.0))
+        self._take(result._replace(seconds=0.0))
 
     def _create_arrays(self, folder: Path) -> None:
         block = self._pending[0]
@@ -311,14 +311,16 @@ class RunStore:
             self._checksums[name] = b""
         there = {axis for axes in labels.values() for axis in axes}
         for name, (axis, words) in coordinates(self.meta.get("names", {}), there).items():
-            made = constant_arrays.write(folder / folder_name(name), (axis,), np.array(words, str), self._run[:TOKEN])
-            self._words[folder_name(name)], self._labels[folder_name(name)] = made
+            entry = constant_arrays.write_array(
+                folder / folder_name(name), (axis,), np.array(words, str), self._run[:TOKEN]
+            )
+            self._words[folder_name(name)], self._labels[folder_name(name)] = entry
 
-    def _write(self, folder: Path, batch: _Batch, stats: dict[str, Any] | None = None) -> _Written:
+    def _write(self, folder: Path, batch: _Batch, stats: dict[str, Any] | None = None) -> _WriteResult:
         """Write a batch to `folder` and publish it there; changes nothing of the store in memory."""
         begin, tails, checksums = time.thread_time(), {}, dict(self._checksums)
-        with explaining(self.path):
-            if self._begun:
+        with translate_os_errors(self.path):
+            if self._is_on_disk:
                 check_there(self.path)
             for name, files in self._arrays.items():
                 values = np.concatenate((self._tails[name], *(block[name] for block in batch.blocks)))
@@ -327,48 +329,50 @@ class RunStore:
                     before = checksums[name][: CHECKSUM_BYTES * files.chunks(first)]
                     checksums[name] = before + files.write(first, values, self._run[:TOKEN])
                 tails[name] = np.array(values[len(values) - len(values) % files.rows :])
-            if self._begun:
+            if self._is_on_disk:
                 check_there(self.path)
-            former = published = self._published
+            former = root_files = self._root_files
             if batch.count or former.checksums is None:
                 data = b"".join(checksums.values())
-                published = published._replace(checksums=self._keep(folder, "checksums-{}.bin", data, former.checksums))
+                root_files = root_files._replace(
+                    checksums=self._keep(folder, "checksums-{}.bin", data, former.checksums)
+                )
             if batch.checkpoint is not None:
-                data = _packed(batch.checkpoint)
-                kept = self._keep(folder, "checkpoint-{}.npz", data, former.checkpoint)
-                published = published._replace(checkpoint=kept)
-            self._publish(folder, self.length + batch.count, published, stats)
-            if former.checkpoint is not None and former.checkpoint != published.checkpoint:
+                data = _pack_checkpoint(batch.checkpoint)
+                file = self._keep(folder, "checkpoint-{}.npz", data, former.checkpoint)
+                root_files = root_files._replace(checkpoint=file)
+            self._publish(folder, self.length + batch.count, root_files, stats)
+            if former.checkpoint is not None and former.checkpoint != root_files.checkpoint:
                 with contextlib.suppress(OSError):
                     (folder / former.checkpoint.file).unlink(missing_ok=True)
-        return _Written(batch, tails, checksums, published, time.thread_time() - begin)
+        return _WriteResult(batch, tails, checksums, root_files, time.thread_time() - begin)
 
-    def _keep(self, folder: Path, names: str, data: bytes, former: Kept | None) -> Kept:
+    def _keep(self, folder: Path, names: str, data: bytes, former: FileDigest | None) -> FileDigest:
         """A file for the root to refer to, beside the one that it refers to until now."""
         first, second = (f"{HIDDEN}/{names.format(k)}" for k in (0, 1))
         name = second if former is not None and former.file == first else first
         replace(folder / name, [data], self._run[:TOKEN])
-        return Kept(name, documents.digest(data))
+        return FileDigest(name, documents.digest(data))
 
-    def _publish(self, folder: Path, count: int, published: _Published, stats: dict[str, Any] | None) -> None:
+    def _publish(self, folder: Path, count: int, root_files: _RootFiles, stats: dict[str, Any] | None) -> None:
         """The metadata at the root, which is what readers go by."""
-        described = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
+        arrays = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
         token = self._run[:TOKEN]
-        if not self._begun or stats is not None:
+        if not self._is_on_disk or stats is not None:
             # Those of each array have the number of rows at the beginning, or at the end.
-            for name, metadata in described.items():
+            for name, metadata in arrays.items():
                 replace(folder / name / "zarr.json", [compact(metadata)], token)
-        known = attributes(self.meta, stats or {"result": None})
-        kept = {name: None if file is None else file._asdict() for name, file in published._asdict().items()}
-        own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **kept}
+        description = attributes(self.meta, stats or {"result": None})
+        files_by_name = {name: None if file is None else file._asdict() for name, file in root_files._asdict().items()}
+        own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **files_by_name}
         own["labels"] = self._labels
-        data = documents.document({**known, **own}, {**described, **self._words})
+        data = documents.document({**description, **own}, {**arrays, **self._words})
         # A copy, from which frames can be had should the file at the root be damaged.
         replace(folder / RUN.copy, [data], token)
         replace(folder / documents.FILE, [data], token)
 
 
-def _packed(checkpoint: Checkpoint) -> bytes:
+def _pack_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The file with what the method remembers."""
     buffer = io.BytesIO()
     facts = np.frombuffer(json.dumps(checkpoint.facts).encode(), np.uint8)

@@ -14,30 +14,30 @@ from polhode.frames import Frames
 from polhode.name_errors import unknown_name
 from polhode.storage import frame_layout, metadata
 from polhode.storage.documents import FILE, RUN
-from polhode.storage.errors import DamageError, StoreError, explaining
+from polhode.storage.errors import DamageError, StoreError, translate_os_errors
 from polhode.storage.zarr_arrays import ArrayFiles
 
 if TYPE_CHECKING:
     from polhode.storage.store import RunStore
 
-_KEPT_BYTES = 64 * 1024 * 1024
+_CACHE_BYTES = 64 * 1024 * 1024
 """Bytes of a store that are kept in memory once they were read."""
 
 _BLOCK_BYTES = 16 * 1024 * 1024
 
 
-def stored(store: RunStore, refused: Frames | None) -> StoredFrames | Frames | None:
+def frames_of_store(store: RunStore, unaccepted: Frames | None) -> StoredFrames | Frames | None:
     """The frames of a run that was just written, and those that could not be written; None without any.
 
-    Of a store that is gone only those that were never written are left. `refused` are the last ones, if the store did
+    Of a store that is gone only those that were never written are left. `unaccepted` are the last ones, if the store did
     not even take them.
     """
-    tails = [frames for frames in (store.unwritten(), refused) if frames is not None]
+    tails = [frames for frames in (store.unwritten(), unaccepted) if frames is not None]
     tail = jax.tree.map(lambda *x: np.concatenate(x), *tails) if tails else None
     if not store.begun or store.gone:
         return tail
-    found, arrays = metadata.opened(store.path)
-    return StoredFrames(found, arrays, found.frames, tail)
+    root, arrays = metadata.open_root(store.path)
+    return StoredFrames(root, arrays, root.frames, tail)
 
 
 class StoredFrames:
@@ -47,12 +47,12 @@ class StoredFrames:
     """
 
     def __init__(
-        self, found: metadata.Root, arrays: dict[str, ArrayFiles], count: int, tail: Frames | None = None
+        self, root: metadata.Root, arrays: dict[str, ArrayFiles], count: int, tail: Frames | None = None
     ) -> None:
-        self._root, self._arrays, self._on_disk = found, arrays, count
+        self._root, self._arrays, self._on_disk = root, arrays, count
         self._tail = None if tail is None else frame_layout.flatten(tail)[1]
         self._count = count + (0 if tail is None else len(tail.t))
-        self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._cache: OrderedDict[str, np.ndarray] = OrderedDict()
 
     def __len__(self) -> int:
         return self._count
@@ -62,12 +62,12 @@ class StoredFrames:
         """Of the store."""
         return self._root.path
 
-    def remembered(self) -> dict[str, Any] | None:
+    def read_checkpoint(self) -> dict[str, Any] | None:
         """The method's memory behind the last frame, as it was stored; None if it is not there any more."""
         if self._root.checkpoint is None or self._tail is not None:
             return None
         try:
-            return self._root.remembered()
+            return self._root.read_checkpoint()
         except OSError:
             # A run can begin in the last frame without it.
             return None
@@ -104,18 +104,18 @@ class StoredFrames:
 
     def leaf(self, name: str) -> np.ndarray:
         """One whole array; the last ones read stay in memory."""
-        if name not in self._kept:
-            coming = self._count * self._arrays[name].row_bytes
-            while self._kept and coming + sum(x.nbytes for x in self._kept.values()) > _KEPT_BYTES:
-                self._kept.popitem(last=False)
-            self._kept[name] = self.read(name, 0, self._count)
-        self._kept.move_to_end(name)
-        return self._kept[name]
+        if name not in self._cache:
+            size = self._count * self._arrays[name].row_bytes
+            while self._cache and size + sum(x.nbytes for x in self._cache.values()) > _CACHE_BYTES:
+                self._cache.popitem(last=False)
+            self._cache[name] = self.read(name, 0, self._count)
+        self._cache.move_to_end(name)
+        return self._cache[name]
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
         """Rows of one array."""
         path = self._root.path
-        with explaining(path):
+        with translate_os_errors(path):
             run = metadata.run_at(path)
             if run is None and not path.exists():
                 raise StoreError(f"The run store `{path}` is gone: it was deleted or renamed since it was opened.")
@@ -128,13 +128,13 @@ class StoredFrames:
                 rest = self._tail[name][max(start - self._on_disk, 0) : stop - self._on_disk]
             room = 0 if rest is None else len(rest)
             try:
-                found = self._arrays[name].read(start, max(start, min(stop, self._on_disk)), room)
+                rows = self._arrays[name].read(start, max(start, min(stop, self._on_disk)), room)
             except DamageError as error:
-                raise RUN.damaged(path, f"`{self._arrays[name].folder.name}`: {error}") from None
+                raise RUN.damage_error(path, f"`{self._arrays[name].folder.name}`: {error}") from None
         if rest is not None:
-            found[len(found) - room :] = rest
-        found.flags.writeable = False
-        return found
+            rows[len(rows) - room :] = rest
+        rows.flags.writeable = False
+        return rows
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Of one array."""
@@ -207,7 +207,7 @@ def _view(part: frame_layout.Structure, frames: StoredFrames) -> Any:
         case "dict":
             return Lazy(content, frames)
         case "fields":
-            return frame_layout.named(tuple(content))(*(_view(each, frames) for each in content.values()))
+            return frame_layout.state_class(tuple(content))(*(_view(each, frames) for each in content.values()))
         case _:
             return None
 

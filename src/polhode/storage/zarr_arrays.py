@@ -50,16 +50,20 @@ class ArrayFiles(NamedTuple):
 
     @classmethod
     def for_rows(
-        cls, folder: Path, values: np.ndarray, dimensions: tuple[str, ...], expected: int | None
+        cls, folder: Path, values: np.ndarray, dimensions: tuple[str, ...], expected_rows: int | None
     ) -> ArrayFiles:
-        """Files for rows like those of `values`, of which `expected` will come, as far as that is known."""
+        """Files for rows like those of `values`, of which `expected_rows` will come, as far as that is known."""
         size = max(values.dtype.itemsize * math.prod(values.shape[1:]), 1)
         least, usual, most = (max(n // size, 1) for n in _CHUNK_BYTES)
-        rows = usual if expected is None else max(1, min(expected, int(np.clip(expected // _CHUNKS, least, most))))
+        rows = (
+            usual
+            if expected_rows is None
+            else max(1, min(expected_rows, int(np.clip(expected_rows // _CHUNKS, least, most))))
+        )
         return cls(folder, values.dtype.newbyteorder("<"), values.shape[1:], rows, dimensions)
 
     @classmethod
-    def described(cls, folder: Path, metadata: dict[str, Any]) -> ArrayFiles:
+    def from_metadata(cls, folder: Path, metadata: dict[str, Any]) -> ArrayFiles:
         """Files as their metadata describe them. Raises DamageError where these make no sense."""
         try:
             shape = tuple(int(n) for n in metadata["shape"])
@@ -74,11 +78,11 @@ class ArrayFiles(NamedTuple):
             raise DamageError(f"its metadata make no sense: shape {shape}, chunks {chunk}")
         if dtype.hasobject or dtype.name != metadata["data_type"] or dtype.kind not in "biufc":
             raise DamageError(f"its metadata make no sense: numbers of type {short_repr(metadata['data_type'])}")
-        found = cls(folder, dtype, shape[1:], chunk[0], dimensions, fill=fill)
-        if found.metadata(shape[0]) != metadata:
+        files = cls(folder, dtype, shape[1:], chunk[0], dimensions, fill=fill)
+        if files.metadata(shape[0]) != metadata:
             # Readers that know all of zarr would take other numbers from them, by a scale or another codec.
             raise DamageError("its metadata are none that polhode writes")
-        return found
+        return files
 
     @property
     def row_bytes(self) -> int:
@@ -129,9 +133,9 @@ class ArrayFiles(NamedTuple):
             return checksums
         for at in range(0, len(values), self.rows):
             part = np.ascontiguousarray(values[at : at + self.rows], self.dtype)
-            missing = self.rows - len(part)
-            filled = np.full((missing, *self.shape), np.nan if self.dtype.kind in "fc" else 0, self.dtype)
-            data, rest = _view(part), _view(filled)
+            fill_rows = self.rows - len(part)
+            padding = np.full((fill_rows, *self.shape), np.nan if self.dtype.kind in "fc" else 0, self.dtype)
+            data, rest = _view(part), _view(padding)
             checksum = google_crc32c.value(data)
             whole = _bytes(google_crc32c.extend(checksum, rest))
             replace(self.chunk_path((first + at) // self.rows), (data.data, rest.data, whole), token)
@@ -145,12 +149,12 @@ class ArrayFiles(NamedTuple):
         if stop > start:
             # Before there is room for as many rows as metadata say, which may be anything.
             self._check_size((stop - 1) // self.rows)
-        found = np.empty((stop - start + room, *self.shape), self.dtype)
+        rows = np.empty((stop - start + room, *self.shape), self.dtype)
         for number in range(start // self.rows, -(-stop // self.rows)):
             low = number * self.rows
             a, b = max(start, low), min(stop, low + self.rows)
-            found[a - start : b - start] = self._chunk(number)[a - low : b - low]
-        return found
+            rows[a - start : b - start] = self._chunk(number)[a - low : b - low]
+        return rows
 
     def intact(self, count: int) -> tuple[int, str]:
         """How many of `count` rows can be read, and what is wrong with the next one."""
@@ -170,12 +174,12 @@ class ArrayFiles(NamedTuple):
         try:
             data = read_file(self.folder / "zarr.json")
             rows = int(json.loads(data)["shape"][0]) if count is None else count
-            written = compact(self.metadata(rows))
+            expected_bytes = compact(self.metadata(rows))
         except FileNotFoundError:
             return f"{name} is missing"
         except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError) as error:
             return f"{name} can't be read ({type(error).__name__})"
-        return "" if data == written else f"{name} does not have the content that was written"
+        return "" if data == expected_bytes else f"{name} does not have the content that was written"
 
     def _check_size(self, number: int) -> None:
         path = self.chunk_path(number)
@@ -225,10 +229,10 @@ def folder_name(name: str) -> str:
 
     Raises ValueError for names that are too long.
     """
-    escaped = "".join(urllib.parse.quote(c, safe="") if c in _UNSAFE or not c.isprintable() else c for c in name)
-    if len(escaped.encode()) > _LONGEST_NAME:
+    folder = "".join(urllib.parse.quote(c, safe="") if c in _UNSAFE or not c.isprintable() else c for c in name)
+    if len(folder.encode()) > _LONGEST_NAME:
         raise ValueError(f"The name `{name[:40]}…` of {len(name)} characters is too long for a file; shorten it.")
-    return escaped
+    return folder
 
 
 def _fill(dtype: np.dtype) -> Any:

@@ -41,7 +41,7 @@ class AbstractSystem(eqx.Module):
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         """Max-norm violations at one state: "manifold" always, "position" and "velocity" for constraints."""
 
-    def given(self, state: Any, name: str) -> State:
+    def as_state(self, state: Any, name: str) -> State:
         """A state that a user gives, called `name` in messages, in arrays of double precision.
 
         Raises ValueError for what is none.
@@ -99,21 +99,21 @@ class AbstractSystem(eqx.Module):
         """Whether something is counted along the motion, such as the turns of joints, and kept with the state."""
         return False
 
-    def counting(self, state: State) -> Self:
+    def for_step_from(self, state: State) -> Self:
         """The system for a step from a state: what is counted along the motion is read near what it is there."""
         del state
         return self
 
-    def uncounted(self, state: State) -> State:
+    def without_turns(self, state: State) -> State:
         """A state as methods take it, where they can't take what is counted."""
         return state
 
-    def counted(self, before: State, after: State, h: Any) -> State:
+    def count_turns(self, before: State, after: State, h: Any) -> State:
         """A state with what is counted along the motion, from one that was h earlier."""
         del before, h
         return after
 
-    def miscounted(self, before: State, after: State) -> Array | None:
+    def turn_failure(self, before: State, after: State) -> Array | None:
         """A `Result` code, int32, for a step in which what is counted moved too far to be read; 0 for others.
 
         None where there is no such thing.
@@ -143,7 +143,9 @@ class AbstractSystem(eqx.Module):
         return ()
 
 
-def shape_of(name: str, function: Any, arguments: tuple[Any, ...], wanted: tuple[int, ...], meaning: str) -> None:
+def shape_of(
+    name: str, function: Any, arguments: tuple[Any, ...], expected_shape: tuple[int, ...], meaning: str
+) -> None:
     """Raises ValueError unless `function(*arguments)` can be traced and returns one array of the wanted shape."""
     if isinstance(function, type):
         raise ValueError(f"`{name}` must be a function, got the class {function.__name__}. Pass an instance of it.")
@@ -158,12 +160,12 @@ def shape_of(name: str, function: Any, arguments: tuple[Any, ...], wanted: tuple
             "name lists."
         ) from error
     got = getattr(shape, "shape", None)
-    if got != wanted:
+    if got != expected_shape:
         raise ValueError(
-            f"`{name}` must return one array of shape {wanted}, {meaning}, got "
+            f"`{name}` must return one array of shape {expected_shape}, {meaning}, got "
             f"{type(shape).__name__ if got is None else f'shape {got}'}."
         )
-    if not wanted and not jnp.issubdtype(shape.dtype, jnp.floating):
+    if not expected_shape and not jnp.issubdtype(shape.dtype, jnp.floating):
         raise ValueError(
             f"`{name}` must return a floating-point number, {meaning}, which is differentiated; got {shape.dtype}. "
             "Write 0.0 for 0, and take floating-point parameters."
@@ -181,15 +183,15 @@ class Converted(NamedTuple):
     into: Callable[[State], State] | None = None
     back: Callable[[State], State] | None = None
 
-    def entered(self, state: State) -> State:
+    def to_system(self, state: State) -> State:
         """A state of the source as one of `system`."""
         return state if self.into is None else self.into(state)
 
-    def left(self, state: State) -> State:
+    def to_source(self, state: State) -> State:
         """A state of `system` as one of the source."""
         return state if self.back is None else self.back(state)
 
-    def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
+    def convert_observable(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
         """A function of time and states of the source as one of states of `system`."""
         return observable if self.back is None else ConvertedObservable(observable, self.back)
 

@@ -23,25 +23,25 @@ class AbstractConvertedSystem(AbstractSystem):
     base: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def left(self, state: State) -> State:
+    def to_base(self, state: State) -> State:
         """A state of this system as one of `base`."""
 
     def failure(self, t: Array, state: State) -> Array | None:
-        return self.base.failure(t, self.left(state))
+        return self.base.failure(t, self.to_base(state))
 
     def diagnose(self, t: float, state: State) -> str:
-        return self.base.diagnose(t, self.left(state))
+        return self.base.diagnose(t, self.to_base(state))
 
     def breakpoints(self) -> tuple[float, ...]:
         return self.base.breakpoints()
 
-    def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
+    def convert_observable(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
         """A function of time and states of `base` as one of states of this system."""
-        return ConvertedObservable(observable, self.left)
+        return ConvertedObservable(observable, self.to_base)
 
-    def observed(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
+    def convert_observables(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
         """Observables of `base` as ones of this system."""
-        return {name: self.watched(f) for name, f in observables.items()}
+        return {name: self.convert_observable(f) for name, f in observables.items()}
 
 
 class AbstractReformulation(AbstractConvertedSystem):

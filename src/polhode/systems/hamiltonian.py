@@ -25,11 +25,11 @@ Momentum = Float[Array, " dim"]
 class Counter(Protocol):
     """A counter of angles along the motion, as `AbstractSystem` has it."""
 
-    def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
+    def count_turns(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
         """The later state with what is counted, from one that was h earlier."""
         ...
 
-    def miscounted(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
+    def turn_failure(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
         """A `Result` code for a step in which what is counted moved too far to be read."""
         ...
 
@@ -66,11 +66,11 @@ class Hamiltonian(AbstractSystem):
     def counts(self) -> bool:
         return self.counter is not None
 
-    def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
-        return after if self.counter is None else self.counter.counted(before, after, h)
+    def count_turns(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
+        return after if self.counter is None else self.counter.count_turns(before, after, h)
 
-    def miscounted(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
-        return None if self.counter is None else self.counter.miscounted(before, after)
+    def turn_failure(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
+        return None if self.counter is None else self.counter.turn_failure(before, after)
 
     @property
     def state_space(self) -> Cotangent:

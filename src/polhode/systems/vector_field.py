@@ -58,11 +58,11 @@ class VectorField(AbstractSystem):
     def counts(self) -> bool:
         return self.counter is not None
 
-    def counted(self, before: State, after: State, h: Any) -> State:
-        return after if self.counter is None else self.counter.counted(before, after, h)
+    def count_turns(self, before: State, after: State, h: Any) -> State:
+        return after if self.counter is None else self.counter.count_turns(before, after, h)
 
-    def miscounted(self, before: State, after: State) -> Array | None:
-        return None if self.counter is None else self.counter.miscounted(before, after)
+    def turn_failure(self, before: State, after: State) -> Array | None:
+        return None if self.counter is None else self.counter.turn_failure(before, after)
 
     def diagnose(self, t: float, state: State) -> str:
         return "" if self.counter is None else self.counter.diagnose(t, state)

@@ -37,7 +37,7 @@ class LinearisationPoint(NamedTuple):
         time = float(
             as_problem.t_span[0] if t is None and as_problem else 0.0 if t is None else checks.number("t", t, "time")
         )
-        state = system.given(as_problem.state0 if as_problem and state is None else state, "state")
+        state = system.as_state(as_problem.state0 if as_problem and state is None else state, "state")
         system.check(time, state)
         if system.velocity(jnp.asarray(time), state) is None:
             raise ValueError(
@@ -52,7 +52,7 @@ def coordinates(point: LinearisationPoint) -> dict[str, int]:
     name_table = point.problem.named if point.problem else None
     if name_table is None or not isinstance(point.system, AbstractMechanical):
         return {}
-    joints = name_table.told["joints"]
+    joints = name_table.metadata["joints"]
     return {f"{joint}.{label}": k for joint, entry in joints.items() for label, k in entry["coordinates"].items()}
 
 

@@ -148,7 +148,7 @@ def advance(
 def _count_turns(system: AbstractMechanical, before: Point, after: Point) -> Point:
     """A position with the turns of its joints counted from another one."""
     still = jnp.zeros(system.n)
-    return system.counted((before, still), (after, still), 0.0)[0]
+    return system.count_turns((before, still), (after, still), 0.0)[0]
 
 
 def _follows(

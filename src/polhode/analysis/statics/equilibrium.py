@@ -127,7 +127,7 @@ def equilibrium(
 def _metadata(problem: Any) -> dict[str, Any]:
     """The names of a model's problem."""
     name_table = problem.named if isinstance(problem, Problem) else None
-    return {} if name_table is None else {"names": name_table.told}
+    return {} if name_table is None else {"names": name_table.metadata}
 
 
 def _reader(problem: Any) -> EquilibriumReader | None:
@@ -143,7 +143,7 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
     if state0 is None and as_problem is None:
         raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
     state = as_problem.state0 if state0 is None and as_problem is not None else state0
-    q, _ = system.given(state, "state0")
+    q, _ = system.as_state(state, "state0")
     if times is not None and (t is not None or steps != 1):
         raise ValueError("`times` takes the place of `t` and `steps`; give either.")
     if not isinstance(limits.max_iterations, int) or limits.max_iterations < 1:

@@ -140,7 +140,7 @@ def modes(
         raise ValueError("A bare system needs `state`, an equilibrium (q, v); a Problem brings its own.")
     if inside_transformation():
         raise ValueError("Modes are found on the host; call `modes` outside jit, grad and vmap.")
-    q, v = system.given(state if as_problem is None or state is not None else as_problem.state0, "state")
+    q, v = system.as_state(state if as_problem is None or state is not None else as_problem.state0, "state")
     time = float(t if t is not None else as_problem.t_span[0] if as_problem else 0.0)
     if number is not None:
         checks.count("number", number, "modes")

@@ -135,12 +135,12 @@ def _reader(problem: Problem, name: str) -> tuple[Readout, tuple[int, ...]]:
     name_table = problem.named
     readouts: dict[str, Readout] = {}
     if name_table is not None:
-        for joint, entry in name_table.told["joints"].items():
+        for joint, entry in name_table.metadata["joints"].items():
             several = len(entry["coordinates"]) > 1
             for label in entry["coordinates"]:
                 readouts[f"{joint}.{label}"] = _joint(joint, label, rate=False)
                 readouts[f"{joint}.{f'{label}_rate' if several else 'rate'}"] = _joint(joint, label, rate=True)
-        for body in name_table.told["bodies"]:
+        for body in name_table.metadata["bodies"]:
             for k, axis in enumerate("xyz"):
                 readouts[f"{body}.{axis}"] = _body(body, "position", k)
                 readouts[f"{body}.v{axis}"] = _body(body, "velocity", k)

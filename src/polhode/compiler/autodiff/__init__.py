@@ -1,4 +1,4 @@
-"""Derivatives of recorded scalar programs, forward and reverse.
+"""Forward- and reverse-mode derivatives of scalar programs.
 
 In: a program. Out: the program of its tangent or adjoint. Open first: `tangent.py`.
 """

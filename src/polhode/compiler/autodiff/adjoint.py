@@ -1,4 +1,4 @@
-"""Transposed derivatives of recorded programs."""
+"""Reverse-mode derivatives of scalar programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.autodiff.partials import Terms, partials
-from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, PrimalReplay, active_variables, zeros_for_none
+from polhode.compiler.autodiff.activity import active_variables
+from polhode.compiler.autodiff.partials import FLOAT, Terms, partials
+from polhode.compiler.autodiff.primal_replay import Elements, PrimalReplay, zeros_for_none
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 from polhode.compiler.scalars.graph import is_zero
 from polhode.compiler.scalars.iterative_refinement import solve_by_refinement
@@ -16,10 +17,11 @@ from polhode.compiler.scalars.program import Operation, Program, ProgramBackend,
 
 
 def adjoint(program: Program, inputs: Sequence[int]) -> Program:
-    """From all inputs and derivatives with respect to the outputs, which are floats, to those with respect to `inputs`.
+    """The vector-Jacobian product: from all inputs and the cotangents of the outputs to the cotangents of `inputs`.
 
-    It carries the program out, and goes back through its operations. Solutions have the derivative of their equations,
-    by the transposed ones; loops of unknown length have none. Raises `UnsupportedScalarOperation` for what can't be derived.
+    All outputs are floats. The program evaluates the primal, then propagates cotangents through its operations in
+    reverse order. Implicit solutions are differentiated by their transposed equations; loops of unknown length have no
+    derivative. Raises `UnsupportedScalarOperation` for what can't be differentiated.
     """
     result = Program([*(x.dtype for x in program.inputs), *(FLOAT for _ in program.outputs)])
     primal = PrimalReplay(ProgramBackend(result))
@@ -34,11 +36,11 @@ def adjoint(program: Program, inputs: Sequence[int]) -> Program:
 
 
 class _AdjointSweep:
-    """One way back through a program.
+    """A reverse sweep through a program.
 
     **Arguments:**
 
-    - `scope`: where derivatives are computed; it knows, or what is around it, the values of the program's variables.
+    - `primal`: where cotangents are computed; it or its outer replays have the values of the program's variables.
     - `active`: the variables with a derivative.
     """
 
@@ -48,7 +50,7 @@ class _AdjointSweep:
         self._cotangents: dict[Variable, Any] = {}
 
     def propagate(self, program: Program, cotangents: Iterable[Any], variables: Iterable[Variable]) -> Elements:
-        """From derivatives with respect to the outputs to those with respect to variables; None where there is none."""
+        """From cotangents of the outputs to those of variables; None where there is none."""
         for x, element in zip(program.outputs, cotangents, strict=True):
             self._add(x, element)
         for operation in reversed(program.operations):
@@ -92,8 +94,8 @@ class _AdjointSweep:
         branches = operation.params["branches"]
         targets = self._active_captures(*branches)
 
-        def run_branch(inside: AbstractScalarBackend, branch: Program) -> Values:
-            primal = self._primal.for_body(inside)
+        def run_branch(backend: AbstractScalarBackend, branch: Program) -> Values:
+            primal = self._primal.for_body(backend)
             primal.evaluate(branch, [], self._active)
             cotangents = _adopt_from(primal, self._primal, of_results)
             return primal.floats(_AdjointSweep(primal, self._active).propagate(branch, cotangents, targets))
@@ -104,7 +106,7 @@ class _AdjointSweep:
             self._add_all(targets, self._primal.adopt(results))
 
     def _rows(self, operation: Operation, of_results: Elements) -> None:
-        """Back through rows: each is carried out again from what it began with."""
+        """A reverse loop over rows; each is evaluated again from its saved carry."""
         p, body, primal = operation.params, operation.params["body"], self._primal
         n, length, width, n_outputs = p["carried"], p["length"], len(body.inputs), len(body.outputs)
         carry_inputs, active_carry = body.inputs[:n], [v for v in body.inputs[:n] if v in self._active]
@@ -123,8 +125,8 @@ class _AdjointSweep:
             for k in range(length)
         ]
 
-        def row(inside: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
-            body_primal = primal.for_body(inside)
+        def row(backend: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
+            body_primal = primal.for_body(backend)
             row_elements, carry_elements = body_primal.adopt(values), body_primal.adopt(carry)
             body_primal.evaluate(body, row_elements[:width], self._active)
             ends: Elements = [None] * n_outputs
@@ -156,7 +158,7 @@ class _AdjointSweep:
             self._add_all(operation.operands[at : at + width - n], (of_inputs.get(v) for v in body.inputs[n:]))
 
     def _solution(self, operation: Operation, of_results: Elements) -> None:
-        r"""With $F_x\dot x = -\dot F$: $F_x^T\lambda = \bar x$, and $-\lambda$ is the derivative with respect to F."""
+        r"""With $F_x\dot x = -\dot F$: $F_x^T\lambda = \bar x$, and $-\lambda$ is the cotangent of F."""
         p, n = operation.params, operation.params["unknowns"]
         equation, targets = p["equation"], self._active_captures(p["equation"])
         unknowns, x = equation.inputs, [self._primal.read(v) for v in operation.operands[:n]]
@@ -178,9 +180,9 @@ class _AdjointSweep:
         primal.evaluate(tangents, [np.float64(0.0) for _ in of], linear)
         self._add_all(of, _AdjointSweep(primal, linear).propagate(tangents, of_results, tangents.inputs))
 
-    def _active_captures(self, *regions: Program) -> list[Variable]:
-        """Captured variables of regions that have a derivative."""
-        return [v for v in dict.fromkeys(v for program in regions for v in program.free_variables) if v in self._active]
+    def _active_captures(self, *programs: Program) -> list[Variable]:
+        """Free variables of programs that have a derivative."""
+        return [v for v in dict.fromkeys(v for body in programs for v in body.free_variables) if v in self._active]
 
 
 def _transposed_solver(
@@ -191,10 +193,10 @@ def _transposed_solver(
     precondition: Program,
     x: Elements,
 ) -> Callable[[Elements], Elements]:
-    """Solutions of the transposed equations, linear in unknowns at x, by the transposed precondition."""
+    """Solves the transposed equations, linearised at x, with the transposed preconditioner."""
     unknowns, parts = equation.inputs, precondition.inputs[len(x) :]
     approximate, linear = primal.subreplay(), active_variables(precondition, parts)
-    # Linear in what it is applied to, so that its derivative is the same everywhere.
+    # It is linear in these inputs, so that its derivative is the same everywhere.
     approximate.evaluate(precondition, [*x, *(np.float64(0.0) for _ in parts)], linear)
 
     def matvec(inner: PrimalReplay, y: Elements) -> Elements:
@@ -208,7 +210,7 @@ def _transposed_solver(
 
 
 def _adopt_from(primal: PrimalReplay, source: PrimalReplay, elements: Elements) -> Elements:
-    """Elements of what is around."""
+    """Elements of another replay in this one; None stays None."""
     positions = [k for k, x in enumerate(elements) if x is not None]
     adopted = dict(zip(positions, primal.adopt(source.values([elements[k] for k in positions])), strict=True))
     return [adopted.get(k) for k in range(len(elements))]

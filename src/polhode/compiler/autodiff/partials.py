@@ -1,4 +1,4 @@
-"""Partial derivatives of the operations of a graph."""
+"""Partial derivatives of scalar operations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from polhode.compiler.scalars.backend import Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Graph
 
-_FLOAT = np.dtype(np.float64)
+FLOAT = np.dtype(np.float64)
 
 Partial = Callable[["Terms", Sequence[Any], Any, Any], Sequence[Any]]
-"""From operands, result and parameters to the derivatives with respect to the operands; None for one without."""
+"""From operands, result and parameters to the derivatives with respect to the operands, None where there is none."""
 
 
 class Terms:
@@ -22,7 +22,7 @@ class Terms:
 
     **Arguments:**
 
-    - `graph`: to which they belong.
+    - `graph`: the graph of the expressions.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -30,17 +30,17 @@ class Terms:
 
     def __call__(self, name: str, *operands: Any) -> Any:
         """An operation without parameters on floats."""
-        return self.graph.operation(Kind(name, {}), _FLOAT, [_scalar(x) for x in operands])
+        return self.graph.operation(Kind(name, {}), FLOAT, [_scalar(x) for x in operands])
 
     def power(self, x: Any, exponent: int) -> Any:
-        return self.graph.operation(Kind("integer_pow", {"y": exponent}), _FLOAT, [x])
+        return self.graph.operation(Kind("integer_pow", {"y": exponent}), FLOAT, [x])
 
     def test(self, name: str, *operands: Any) -> Any:
-        """A comparison, or what combines some."""
+        """A comparison, or a logical operation."""
         return self.graph.operation(Kind(name, {}), np.dtype(bool), [_scalar(x) for x in operands])
 
     def where(self, test: Any, yes: Any, no: Any) -> Any:
-        return self.graph.operation(Kind("select_n", {}), _FLOAT, [test, _scalar(no), _scalar(yes)])
+        return self.graph.operation(Kind("select_n", {}), FLOAT, [test, _scalar(no), _scalar(yes)])
 
     def times(self, c: Any, partial: Any) -> Any:
         """The product, without an operation for the factors 1 and -1."""
@@ -59,7 +59,7 @@ def _quotient(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
 
 
 def _extremum(name: str) -> Partial:
-    """Of the larger or smaller of two; half of each where they are equal."""
+    """Of a maximum or minimum; half for each operand where both are equal."""
 
     def partials(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
         tie = f.where(f.test("eq", *x), 0.5, 0.0)
@@ -79,7 +79,7 @@ def _clamp(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
 def _power(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
     base, exponent = x
     if exponent.dtype.kind != "f":
-        exponent = f.graph.operation(Kind("convert_element_type", {}), _FLOAT, [exponent])
+        exponent = f.graph.operation(Kind("convert_element_type", {}), FLOAT, [exponent])
     none = f.test("eq", exponent, 0.0)
     below = f("pow", base, f.where(none, 1.0, f("sub", exponent, 1.0)))
     log = f("log", f.where(f.test("eq", base, 0.0), 1.0, base))
@@ -102,7 +102,7 @@ def _angle(f: Terms, x: Sequence[Any], y: Any, _: Any) -> Sequence[Any]:
 
 
 def _unary(function: Callable[[Terms, Any, Any], Any]) -> Partial:
-    """Of operations on one operand."""
+    """Rule of an operation with one operand."""
     return lambda f, x, y, _: [function(f, x[0], y)]
 
 
@@ -165,11 +165,14 @@ _PARTIALS: dict[str, Partial] = {
 }
 
 NO_DERIVATIVE = frozenset(["stop_gradient", "sign", "floor", "ceil", "round", "nextafter"])
-"""Operations with floats for results that have no derivative."""
+"""Operations with float results whose derivative is taken as zero."""
 
 
 def partials(f: Terms, name: str, operands: Sequence[Any], result: Any, params: Any) -> Sequence[Any]:
-    """Derivatives of an operation's result: expressions, numbers, or None. Raises `UnsupportedScalarOperation` without a rule."""
+    """Derivatives of an operation's result: expressions, numbers, or None.
+
+    Raises `UnsupportedScalarOperation` where there is no rule.
+    """
     rule = _PARTIALS.get(name)
     if rule is None:
         raise UnsupportedScalarOperation(f"the derivative of {name}")

@@ -1,4 +1,4 @@
-"""Recorded programs carried out again, as part of others that need what happens on the way."""
+"""Evaluates a scalar program inside the program of its derivative, which needs intermediate values."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.autodiff.partials import NO_DERIVATIVE
+from polhode.compiler.autodiff.partials import FLOAT
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, Values
 from polhode.compiler.scalars.graph import Graph, is_known
 from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
-
-FLOAT = np.dtype(np.float64)
 
 Elements = list[Any]
 
 
 class PrimalReplay:
-    """The variables of a recorded program in another one under construction.
+    """The values of a program's variables in another program under construction.
 
     **Arguments:**
 
-    - `emission`: the program under construction.
-    - `around`: the scope of what surrounds it, if it is a loop, a branch or a part.
-    - `graph`: of the surrounding scope, for a part that is carried out there; a new one by default.
+    - `backend`: the program under construction.
+    - `outer`: the replay that surrounds a loop body, a branch or a subreplay.
+    - `graph`: that of the outer replay, for a subreplay; a new one by default.
     """
 
     def __init__(self, backend: ProgramBackend, outer: PrimalReplay | None = None, graph: Graph | None = None) -> None:
@@ -34,20 +32,20 @@ class PrimalReplay:
         self._row_carries: dict[Operation, list[Elements]] = {}
 
     def subreplay(self) -> PrimalReplay:
-        """A scope for other programs that are carried out here."""
+        """A replay of another program at the same place."""
         return PrimalReplay(self.backend, self, self.graph)
 
     def in_loop(self, loop: PrimalReplay) -> PrimalReplay:
-        """A scope in the program of a loop for what has been carried out here, around it."""
+        """A view of this replay from the body of a loop inside it."""
         return PrimalReplay(loop.backend, self, loop.graph)
 
     def for_body(self, backend: AbstractScalarBackend) -> PrimalReplay:
-        """A scope for a loop or a branch."""
+        """A replay for the body of a loop or a branch."""
         assert isinstance(backend, ProgramBackend)
         return PrimalReplay(backend, self)
 
     def read(self, x: Any) -> Any:
-        """The element that a variable is here."""
+        """The element of a variable."""
         if not isinstance(x, Variable):
             return x
         element = self.elements.get(x)
@@ -60,7 +58,7 @@ class PrimalReplay:
         return element
 
     def row_carries(self, operation: Operation) -> list[Elements]:
-        """The carry with which each of some rows began, where that was kept."""
+        """The saved carry at the start of each row."""
         carries = self._row_carries.get(operation)
         if carries is None:
             assert self.outer is not None
@@ -71,7 +69,7 @@ class PrimalReplay:
         return carries
 
     def values(self, elements: Iterable[Any]) -> Values:
-        """Elements as scalars of the program under construction, ready for what is inside."""
+        """Elements as scalars of the program under construction, which bodies inside it can read."""
         return self.graph.emit(list(elements))
 
     def floats(self, elements: Iterable[Any]) -> Values:
@@ -83,11 +81,11 @@ class PrimalReplay:
         return [self.backend.scalar(x, v.dtype) for x, v in zip(self.values(elements), like, strict=True)]
 
     def adopt(self, values: Iterable[Any]) -> Elements:
-        """Elements from scalars of this program or one around it."""
+        """Elements from scalars of this program or an outer one."""
         return [x if is_known(x) else self.graph.leaf(x) for x in values]
 
     def evaluate(self, program: Program, inputs: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
-        """The outputs of a program; what it carries through rows is kept where that is `active`."""
+        """The outputs of a program. Loops over rows with `active` results save the carry of each row."""
         self.elements.update(zip(program.inputs, inputs, strict=True))
         for operation in program.operations:
             self.elements.update(zip(operation.results, self._apply(operation, active), strict=True))
@@ -110,8 +108,8 @@ class PrimalReplay:
     def _while(self, operation: Operation) -> Elements:
         cond, body = operation.params["cond"], operation.params["body"]
 
-        def run_part(inside: AbstractScalarBackend, program: Program, flat: Values) -> Values:
-            inner = self.for_body(inside)
+        def run_part(backend: AbstractScalarBackend, program: Program, flat: Values) -> Values:
+            inner = self.for_body(backend)
             return inner.with_dtypes(inner.evaluate(program, inner.adopt(flat)), program.outputs)
 
         start = self.with_dtypes(map(self.read, operation.operands), operation.results)
@@ -122,32 +120,32 @@ class PrimalReplay:
         )
 
     def _cond(self, operation: Operation) -> Elements:
-        def run_branch(inside: AbstractScalarBackend, branch: Program) -> Values:
-            inner = self.for_body(inside)
+        def run_branch(backend: AbstractScalarBackend, branch: Program) -> Values:
+            inner = self.for_body(backend)
             return inner.with_dtypes(inner.evaluate(branch, []), operation.results)
 
         branches = [lambda e, b=b: run_branch(e, b) for b in operation.params["branches"]]
         return self.adopt(self.backend.branch(self.which(operation), branches))
 
     def which(self, operation: Operation) -> Any:
-        """The number of the branch that is taken."""
+        """The index of the branch."""
         return self.with_dtypes([self.read(operation.operands[0])], operation.operands)[0]
 
     def _rows(self, operation: Operation, saves: bool) -> Elements:
-        """`saves`: whether what each row begins with is kept for the way back."""
+        """`saves`: whether the carry of each row is saved for the reverse sweep."""
         p, program = operation.params, operation.params["body"]
         n, length = p["carried"], p["length"]
 
-        def row(inside: AbstractScalarBackend, carry: Values, given: Values) -> tuple[Values, Values]:
-            inner = self.for_body(inside)
-            outs = inner.with_dtypes(inner.evaluate(program, inner.adopt([*carry, *given])), program.outputs)
+        def row(backend: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
+            inner = self.for_body(backend)
+            outs = inner.with_dtypes(inner.evaluate(program, inner.adopt([*carry, *values])), program.outputs)
             return outs[:n], [*outs[n:], *(carry if saves else ())]
 
         start = self.with_dtypes(map(self.read, operation.operands[:n]), program.inputs[:n])
         carry, outputs = self.backend.rows(row, start, self.row_inputs(operation), p["reverse"])
         width = len(program.outputs) - n
         if saves:
-            self._row_carries[operation] = [self.adopt(values[width:]) for values in outputs]
+            self._row_carries[operation] = [self.adopt(row_values[width:]) for row_values in outputs]
         return self.adopt([*carry, *(x for k in range(length) for x in outputs[k][:width])])
 
     def row_inputs(self, operation: Operation) -> list[Values]:
@@ -164,88 +162,3 @@ _ZERO = np.float64(0.0)
 def zeros_for_none(elements: Iterable[Any]) -> Elements:
     """Elements with zeros for None."""
     return [_ZERO if x is None else x for x in elements]
-
-
-def active_variables(program: Program, seeds: Iterable[Variable]) -> frozenset[Variable]:
-    """All variables, those of loops and branches included, with a derivative with respect to these."""
-    active = set(seeds)
-    _mark_program(program, active)
-    return frozenset(active)
-
-
-def _mark_program(program: Program, active: set[Variable]) -> None:
-    for operation in program.operations:
-        rule = _RULES.get(operation.name)
-        if rule is not None:
-            rule(operation, active)
-        elif operation.name not in NO_DERIVATIVE and _is_any_active(operation.operands, active):
-            _mark(operation.results, active)
-
-
-def _is_any_active(values: Iterable[Any], active: set[Variable]) -> bool:
-    return any(isinstance(x, Variable) and x in active for x in values)
-
-
-def _mark(variables: Iterable[Variable], active: set[Variable]) -> None:
-    active.update(v for v in variables if v.dtype == FLOAT)
-
-
-def _propagate(source: Iterable[Any], to: Iterable[Any], active: set[Variable]) -> None:
-    """Marks what active values are passed to as active."""
-    _mark((b for a, b in zip(source, to, strict=True) if _is_any_active([a], active)), active)
-
-
-def _mark_while(operation: Operation, active: set[Variable]) -> None:
-    body = operation.params["body"]
-    _propagate(operation.operands, body.inputs, active)
-    _iterate_carry(body, len(body.inputs), active)
-    _propagate(operation.operands, operation.results, active)
-    _propagate(body.outputs, operation.results, active)
-
-
-def _iterate_carry(body: Program, n_carry: int, active: set[Variable]) -> None:
-    """Until what is carried from one round to the next changes nothing."""
-    before = -1
-    while len(active) > before:
-        before = len(active)
-        _mark_program(body, active)
-        _propagate(body.outputs[:n_carry], body.inputs[:n_carry], active)
-
-
-def _mark_rows(operation: Operation, active: set[Variable]) -> None:
-    p, body = operation.params, operation.params["body"]
-    n, length = p["carried"], p["length"]
-    n_inputs, n_outputs = len(body.inputs) - n, len(body.outputs) - n
-    _propagate(operation.operands[:n], body.inputs[:n], active)
-    _propagate(operation.operands[n:], body.inputs[n:] * length, active)
-    assert len(operation.operands) == n + n_inputs * length
-    _iterate_carry(body, n, active)
-    _propagate(operation.operands[:n], operation.results[:n], active)
-    _propagate(body.outputs[:n], operation.results[:n], active)
-    _propagate(body.outputs[n:] * length, operation.results[n:], active)
-    assert len(operation.results) == n + n_outputs * length
-
-
-def _mark_cond(operation: Operation, active: set[Variable]) -> None:
-    for branch in operation.params["branches"]:
-        _mark_program(branch, active)
-        _propagate(branch.outputs, operation.results, active)
-
-
-def _mark_solution(operation: Operation, active: set[Variable]) -> None:
-    if _is_any_active(operation.params["equation"].free_variables, active):
-        _mark(operation.results, active)
-
-
-def _mark_custom_jvp(operation: Operation, active: set[Variable]) -> None:
-    if _is_any_active(operation.operands[len(operation.results) :], active):
-        _mark(operation.results, active)
-
-
-_RULES = {
-    "while": _mark_while,
-    "rows": _mark_rows,
-    "cond": _mark_cond,
-    "solution": _mark_solution,
-    "ruled": _mark_custom_jvp,
-}

@@ -1,4 +1,4 @@
-"""Linear equations solved by an approximate inverse, as expressions of JAX."""
+"""Iterative refinement of linear equations with an approximate inverse, in JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tree = Any
 def solution(matvec: Callable[[Tree], Tree], precondition: Callable[[Tree], Tree], b: Tree, like: Tree) -> Tree:
     """The solution y of `matvec(y)` = b, a tree like `like`; `precondition` is an approximate inverse.
 
-    Its derivatives are such solutions, in reverse mode of the transposed equations; NaN where that does not converge.
+    Derivatives solve the same equations, in reverse mode the transposed ones. NaN where refinement does not converge.
     """
     flat_b, to_b = ravel_pytree(b)
     _, to_x = ravel_pytree(like)

@@ -1,4 +1,4 @@
-"""Derivatives of recorded programs along directions."""
+"""Forward-mode derivatives of scalar programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.autodiff.partials import Terms, partials
-from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, PrimalReplay, active_variables, zeros_for_none
+from polhode.compiler.autodiff.activity import active_variables
+from polhode.compiler.autodiff.partials import FLOAT, Terms, partials
+from polhode.compiler.autodiff.primal_replay import Elements, PrimalReplay, zeros_for_none
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Values
 from polhode.compiler.scalars.graph import is_zero
 from polhode.compiler.scalars.iterative_refinement import solve_by_refinement
@@ -16,9 +17,10 @@ from polhode.compiler.scalars.program import Operation, Program, ProgramBackend,
 
 
 def tangent(program: Program, inputs: Sequence[int]) -> Program:
-    """From all inputs and the tangents of some, all floats, to those of the outputs, which are floats.
+    """The Jacobian-vector product: from all inputs and the tangents of `inputs` to the tangents of the outputs.
 
-    Solutions have the derivative of their equations. Raises `UnsupportedScalarOperation` for what can't be derived.
+    These inputs and all outputs are floats. Implicit solutions are differentiated by their equations. Raises
+    `UnsupportedScalarOperation` for what can't be differentiated.
     """
     result = Program([*(x.dtype for x in program.inputs), *(FLOAT for _ in inputs)])
     primal = PrimalReplay(ProgramBackend(result))
@@ -38,9 +40,9 @@ class _TangentSweep:
 
     **Arguments:**
 
-    - `scope`: where they are computed; it knows, or what is around it, the values of the variables.
+    - `primal`: where tangents are computed; it or its outer replays have the values of the variables.
     - `active`: the variables with a derivative.
-    - `around`: the tangents of what is around, for loops and branches.
+    - `outer`: the sweep of the surrounding program, for loops and branches.
     """
 
     def __init__(self, primal: PrimalReplay, active: frozenset[Variable], outer: _TangentSweep | None = None) -> None:
@@ -95,7 +97,7 @@ class _TangentSweep:
     def _evaluate_body(
         self, backend: AbstractScalarBackend, program: Program, values: Values, variables: list[Variable]
     ) -> _BodyResult:
-        """Results of a region and their tangents inside a loop, from its inputs and the tangents of some."""
+        """Outputs of a loop body or branch and their tangents, from its inputs and the tangents of some."""
         primal = self._primal.for_body(backend)
         elements = primal.adopt(values)
         n = len(program.inputs)
@@ -108,12 +110,12 @@ class _TangentSweep:
         n, active_carry = len(body.inputs), [k for k, v in enumerate(body.inputs) if v in self._active]
         variables = [body.inputs[k] for k in active_carry]
 
-        def condition(inside: AbstractScalarBackend, flat: Values) -> Any:
-            primal = self._primal.for_body(inside)
+        def condition(backend: AbstractScalarBackend, flat: Values) -> Any:
+            primal = self._primal.for_body(backend)
             return primal.with_dtypes(primal.evaluate(cond, primal.adopt(flat[:n])), cond.outputs)[0]
 
-        def step(inside: AbstractScalarBackend, flat: Values) -> Values:
-            primal, outs, tangents = self._evaluate_body(inside, body, flat, variables)
+        def step(backend: AbstractScalarBackend, flat: Values) -> Values:
+            primal, outs, tangents = self._evaluate_body(backend, body, flat, variables)
             return [*primal.with_dtypes(outs, body.inputs), *primal.floats(tangents[k] for k in active_carry)]
 
         start = self._primal.with_dtypes(map(self._primal.read, operation.operands), body.inputs)
@@ -125,9 +127,9 @@ class _TangentSweep:
     def _cond(self, operation: Operation) -> Elements:
         active_results = [k for k, v in enumerate(operation.results) if v in self._active]
 
-        def run_branch(inside: AbstractScalarBackend, branch: Program) -> Values:
-            primal, _, dots = self._evaluate_body(inside, branch, [], [])
-            return primal.floats(dots[k] for k in active_results)
+        def run_branch(backend: AbstractScalarBackend, branch: Program) -> Values:
+            primal, _, tangents = self._evaluate_body(backend, branch, [], [])
+            return primal.floats(tangents[k] for k in active_results)
 
         branches = [lambda e, b=b: run_branch(e, b) for b in operation.params["branches"]]
         tangents = self._primal.adopt(self._primal.backend.branch(self._primal.which(operation), branches))
@@ -151,9 +153,9 @@ class _TangentSweep:
             [*values, *tangents] for values, tangents in zip(primal.row_inputs(operation), row_tangents, strict=True)
         ]
 
-        def row(inside: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
+        def row(backend: AbstractScalarBackend, carry: Values, values: Values) -> tuple[Values, Values]:
             operands = [*carry[:n], *values, *carry[n:]]
-            inner, outs, tangents = self._evaluate_body(inside, body, operands, variables)
+            inner, outs, tangents = self._evaluate_body(backend, body, operands, variables)
             now = [*inner.with_dtypes(outs[:n], body.inputs[:n]), *inner.floats(tangents[k] for k in active_carry)]
             return now, inner.floats(tangents[k] for k in active_outputs)
 
@@ -173,7 +175,7 @@ class _TangentSweep:
         x = [self._primal.read(v) for v in operation.operands[:n]]
         exact, approximate = self._primal.subreplay(), self._primal.subreplay()
         exact.evaluate(equation, x)
-        # Linear in what it is applied to, so that its derivative is the same everywhere.
+        # It is linear in these inputs, so that its derivative is the same everywhere.
         approximate.evaluate(precondition, [*x, *(np.float64(0.0) for _ in parts)])
         along, linear = active_variables(equation, unknowns), active_variables(precondition, parts)
         across = active_variables(equation, (v for v in equation.free_variables if v in self._active))
@@ -203,11 +205,11 @@ def _is_in(x: Any, variables: frozenset[Variable]) -> bool:
 
 
 _BodyResult = tuple[PrimalReplay, Elements, Elements]
-"""A scope, and what a region returns in it with its tangents."""
+"""The replay of a body, its outputs and their tangents."""
 
 
 def _required_variables(program: Program, active: frozenset[Variable]) -> set[Variable]:
-    """Variables whose tangents those of the outputs depend on."""
+    """Active variables on whose tangents those of the outputs depend."""
     required = {x for x in program.outputs if isinstance(x, Variable) and x in active}
     for operation in reversed(program.operations):
         if required.isdisjoint(operation.results):

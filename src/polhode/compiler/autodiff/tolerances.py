@@ -1,8 +1,8 @@
-"""How accurately linear equations are solved for derivatives, on scalars and on arrays.
+"""Tolerances of the iterative refinement in derivatives of implicit solutions, on scalars and on arrays.
 
-Corrections go on while each is less than `FALLING` of the one before, since components may differ by orders of
-magnitude, and otherwise until one is less than `TOLERANCE` of the solution; below `NOISE` of it only while they get
-smaller, by `STAYING`: round-off may be larger than the tolerance, and then they never end.
+Corrections continue while each is less than `CONTRACTION` times the one before, since components may differ by orders
+of magnitude, and otherwise until one is less than `TOLERANCE` times the solution; below `NOISE` times the solution only
+while each is less than `STAGNATION` times the one before, since round-off may be larger than the tolerance.
 """
 
 CONTRACTION = 0.5
@@ -10,7 +10,7 @@ STAGNATION = 0.9
 TOLERANCE = 1e-14
 NOISE = 1e-9
 MAX_CORRECTIONS = 200
-"""Corrections at most."""
+"""Maximum number of corrections."""
 
 ACCEPTANCE = 1e-8
-"""Relative size of the last correction up to which a solution counts as such."""
+"""Largest relative size of the last correction of a converged solution."""

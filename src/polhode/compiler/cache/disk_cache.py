@@ -56,34 +56,34 @@ class Serialiser(NamedTuple, Generic[T]):
     watch: Callable[[T, Callable[[], None]], None] | None = None
 
 
-def load_or_build(key: bytes | None, make: Callable[[], T], keeping: Serialiser[T], inputs: Any) -> T:
+def load_or_build(key: bytes | None, build: Callable[[], T], serialiser: Serialiser[T], inputs: Any) -> T:
     """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
     if key is None or not is_on() or not source_version.are_unchanged():
         with relaxed_gc():
-            return make()
+            return build()
     state = _read(_path(key))
     if state is not None:
         try:
-            return keeping.load(state, inputs)
+            return serialiser.load(state, inputs)
         except Exception:
             # Whatever is wrong with it, it can be made again.
             discard(key)
     with relaxed_gc():
-        made = make()
+        result = build()
 
     def write() -> None:
         # Making it may have loaded more modules.
         if not source_version.are_unchanged():
             return
         with contextlib.suppress(OSError):
-            state = keeping.dump(made)
+            state = serialiser.dump(result)
             if state is not None:
                 _write(_path(key), state)
 
     write()
-    if keeping.watch is not None:
-        keeping.watch(made, write)
-    return made
+    if serialiser.watch is not None:
+        serialiser.watch(result, write)
+    return result
 
 
 def folder() -> Path:
@@ -134,8 +134,8 @@ def sizes() -> list[int]:
 
 def clear() -> None:
     """Deletes all that is kept, and nothing else. Raises OSError where that is not allowed."""
-    if said := objection():
-        raise PermissionError(said)
+    if problem := objection():
+        raise PermissionError(problem)
     for path in files():
         _delete(path)
 
@@ -219,9 +219,9 @@ def _checksum(path: Path, body: bytes) -> bytes:
 
 
 def _make_room() -> None:
-    found = sorted(_entries())
-    excess = sum(size for _, size, _ in found) - LARGEST
-    for _, size, path in found:
+    entries = sorted(_entries())
+    excess = sum(size for _, size, _ in entries) - LARGEST
+    for _, size, path in entries:
         if excess <= 0:
             return
         _delete(path)
@@ -230,9 +230,9 @@ def _make_room() -> None:
 
 def _delete(path: Path) -> None:
     """Deletes a program, or one that was being written; anything else stays."""
-    unfinished = path.name.startswith(".")
+    is_partial = path.name.startswith(".")
     with contextlib.suppress(FileNotFoundError):
-        if _NAME.fullmatch(path.name) and (unfinished or owned.read(path, len(_FAMILY)) == _FAMILY):
+        if _NAME.fullmatch(path.name) and (is_partial or owned.read(path, len(_FAMILY)) == _FAMILY):
             path.unlink()
 
 
@@ -240,6 +240,6 @@ def _entries() -> Iterator[tuple[float, int, Path]]:
     """When each program was used, its size, and where it is."""
     for path in [] if folder().is_symlink() else folder().iterdir():
         with contextlib.suppress(FileNotFoundError):
-            about = path.lstat()
-            if stat.S_ISREG(about.st_mode) and _NAME.fullmatch(path.name):
-                yield about.st_mtime, about.st_size, path
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and _NAME.fullmatch(path.name):
+                yield status.st_mtime, status.st_size, path

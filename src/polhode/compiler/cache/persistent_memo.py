@@ -30,11 +30,11 @@ def memoised_on_disk(function: Callable[P, T]) -> Callable[P, T]:
         if inside_transformation():
             return function(*args, **options)
 
-        def make() -> tuple[T, float]:
+        def build() -> tuple[T, float]:
             began = time.perf_counter()
             return function(*args, **options), time.perf_counter() - began
 
-        return load_or_build(persistent_key(function, args, options), make, _SERIALISER, None)[0]
+        return load_or_build(persistent_key(function, args, options), build, _SERIALISER, None)[0]
 
     return call
 

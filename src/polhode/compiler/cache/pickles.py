@@ -30,9 +30,9 @@ class _Values(pickle.Unpickler):
         if (module, name) in _ARRAYS:
             return super().find_class(module, name)
         if module.partition(".")[0] in ("polhode", "jax", "numpy") and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and (_is_value(found) or _is_plain(found)):
-                return found
+            value = super().find_class(module, name)
+            if isinstance(value, type) and (_is_value(value) or _is_plain(value)):
+                return value
         raise pickle.UnpicklingError(f"{module}.{name} is no value.")
 
 

@@ -42,7 +42,7 @@ def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def cached(
-    make: Callable[..., T], *args: Any, keeping: kept.Serialiser[T] | None = None, beside: tuple[Any, ...] = ()
+    build: Callable[..., T], *args: Any, keeping: kept.Serialiser[T] | None = None, beside: tuple[Any, ...] = ()
 ) -> tuple[T, Any]:
     """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
@@ -51,7 +51,7 @@ def cached(
     which tells nothing apart: it must not matter for what is made.
     """
     inputs, rest, shapes, key = split_arguments(args)
-    return _PROGRAMS.find((make, *key), lambda: _load_or_build(make, inputs, rest, shapes, keeping, beside)), inputs
+    return _PROGRAMS.find((build, *key), lambda: _load_or_build(build, inputs, rest, shapes, keeping, beside)), inputs
 
 
 class Arguments:
@@ -77,61 +77,61 @@ class Arguments:
                 key += (part.key, part.shapes())
         self._key = tuple(key)
 
-    def found(self, make: Callable[..., T], keeping: kept.Serialiser[T] | None = None) -> T:
+    def found(self, build: Callable[..., T], serialiser: kept.Serialiser[T] | None = None) -> T:
         """The program that `found` would return."""
         return _PROGRAMS.find(
-            (make, self._key), lambda: _load_or_build(make, *split_arguments(self._args)[:3], keeping, ())
+            (build, self._key), lambda: _load_or_build(build, *split_arguments(self._args)[:3], serialiser, ())
         )
 
 
 def _load_or_build(
-    make: Callable[..., T],
+    build: Callable[..., T],
     inputs: Any,
     rest: Any,
     shapes: Any,
-    keeping: kept.Serialiser[T] | None,
+    serialiser: kept.Serialiser[T] | None,
     beside: tuple[Any, ...],
 ) -> T:
-    if keeping is None:
-        return make(inputs, rest, *beside)
-    return kept.load_or_build(persistent_key(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
+    if serialiser is None:
+        return build(inputs, rest, *beside)
+    return kept.load_or_build(persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs)
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
     """A compiled function of its array arguments, with the others as they are."""
 
-    def run(inputs: Any) -> Any:
+    def call(inputs: Any) -> Any:
         args, options = eqx.combine(inputs, rest)
         return function(*args, **options)
 
     # The name under which profiles and dumps of XLA show it.
-    run.__name__ = run.__qualname__ = getattr(function, "__name__", "run")
-    return jax.jit(run)
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", "run")
+    return jax.jit(call)
 
 
 class _Programs:
     """The programs used last. Nothing else refers to them, so that what is dropped gives its memory back."""
 
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
-        self._found: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._programs: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, key: Hashable, make: Callable[[], T]) -> T:
+    def find(self, key: Hashable, build: Callable[[], T]) -> T:
         """The program of that key, made if it is not there."""
         with self._lock:
-            program = self._found.pop(key, None)
+            program = self._programs.pop(key, None)
         # Outside, because making one takes seconds, and may look for another.
-        program = make() if program is None else program
+        program = build() if program is None else program
         with self._lock:
-            self._found[key] = program
-            while len(self._found) > self._kept:
-                self._found.popitem(last=False)
+            self._programs[key] = program
+            while len(self._programs) > self._capacity:
+                self._programs.popitem(last=False)
         return program
 
     def clear(self) -> None:
         with self._lock:
-            self._found.clear()
+            self._programs.clear()
 
 
 CAPACITY = 128

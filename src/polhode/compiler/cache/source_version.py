@@ -32,7 +32,7 @@ def are_unchanged() -> bool:
 def _change_time(path: str) -> int:
     """When a file was written, moved or replaced last, in nanoseconds; now if it is gone."""
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return time.time_ns()
-    return max(about.st_mtime_ns, about.st_ctime_ns)
+    return max(status.st_mtime_ns, status.st_ctime_ns)

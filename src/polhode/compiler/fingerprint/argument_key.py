@@ -75,9 +75,9 @@ _ARRAY = "array"
 
 def part_of(value: Any) -> _Part:
     """One of the arguments; modules of this library without functions are gone through once."""
-    known = _IMMUTABLE_PARTS.of(value) if isinstance(value, eqx.Module) else None
-    if known is not None:
-        return known
+    part = _IMMUTABLE_PARTS.of(value) if isinstance(value, eqx.Module) else None
+    if part is not None:
+        return part
     leaves, structure = jax.tree.flatten(frozen(value))
     return _Part(leaves, objects_key(value), structure)
 
@@ -98,12 +98,12 @@ def exact(leaves: list[Any]) -> tuple[Any, ...]:
 def objects_key(tree: Any) -> Hashable:
     """Identity of a program besides functions: users' classes, static parts of their modules, plain objects."""
     leaves, structure = jax.tree.flatten(tree)
-    found = [leaf for leaf in leaves if not (isinstance(leaf, VALUES) or is_function(leaf))]
-    pending = [structure]
-    while pending:
-        structure = pending.pop()
+    objects = [leaf for leaf in leaves if not (isinstance(leaf, VALUES) or is_function(leaf))]
+    stack = [structure]
+    while stack:
+        structure = stack.pop()
         data = structure.node_data()
         if data is not None and is_user_class(data[0]):
-            found.append(data)
-        pending += structure.children()
-    return ObjectHasher(()).key(found) if found else None
+            objects.append(data)
+        stack += structure.children()
+    return ObjectHasher(()).key(objects) if objects else None

@@ -67,9 +67,9 @@ class FunctionIdentity:
         closure = list(closure_of(f))
         for place, value in zip(self.places, cells, strict=True):
             closure[place] = types.CellType(value)
-        made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(closure))
-        made.__kwdefaults__ = f.__kwdefaults__
-        return made
+        function = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(closure))
+        function.__kwdefaults__ = f.__kwdefaults__
+        return function
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionIdentity) and self.places == other.places and self._key == other._key
@@ -93,8 +93,8 @@ def frozen(tree: Any) -> Any:
 def is_immutable(tree: Any) -> bool:
     """Whether a tree stays what it is as long as it lives, but for the numbers in its arrays."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_holder)
-    known = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, VALUES) for leaf in leaves)
-    return all(known) and all(map(_is_immutable_node, node_types(structure)))
+    immutable = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, VALUES) for leaf in leaves)
+    return all(immutable) and all(map(_is_immutable_node, node_types(structure)))
 
 
 def is_function(value: Any) -> bool:
@@ -139,14 +139,14 @@ def _is_input(value: Any) -> bool:
 
 def node_types(structure: Any) -> set[type]:
     """The classes of what holds others in a tree."""
-    found, pending = set(), [structure]
-    while pending:
-        node = pending.pop()
+    types_, stack = set(), [structure]
+    while stack:
+        node = stack.pop()
         data = node.node_data()
         if data is not None:
-            found.add(data[0])
-            pending += node.children()
-    return found
+            types_.add(data[0])
+            stack += node.children()
+    return types_
 
 
 def _is_immutable_node(kind: type) -> bool:

@@ -52,23 +52,23 @@ def content_of_cell(cell: types.CellType) -> Any:
 def numbers_of(value: Any) -> np.ndarray:
     """The numbers of an array; those of a key for random numbers are what it is made from."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
-        named = np.array(list(str(value.dtype).encode()), np.uint32)
-        value = np.concatenate((named, np.asarray(jax.random.key_data(value)).reshape(-1)))
+        type_name = np.array(list(str(value.dtype).encode()), np.uint32)
+        value = np.concatenate((type_name, np.asarray(jax.random.key_data(value)).reshape(-1)))
     return np.asarray(value)
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
     """The contents of an object itself: attributes past `__getattr__` and properties."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name in _slots(kind):
             try:
-                found[name] = vars(kind)[name].__get__(value)
+                attributes[name] = vars(kind)[name].__get__(value)
             except AttributeError:
                 continue
     with contextlib.suppress(AttributeError):
-        found.update(object.__getattribute__(value, "__dict__"))
-    return found
+        attributes.update(object.__getattribute__(value, "__dict__"))
+    return attributes
 
 
 def is_cached_property(kind: type, name: str) -> bool:
@@ -80,22 +80,22 @@ _SLOTS: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictio
 
 
 def _slots(kind: type) -> tuple[str, ...]:
-    found = _SLOTS.get(kind)
-    if found is None:
+    names = _SLOTS.get(kind)
+    if names is None:
         # Offsets in memory are the same in all objects.
         members = ((name, value) for name, value in vars(kind).items() if not name.endswith("offset__"))
-        found = tuple(name for name, value in members if isinstance(value, types.MemberDescriptorType))
-        _SLOTS[kind] = found
-    return found
+        names = tuple(name for name, value in members if isinstance(value, types.MemberDescriptorType))
+        _SLOTS[kind] = names
+    return names
 
 
-def content_of(value: Any, found: dict[str, Any]) -> Any:
+def content_of(value: Any, attributes: dict[str, Any]) -> Any:
     """An object besides its attributes: its numbers as an array, or, without any, what a copy is made of."""
     kind = type(value)
     try:
         if hasattr(kind, "__array__"):
             return np.asarray(value)
-        if not found and (kind.__reduce__, kind.__reduce_ex__) != (object.__reduce__, object.__reduce_ex__):
+        if not attributes and (kind.__reduce__, kind.__reduce_ex__) != (object.__reduce__, object.__reduce_ex__):
             return value.__reduce_ex__(4)
     except Exception:
         # Such objects are told by what else is known of them.
@@ -112,14 +112,14 @@ def imported_modules(f: types.FunctionType, names: list[str]) -> list[types.Modu
     """Modules, from where a function stands, with names that it uses: it may import them itself."""
     package = str(f.__globals__.get("__package__") or "").split(".")
     origins = ["", *(".".join(package[:n]) + "." for n in range(1, len(package) + 1) if package[0])]
-    found = [sys.modules.get(origin + name) for name in names for origin in origins]
-    return [module for module in found if isinstance(module, types.ModuleType)]
+    candidates = [sys.modules.get(origin + name) for name in names for origin in origins]
+    return [module for module in candidates if isinstance(module, types.ModuleType)]
 
 
 def names_used(code: types.CodeType) -> set[str]:
     """Names that a function and those defined in it look up outside themselves."""
-    found = set(code.co_names)
+    names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= names_used(constant)
-    return found
+            names |= names_used(constant)
+    return names

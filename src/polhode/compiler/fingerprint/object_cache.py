@@ -29,25 +29,25 @@ class CachedByIdentity(Generic[T]):
     """A property that is worked out once for an object, and kept as long as that lives."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
-        self._work_out = work_out
-        self._known: dict[int, tuple[weakref.ref[Any], T]] = {}
+        self._compute = work_out
+        self._entries: dict[int, tuple[weakref.ref[Any], T]] = {}
 
     def of(self, value: Any) -> T:
         """Of this very object."""
         me = id(value)
-        found = self._known.get(me)
-        if found is None or found[0]() is not value:
+        entry = self._entries.get(me)
+        if entry is None or entry[0]() is not value:
             forget = functools.partial(self._forget, me)
-            found = self._known[me] = weakref.ref(value, forget), self._work_out(value)
-        return found[1]
+            entry = self._entries[me] = weakref.ref(value, forget), self._compute(value)
+        return entry[1]
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
     def _forget(self, me: int, of: weakref.ref[Any]) -> None:
         # Another object may be there by now.
-        if me in self._known and self._known[me][0] is of:
-            del self._known[me]
+        if me in self._entries and self._entries[me][0] is of:
+            del self._entries[me]
 
 
 @final
@@ -63,54 +63,54 @@ class FrozenDigests:
     def __init__(self, is_known: Callable[[type], bool]) -> None:
         self._is_known = is_known
         self._frozen: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-        self._known = CachedByIdentity(self._new)
+        self._entries = CachedByIdentity(self._new)
 
     def digest(self, value: Any) -> bytes | None:
         """Of a frozen object; None for anything else, and for one that holds what may be changed."""
-        return self._known.of(value) if self._is_frozen(type(value)) else None
+        return self._entries.of(value) if self._is_frozen(type(value)) else None
 
     def _is_frozen(self, kind: type) -> bool:
-        found = self._frozen.get(kind)
-        if found is None:
+        is_frozen = self._frozen.get(kind)
+        if is_frozen is None:
             params = getattr(kind, "__dataclass_params__", None)
             frozen = issubclass(kind, eqx.Module) or (params is not None and params.frozen)
-            found = self._frozen[kind] = frozen and self._is_known(kind)
-        return found
+            is_frozen = self._frozen[kind] = frozen and self._is_known(kind)
+        return is_frozen
 
     def _new(self, value: Any) -> bytes | None:
         names = [field.name for field in dataclasses.fields(value)]
         attributes = vars(value)
         worked_out = (isinstance(getattr(type(value), n, None), functools.cached_property) for n in attributes)
-        if not all(name in names or known for name, known in zip(attributes, worked_out, strict=True)):
+        if not all(name in names or is_cached for name, is_cached in zip(attributes, worked_out, strict=True)):
             return None
-        made = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         try:
-            self._note(made, type(value))
+            self._note(digest, type(value))
             for name in names:
-                self._note(made, name)
-                self._note(made, attributes[name])
+                self._note(digest, name)
+                self._note(digest, attributes[name])
         except (_Mutable, KeyError, RecursionError):
             return None
-        return made.digest()
+        return digest.digest()
 
-    def _note(self, made: Any, value: Any) -> None:
+    def _note(self, digest: Any, value: Any) -> None:
         if isinstance(value, _SCALARS):
-            made.update(f"{type(value).__name__} {value!r}\0".encode())
+            digest.update(f"{type(value).__name__} {value!r}\0".encode())
         elif isinstance(value, type) and self._is_known(value):
-            made.update(f"class {value.__module__} {value.__qualname__}\0".encode())
+            digest.update(f"class {value.__module__} {value.__qualname__}\0".encode())
         elif isinstance(value, tuple) and self._is_known(type(value)):
-            made.update(f"{type(value).__qualname__} {len(value)}\0".encode())
+            digest.update(f"{type(value).__qualname__} {len(value)}\0".encode())
             for item in value:
-                self._note(made, item)
+                self._note(digest, item)
         elif _is_immutable_array(value):
             numbers = np.asarray(value)
-            made.update(f"array {numbers.dtype.str} {numbers.shape}\0".encode())
-            made.update(np.ascontiguousarray(numbers).tobytes())
+            digest.update(f"array {numbers.dtype.str} {numbers.shape}\0".encode())
+            digest.update(np.ascontiguousarray(numbers).tobytes())
         else:
             content = self.digest(value)
             if content is None:
                 raise _Mutable
-            made.update(content)
+            digest.update(content)
 
 
 def _is_immutable_array(value: Any) -> bool:

@@ -53,7 +53,7 @@ class AbstractObjectHasher(abc.ABC):
     """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes."""
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
-        self._left_out = left_out
+        self._excluded_cells = left_out
         self._digest = hashlib.blake2b(digest_size=16)
         self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
@@ -64,11 +64,11 @@ class AbstractObjectHasher(abc.ABC):
         """Equal for functions with equal code and equal captured values."""
 
     @abc.abstractmethod
-    def _same(self, value: Any) -> None:
+    def _note_identity(self, value: Any) -> None:
         """Notes an object that is told by what it is, not by what it is made of."""
 
     @abc.abstractmethod
-    def _again(self, value: Any) -> bool:
+    def _is_repeated(self, value: Any) -> bool:
         """Whether nothing is left to be noted of a value, since it was met before."""
 
     @abc.abstractmethod
@@ -76,7 +76,7 @@ class AbstractObjectHasher(abc.ABC):
         """The parts of a value of which this kind of pass notes something else; None for all other values."""
 
     @abc.abstractmethod
-    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+    def _note_jit_function(self, jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
         """Meets a function that a user has compiled, what holds it or that itself, and the parts of that."""
 
     @abc.abstractmethod
@@ -88,7 +88,7 @@ class AbstractObjectHasher(abc.ABC):
         """The digits of an array that count."""
 
     @abc.abstractmethod
-    def _ordered(self, values: Any) -> list[Any]:
+    def _sorted_members(self, values: Any) -> list[Any]:
         """The members of a set in an order that is always the same."""
 
     @abc.abstractmethod
@@ -109,12 +109,12 @@ class AbstractObjectHasher(abc.ABC):
         if isinstance(value, SCALARS):
             self._note(type(value).__name__, value if isinstance(value, bytes) else repr(value))
             return
-        if self._again(value):
+        if self._is_repeated(value):
             return
         self._numbers.setdefault(id(value), len(self._numbers))
         self._alive.append(value)
         if len(self._numbers) > _MOST or isinstance(value, Tracer) or is_fixed(value):
-            self._same(value)
+            self._note_identity(value)
         elif isinstance(value, type):
             yield from self._class(value)
         elif isinstance(value, np.ndarray | jax.Array | array.array):
@@ -155,7 +155,7 @@ class AbstractObjectHasher(abc.ABC):
         self._note(type(value).__name__, len(value), getattr(value, "maxlen", None))
         if isinstance(value, set | frozenset):
             # Their order differs from process to process, not within one.
-            yield from self._items(self._ordered(value))
+            yield from self._items(self._sorted_members(value))
         elif isinstance(value, dict | types.MappingProxyType):
             yield from self._items(list(value))
             yield from self._items(list(value.values()))
@@ -177,7 +177,7 @@ class AbstractObjectHasher(abc.ABC):
 
     def _class(self, kind: type) -> Iterator[Any]:
         """The attributes and methods of a user's class."""
-        self._same(kind)
+        self._note_identity(kind)
         if not is_user_class(kind):
             return
         yield type(kind)
@@ -217,12 +217,12 @@ class AbstractObjectHasher(abc.ABC):
             if name in f.__globals__:
                 self._note("global", name)
                 yield from self._unless_module(f.__globals__[name], modules)
-        known: set[int] = set()
+        visited: set[int] = set()
         while modules:
             module = modules.pop()
-            if id(module) in known or not is_user_module(module):
+            if id(module) in visited or not is_user_module(module):
                 continue
-            known.add(id(module))
+            visited.add(id(module))
             for name in names:
                 if name in vars(module):
                     self._note("member", module.__name__, name)
@@ -239,21 +239,21 @@ class AbstractObjectHasher(abc.ABC):
     def _object(self, value: Any) -> Iterator[Any]:
         """Anything else: its class, and its attributes if it has any that can be seen."""
         yield type(value)
-        found = attributes_of(value)
+        attributes = attributes_of(value)
         if not is_user_class(type(value)):
-            if "_identity" in found:
+            if "_identity" in attributes:
                 # Made from this alone, by which it is also compared.
-                yield found["_identity"]
+                yield attributes["_identity"]
                 return
             # What a library's object has worked out follows from the rest, and may not have been asked for yet.
-            found = {name: x for name, x in found.items() if not is_cached_property(type(value), name)}
-        jitted = value if isinstance(value, JIT_FUNCTION) else found.get("_cached")
-        if isinstance(jitted, JIT_FUNCTION):
+            attributes = {name: x for name, x in attributes.items() if not is_cached_property(type(value), name)}
+        jit_function = value if isinstance(value, JIT_FUNCTION) else attributes.get("_cached")
+        if isinstance(jit_function, JIT_FUNCTION):
             # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
-            found = {"": value.__wrapped__} if jitted is value else {**found, "_cached": None}
-            self._compiled(jitted, value, found)
-        yield found
-        content = content_of(value, found)
+            attributes = {"": value.__wrapped__} if jit_function is value else {**attributes, "_cached": None}
+            self._note_jit_function(jit_function, value, attributes)
+        yield attributes
+        content = content_of(value, attributes)
         yield content
-        if not found and not isinstance(content, np.ndarray):
-            self._same(value)
+        if not attributes and not isinstance(content, np.ndarray):
+            self._note_identity(value)

@@ -45,40 +45,40 @@ class _AbstractPersistentHasher(AbstractObjectHasher):
         self._done: dict[int, bytes] = {}
 
     def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
-        above: dict[int, int] = {}
-        pending = [(id(function), self._digest, self._parts(function, self._left_out))]
-        while pending and self._goes_on():
+        ancestors: dict[int, int] = {}
+        stack = [(id(function), self._digest, self._parts(function, self._excluded_cells))]
+        while stack and self._is_pending():
             try:
-                value = next(pending[-1][2])
+                value = next(stack[-1][2])
             except StopIteration:
-                me, outer, _ = pending.pop()
+                me, outer, _ = stack.pop()
                 self._done[me] = self._digest.digest()
-                above.pop(me, None)
-                if pending:
+                ancestors.pop(me, None)
+                if stack:
                     self._digest = outer
                     self._note("part", self._done[me])
                 continue
             me = id(value)
             if me in self._done and not isinstance(value, SCALARS):
                 self._note("part", self._done[me])
-            elif me in above:
-                self._note("above", len(pending) - above[me])
+            elif me in ancestors:
+                self._note("above", len(stack) - ancestors[me])
             else:
-                above[me] = len(pending)
+                ancestors[me] = len(stack)
                 # What is told by its identity here must live as long.
                 self._alive.append(value)
-                pending.append((me, self._digest, self._parts(value, ())))
+                stack.append((me, self._digest, self._parts(value, ())))
                 self._digest = hashlib.blake2b(digest_size=16)
         return self._digest.digest(), ()
 
     @abc.abstractmethod
-    def _goes_on(self) -> bool:
+    def _is_pending(self) -> bool:
         """Whether there is anything to be found out yet."""
 
-    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+    def _note_jit_function(self, jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
         pass
 
-    def _again(self, value: Any) -> bool:
+    def _is_repeated(self, value: Any) -> bool:
         # How often it was met says nothing.
         return False
 
@@ -86,11 +86,11 @@ class _AbstractPersistentHasher(AbstractObjectHasher):
 class _FingerprintHasher(_AbstractPersistentHasher):
     """A pass for which last digits count for nothing, and objects without attributes are told by their class."""
 
-    def _same(self, value: Any) -> None:
+    def _note_identity(self, value: Any) -> None:
         kind = value if isinstance(value, type) else type(value)
         self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, TYPES_AND_FUNCTIONS) else "")
 
-    def _goes_on(self) -> bool:
+    def _is_pending(self) -> bool:
         return True
 
     def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
@@ -108,7 +108,7 @@ class _FingerprintHasher(_AbstractPersistentHasher):
         self._note(f"{largest:.8e}")
         return np.round(value / (largest * 1e-9)) if largest > 0 else value
 
-    def _ordered(self, values: Any) -> list[Any]:
+    def _sorted_members(self, values: Any) -> list[Any]:
         return sorted(values, key=fingerprint)
 
     def _content(self, value: Any) -> bytes | None:
@@ -125,21 +125,21 @@ class _PersistentHasher(_AbstractPersistentHasher):
         super().__init__(left_out)
         self.local = False
 
-    def _goes_on(self) -> bool:
+    def _is_pending(self) -> bool:
         return not self.local
 
-    def _same(self, value: Any) -> None:
+    def _note_identity(self, value: Any) -> None:
         value = value.__wrapped__ if isinstance(value, JIT_FUNCTION) else value
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if isinstance(value, np.ufunc):
             module, name = "numpy", value.__name__
-            known = getattr(np, name, None) is value
+            is_portable = getattr(np, name, None) is value
         elif isinstance(value, TYPES_AND_FUNCTIONS):
-            known = is_dependency(module or "builtins")
+            is_portable = is_dependency(module or "builtins")
         else:
             module, name = type(value).__module__, type(value).__qualname__
-            known = not isinstance(value, Tracer) and _is_pure_python(value)
-        self.local = self.local or not known
+            is_portable = not isinstance(value, Tracer) and _is_pure_python(value)
+        self.local = self.local or not is_portable
         self._note("named", module, name)
 
     def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
@@ -172,7 +172,7 @@ class _PersistentHasher(_AbstractPersistentHasher):
     def _digits(self, value: np.ndarray) -> np.ndarray:
         return value
 
-    def _ordered(self, values: Any) -> list[Any]:
+    def _sorted_members(self, values: Any) -> list[Any]:
         # Sets of anything but plain values come in another order in every process.
         self.local = self.local or not set(map(type, values)) <= PLAIN
         return sorted(values, key=repr)

@@ -33,25 +33,25 @@ class ObjectHasher(AbstractObjectHasher):
 
     def __init__(self, left_out: tuple[int, ...], renewing: bool = True) -> None:
         super().__init__(left_out)
-        self._renewing = renewing
+        self._clears_traces = renewing
 
     def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
-        pending = [self._parts(function, self._left_out)]
-        while pending:
+        stack = [self._parts(function, self._excluded_cells)]
+        while stack:
             try:
-                value = next(pending[-1])
+                value = next(stack[-1])
             except StopIteration:
-                pending.pop()
+                stack.pop()
                 self._note("end")
                 continue
-            pending.append(self._parts(value, ()))
+            stack.append(self._parts(value, ()))
         return self._digest.digest(), tuple(self._objects)
 
-    def _same(self, value: Any) -> None:
+    def _note_identity(self, value: Any) -> None:
         self._note("object", len(self._objects))
         self._objects.append(_Same(value))
 
-    def _again(self, value: Any) -> bool:
+    def _is_repeated(self, value: Any) -> bool:
         number = self._numbers.get(id(value))
         if number is not None:
             self._note("again", number)
@@ -60,9 +60,9 @@ class ObjectHasher(AbstractObjectHasher):
     def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
         return None
 
-    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
-        if self._renewing:
-            _clear_stale_traces(jitted, owner, parts)
+    def _note_jit_function(self, jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
+        if self._clears_traces:
+            _clear_stale_traces(jit_function, owner, parts)
 
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
         self._objects.append(f.__code__)
@@ -71,7 +71,7 @@ class ObjectHasher(AbstractObjectHasher):
     def _digits(self, value: np.ndarray) -> np.ndarray:
         return value
 
-    def _ordered(self, values: Any) -> list[Any]:
+    def _sorted_members(self, values: Any) -> list[Any]:
         return sorted(values, key=repr)
 
     def _content(self, value: Any) -> bytes | None:
@@ -82,13 +82,13 @@ _CAPTURED_KEYS: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKey
 """Of functions that users have compiled: what they captured when they were looked at last."""
 
 
-def _clear_stale_traces(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+def _clear_stale_traces(jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
     """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
 
     `owner` is what holds the compiled function, or that itself; several may share one.
     """
     key = hash(ObjectHasher((), renewing=False).key(parts))
-    known = _CAPTURED_KEYS.setdefault(jitted, {})
-    if known.get(id(owner)) != key:
-        known[id(owner)] = key
-        jitted.clear_cache()
+    keys = _CAPTURED_KEYS.setdefault(jit_function, {})
+    if keys.get(id(owner)) != key:
+        keys[id(owner)] = key
+        jit_function.clear_cache()

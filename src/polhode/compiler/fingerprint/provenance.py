@@ -55,8 +55,8 @@ def is_installed(filename: str) -> bool:
 @functools.cache
 def _python_folders() -> tuple[str, ...]:
     """Folders of Python's modules and of packages, and that of polhode, whose sources are part of all that is kept."""
-    named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return (*named, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2]))
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return (*folders, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2]))
 
 
 def _dependency_folders() -> Iterator[str]:
@@ -104,10 +104,10 @@ _IS_USER_CLASS: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionar
 
 def is_user_class(kind: type) -> bool:
     """Whether a class, or one that it inherits from, is a user's own."""
-    found = _IS_USER_CLASS.get(kind)
-    if found is None:
-        found = _IS_USER_CLASS[kind] = any(is_user_class(base) for base in kind.__bases__) or is_written_by_user(kind)
-    return found
+    is_own = _IS_USER_CLASS.get(kind)
+    if is_own is None:
+        is_own = _IS_USER_CLASS[kind] = any(is_user_class(base) for base in kind.__bases__) or is_written_by_user(kind)
+    return is_own
 
 
 def is_written_by_user(kind: type) -> bool:
@@ -132,8 +132,8 @@ def is_dependency(module: str | None) -> bool:
     if top not in ("polhode", *disk_cache.LIBRARIES) and top not in sys.stdlib_module_names:
         return False
     # A file of the user may have the name of a module of Python.
-    found = sys.modules.get(top)
-    if found is None:
+    package = sys.modules.get(top)
+    if package is None:
         return False
-    where = _place(found)
+    where = _place(package)
     return top in sys.builtin_module_names if where is None else is_installed(where)

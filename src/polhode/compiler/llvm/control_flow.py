@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from polhode.compiler.llvm.ir_builder import IRBuilder
     from polhode.compiler.scalars.program import Operation
 
-Block: TypeAlias = "Callable[[Writer, Operation, list[str]], list[str]]"
+Block: TypeAlias = "Callable[[IRBuilder, Operation, list[str]], list[str]]"
 """Writes an operation on these values; returns its results."""
 
 
 def loop(w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
     """Passes while a condition holds."""
     test, again = operation.params["cond"], operation.params["body"]
-    passes = LoopBuilder(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
-    body, behind = w.label(), w.label()
-    (goes_on,) = w.program(test, passes.now)
-    w.branch(goes_on, body, behind)
+    builder = LoopBuilder(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
+    body, after = w.label(), w.label()
+    (goes_on,) = w.program(test, builder.now)
+    w.branch(goes_on, body, after)
     w.open(body)
-    passes.end(w.program(again, passes.now))
-    w.open(behind)
-    return passes.now
+    builder.end(w.program(again, builder.now))
+    w.open(after)
+    return builder.now
 
 
 def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
@@ -36,30 +36,30 @@ def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
     kinds = [type_of(v) for v in region.inputs[n_carry:]]
     out_kinds = [type_of(v) for v in region.outputs[n_carry:]]
     start, elements = x[:n_carry], x[n_carry:]
-    given, made = w.new_table(len(elements)), w.new_table(length * len(out_kinds))
+    inputs, outputs = w.new_table(len(elements)), w.new_table(length * len(out_kinds))
     for at, element in enumerate(elements):
-        w.put(given, at, kinds[at % len(kinds)], element)
+        w.put(inputs, at, kinds[at % len(kinds)], element)
     first = [(w.of(type_of(v)), value) for v, value in zip(region.inputs, start, strict=False)]
-    passes, inside, behind = LoopBuilder(w, [("i64", "0"), *first]), w.label(), w.label()
-    n, *carried = passes.now
-    w.branch(w.value(f"icmp slt i64 {n}, {length}"), inside, behind)
+    loop, inside, after = LoopBuilder(w, [("i64", "0"), *first]), w.label(), w.label()
+    n, *carry = loop.now
+    w.branch(w.value(f"icmp slt i64 {n}, {length}"), inside, after)
     w.open(inside)
     i = w.value(f"sub i64 {length - 1}, {n}") if p["reverse"] else n
-    source = w.row(given, i, len(kinds) * w.width)
-    results = w.program(region, [*carried, *(w.get(source, k, kind) for k, kind in enumerate(kinds))])
-    target = w.row(made, i, len(out_kinds) * w.width)
+    source = w.row(inputs, i, len(kinds) * w.width)
+    results = w.program(region, [*carry, *(w.get(source, k, kind) for k, kind in enumerate(kinds))])
+    target = w.row(outputs, i, len(out_kinds) * w.width)
     for k, kind in enumerate(out_kinds):
         w.put(target, k, kind, results[n_carry + k])
-    passes.end([w.value(f"add i64 {n}, 1"), *results[:n_carry]])
-    w.open(behind)
-    return [*carried, *(w.get(made, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
+    loop.end([w.value(f"add i64 {n}, 1"), *results[:n_carry]])
+    w.open(after)
+    return [*carry, *(w.get(outputs, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
 
 
 def branch(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
     """The results of one of several programs."""
     branches, (which,) = operation.params["branches"], x
     kind = type_of(operation.operands[0])
-    labels, behind = [w.label() for _ in branches], w.label()
+    labels, after = [w.label() for _ in branches], w.label()
     if kind == "i1":
         w.branch(which, labels[1], labels[0])
     else:
@@ -69,8 +69,8 @@ def branch(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
     for label, region in zip(labels, branches, strict=True):
         w.open(label)
         ends.append((w.program(region, []), w.block))
-        w.jump(behind)
-    w.open(behind)
+        w.jump(after)
+    w.open(after)
     return [
         w.value(f"phi {type_of(v)} " + ", ".join(f"[ {outs[k]}, %{block} ]" for outs, block in ends))
         for k, v in enumerate(operation.results)

@@ -26,12 +26,12 @@ _INFINITY = float("inf")
 
 def _power(w: IRBuilder, base: str, exponent: int) -> str:
     """By repeated squares."""
-    left, square, result = abs(exponent), base, None
-    while left:
-        if left & 1:
+    bits, square, result = abs(exponent), base, None
+    while bits:
+        if bits & 1:
             result = square if result is None else w.do("fmul", "double", result, square)
-        left >>= 1
-        if left:
+        bits >>= 1
+        if bits:
             square = w.do("fmul", "double", square, square)
     result = result or w.number("double", 1.0)
     return w.do("fdiv", "double", w.number("double", 1.0), result) if exponent < 0 else result
@@ -70,8 +70,8 @@ def _reciprocal(w: IRBuilder, x: str) -> str:
 
 
 def _logistic(w: IRBuilder, x: list[str], params: Any) -> str:
-    falling = w.library("exp", w.do("fneg", "double", x[0]))
-    return _reciprocal(w, w.do("fadd", "double", w.number("double", 1.0), falling))
+    decay = w.library("exp", w.do("fneg", "double", x[0]))
+    return _reciprocal(w, w.do("fadd", "double", w.number("double", 1.0), decay))
 
 
 def _is_finite(w: IRBuilder, x: list[str], params: Any) -> str:
@@ -102,10 +102,10 @@ FLOATS: dict[str, Callable[[IRBuilder, list[str], Any], str]] = {
 
 
 def _extreme(name: str, of_bits: str) -> Callable[[IRBuilder, str, list[str]], str]:
-    def run(w: IRBuilder, kind: str, x: list[str]) -> str:
+    def write(w: IRBuilder, kind: str, x: list[str]) -> str:
         return w.do(of_bits, kind, *x) if kind == "i1" else w.intrinsic(f"s{name}", kind, *x)
 
-    return run
+    return write
 
 
 def _whole(word: str) -> Callable[[IRBuilder, str, list[str]], str]:
@@ -116,16 +116,16 @@ def _quotient(word: str, by_zero: int | None) -> Callable[[IRBuilder, str, list[
     """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
     XLA gives them."""
 
-    def run(w: IRBuilder, kind: str, x: list[str]) -> str:
+    def write(w: IRBuilder, kind: str, x: list[str]) -> str:
         zero, minus = (w.do("icmp eq", kind, x[1], w.number(kind, k)) for k in (0, -1))
-        refused = w.do("or", "i1", zero, minus)
-        divisor = w.select(refused, kind, w.number(kind, 1), x[1])
+        invalid = w.do("or", "i1", zero, minus)
+        divisor = w.select(invalid, kind, w.number(kind, 1), x[1])
         result = w.do(word, kind, x[0], divisor)
         if word == "sdiv":
             result = w.select(minus, kind, w.do("sub", kind, w.number(kind, 0), x[0]), result)
         return w.select(zero, kind, x[0] if by_zero is None else w.number(kind, by_zero), result)
 
-    return run
+    return write
 
 
 def _whole_sign(w: IRBuilder, kind: str, x: list[str]) -> str:

@@ -92,12 +92,12 @@ class IRBuilder:
     @contextlib.contextmanager
     def each(self, count: str) -> Iterator[str]:
         """A loop over so many rows: what is written while this is open is done for each, by its number."""
-        passes, body, end = LoopBuilder(self, [("i64", "0")]), self.label(), self.label()
-        (n,) = passes.now
+        loop, body, end = LoopBuilder(self, [("i64", "0")]), self.label(), self.label()
+        (n,) = loop.now
         self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
         self.open(body)
         yield n
-        passes.end([self.value(f"add i64 {n}, 1")])
+        loop.end([self.value(f"add i64 {n}, 1")])
         self.open(end)
 
     def of(self, kind: str) -> str:
@@ -133,29 +133,29 @@ class IRBuilder:
             return self.call(name, "double", *(("double", v) for v in x))
         kind, result = self.of("double"), "poison"
         for lane in range(self.width):
-            given = [self.value(f"extractelement {kind} {v}, i64 {lane}") for v in x]
-            made = self.call(name, "double", *(("double", v) for v in given))
-            result = self.value(f"insertelement {kind} {result}, double {made}, i64 {lane}")
+            scalars = [self.value(f"extractelement {kind} {v}, i64 {lane}") for v in x]
+            scalar = self.call(name, "double", *(("double", v) for v in scalars))
+            result = self.value(f"insertelement {kind} {result}, double {scalar}, i64 {lane}")
         return result
 
     def call(self, function: str, kind: str, *arguments: tuple[str, str]) -> str:
         self.declared.add(f"declare {kind} @{function}({', '.join(t for t, _ in arguments)})")
         return self.value(f"call {kind} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
-    def load(self, pointer: str, slot: int | str, kind: str, marked: str = "") -> str:
+    def load(self, pointer: str, slot: int | str, kind: str, metadata: str = "") -> str:
         """The value in a slot of eight bytes; `marked`: what is known of the access."""
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
         if kind == "double":
-            return self.value(f"load double, ptr {at}, align 8{marked}")
-        whole = self.value(f"load i64, ptr {at}, align 8{marked}")
+            return self.value(f"load double, ptr {at}, align 8{metadata}")
+        whole = self.value(f"load i64, ptr {at}, align 8{metadata}")
         return whole if kind == "i64" else self.value(f"trunc i64 {whole} to {kind}")
 
-    def store(self, pointer: str, slot: int | str, kind: str, value: str, marked: str = "") -> None:
+    def store(self, pointer: str, slot: int | str, kind: str, value: str, metadata: str = "") -> None:
         """Put a value into a slot of eight bytes."""
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
         if kind not in ("double", "i64"):
             value, kind = self.value(f"{'zext' if kind == 'i1' else 'sext'} {kind} {value} to i64"), "i64"
-        self.lines.append(f"store {kind} {value}, ptr {at}, align 8{marked}")
+        self.lines.append(f"store {kind} {value}, ptr {at}, align 8{metadata}")
 
     def get(self, pointer: str, n: int, kind: str) -> str:
         """Variable number n in memory: of every lane one slot, side by side."""
@@ -178,11 +178,11 @@ class IRBuilder:
             value, kind = self.value(f"{word} {self.of(kind)} {value} to {self.of('i64')}"), "i64"
         self.lines.append(f"store {self.of(kind)} {value}, ptr {at}, align 8")
 
-    def function(self, pointers: Sequence[str], returned: str) -> str:
+    def function(self, pointers: Sequence[str], result: str) -> str:
         """The text of the function `run` of these pointers and those to the `workspace` and the `tables`."""
         arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace", "tables"))
         head = [*sorted(self.declared), f"define i64 @run({arguments}) {{", "entry:"]
-        return "\n".join((*head, *self.lines, f"ret i64 {returned}", "}", *self.beside, ""))
+        return "\n".join((*head, *self.lines, f"ret i64 {result}", "}", *self.beside, ""))
 
     def name(self, variable: Variable, value: str) -> None:
         """The value of a variable that programs read without taking it as an argument."""
@@ -192,11 +192,11 @@ class IRBuilder:
         """The results of a program on scalars."""
         self._names.update(zip(region.inputs, arguments, strict=True))
         for operation in region.operations:
-            results = self.apply(operation, [self._read(x) for x in operation.operands])
+            results = self.apply(operation, [self._operand(x) for x in operation.operands])
             self._names.update(zip(operation.results, results, strict=True))
-        return [self._read(x) for x in region.outputs]
+        return [self._operand(x) for x in region.outputs]
 
-    def _read(self, x: Any) -> str:
+    def _operand(self, x: Any) -> str:
         return self._names[x] if isinstance(x, Variable) else self.spread(type_of(x), constant(x))
 
     def apply(self, operation: Operation, x: list[str]) -> list[str]:
@@ -215,14 +215,14 @@ class IRBuilder:
             return [self._compare(_COMPARISONS[name], kind, *x)]
         if name == "select_n":
             return [self._select(operation, kind, x)]
-        unsigned = operation.results[0].dtype == np.uint32
-        if name == "convert_element_type" and not (unsigned and kind == "double"):
+        is_unsigned = operation.results[0].dtype == np.uint32
+        if name == "convert_element_type" and not (is_unsigned and kind == "double"):
             result = self._convert(kind, type_of(operation.results[0]), x[0])
         elif kind != "double" and name in INTEGERS:
             result = INTEGERS[name](self, kind, x)
         else:
             raise UnsupportedNativeOperation(name)
-        return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if unsigned else result]
+        return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if is_unsigned else result]
 
     def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:
         if kind == "double":
@@ -256,11 +256,11 @@ class IRBuilder:
         result = type_of(operation.results[0])
         if kind == "i1":
             return self.chosen(which, result, cases[1], cases[0])
-        chosen = cases[0]
+        value = cases[0]
         for k, case in enumerate(cases[1:], 1):
             here = self.do("icmp sge", kind, which, self.number(kind, k))
-            chosen = self.chosen(here, result, case, chosen)
-        return chosen
+            value = self.chosen(here, result, case, value)
+        return value
 
     def _convert(self, kind: str, to: str, x: str) -> str:
         if kind == to:

@@ -22,14 +22,14 @@ try:
 except (ImportError, OSError):
     llvm: Any = None
 
-_AT_ONCE = 3000
+_OPTIMISED_AT_ONCE = 3000
 """Operations up to which code is compiled with some effort before it first runs."""
 
-_LEAST, _SOME, _MOST = range(3)
+_O0, _O1, _O2 = range(3)
 """Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
 once, which changes no result either."""
 
-_SECONDS_EACH = {_SOME: 5e-5, _MOST: 1.2e-4}
+_SECONDS_EACH = {_O1: 5e-5, _O2: 1.2e-4}
 """For an operation, about: after it has run for that long with less effort, it is compiled with this one."""
 
 
@@ -55,44 +55,44 @@ class CompiledFunction:
 
     def __init__(
         self,
-        writer: IRBuilder,
+        builder: IRBuilder,
         pointers: Sequence[str],
-        returned: str,
+        result: str,
         tell: Callable[[CompileReport], None] | None = None,
         long: bool = False,
         at_once: bool = False,
     ) -> None:
-        self._count, self._workspace, self._tables = len(pointers) + 2, writer.workspace, writer.tables
-        small = at_once or len(writer.lines) <= _AT_ONCE
-        text = writer.function(pointers, returned)
+        self._count, self._workspace, self._tables = len(pointers) + 2, builder.workspace, builder.tables
+        small = at_once or len(builder.lines) <= _OPTIMISED_AT_ONCE
+        text = builder.function(pointers, result)
         self._objects: list[bytes] = []
-        self._operations, self._effort = len(writer.lines), _SOME if small else _LEAST
-        self._generation = _MOST if at_once else _LEAST
+        self._operations, self._level = len(builder.lines), _O1 if small else _O0
+        self._generation = _O2 if at_once else _O0
         if tell is not None:
             tell(self.form)
-        self._engine, self._call = self._compiled(text, self._effort)
-        self._best = _MOST if long else _SOME
-        self._again = text if self._effort < self._best else None
-        self._worth = self._next_seconds()
+        self._engine, self._call = self._compile(text, self._level)
+        self._best = _O2 if long else _O1
+        self._pending_text = text if self._level < self._best else None
+        self._seconds_left = self._next_seconds()
         self.when_improved: Callable[[], None] = _nothing
 
     def __getstate__(self) -> tuple[Any, ...]:
-        text = None if self._again is None else zlib.compress(self._again.encode())
-        kept = self._count, self._workspace, self._tables, self._objects[-1], text, self._worth
-        return (*kept, self._operations, self._effort, self._best)
+        text = None if self._pending_text is None else zlib.compress(self._pending_text.encode())
+        code = self._count, self._workspace, self._tables, self._objects[-1], text, self._seconds_left
+        return (*code, self._operations, self._level, self._best)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._count, self._workspace, self._tables, data, text, self._worth, *form = state
-        self._operations, self._effort, self._best = form
-        self._generation = _LEAST
-        self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
-        self._engine, self._call = self._loaded(data)
+        self._count, self._workspace, self._tables, data, text, self._seconds_left, *form = state
+        self._operations, self._level, self._best = form
+        self._generation = _O0
+        self._objects, self._pending_text = [data], None if text is None else zlib.decompress(text).decode()
+        self._engine, self._call = self._load(data)
         self.when_improved = _nothing
 
     @property
     def form(self) -> CompileReport:
         """Its form at this time."""
-        return CompileReport(self._operations, "quick" if self._effort == _LEAST else "optimised", kept=False)
+        return CompileReport(self._operations, "quick" if self._level == _O0 else "optimised", kept=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
@@ -106,42 +106,42 @@ class CompiledFunction:
             # Processor time, so that what else the machine does makes no run look long enough to compile again.
             began = time.thread_time()
             result = self._call(*pointers)
-            self._worth -= time.thread_time() - began
-            text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
+            self._seconds_left -= time.thread_time() - began
+            text, self._pending_text = (self._pending_text, None) if self._seconds_left < 0 else (None, self._pending_text)
             if text is not None:
                 threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
             yield result
 
     def _improve(self, text: str) -> None:
-        engine, self._call = self._compiled(text, self._effort + 1)
-        self._effort += 1
+        engine, self._call = self._compile(text, self._level + 1)
+        self._level += 1
         # The code before may still be running in another thread.
         self._engine = self._engine, engine
-        if self._effort < self._best:
-            self._worth, self._again = self._next_seconds(), text
+        if self._level < self._best:
+            self._seconds_left, self._pending_text = self._next_seconds(), text
         self.when_improved()
 
     def _next_seconds(self) -> float:
         """Seconds that compiling with the next effort takes, about."""
-        return self._operations * _SECONDS_EACH[min(self._effort + 1, self._best)]
+        return self._operations * _SECONDS_EACH[min(self._level + 1, self._best)]
 
-    def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:
-        module, target = llvm.parse_assembly(text), _target(max(effort, self._generation))
-        if effort == _MOST:
+    def _compile(self, text: str, level: int) -> tuple[Any, Callable[..., int]]:
+        module, target = llvm.parse_assembly(text), _target(max(level, self._generation))
+        if level == _O2:
             # Unrolled as well, loops take five times as long to compile, and are no faster.
             options = llvm.create_pipeline_tuning_options(speed_level=1)
             options.loop_vectorization, options.loop_unrolling, options.loop_interleaving = True, False, False
-            builder = llvm.create_pass_builder(target, options)
-            builder.getModulePassManager().run(module, builder)
+            pass_builder = llvm.create_pass_builder(target, options)
+            pass_builder.getModulePassManager().run(module, pass_builder)
         engine = llvm.create_mcjit_compiler(module, target)
         # Through `self` it would be a cycle, and its memory be freed at some time instead of at once.
         objects = self._objects
         engine.set_object_cache(lambda _, data: objects.append(data))
         return engine, self._function(engine)
 
-    def _loaded(self, data: bytes) -> tuple[Any, Callable[..., int]]:
+    def _load(self, data: bytes) -> tuple[Any, Callable[..., int]]:
         """Code that was compiled before."""
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(_LEAST))
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(_O0))
         engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         return engine, self._function(engine)
 
@@ -178,23 +178,23 @@ def is_compiler_missing() -> bool:
 @functools.cache
 def vector_width() -> int:
     """How many numbers in double precision a vector holds that this processor computes with well."""
-    _ready()
+    _initialise()
     return 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
 
 
 @functools.cache
-def _ready() -> None:
+def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
-def _target(effort: int) -> Any:
+def _target(level: int) -> Any:
     """The processor that this runs on, with all that it can do. Each engine takes one for itself."""
-    _ready()
+    _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=effort,
+        opt=level,
         codemodel="jitdefault",
         reloc="default",
     )

@@ -49,49 +49,49 @@ class LaneMask:
 
     def _loop(self, w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
-        passes = LoopBuilder(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
-        body, behind = w.label(), w.label()
-        (goes_on,) = w.program(operation.params["cond"], passes.now)
+        loop = LoopBuilder(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
+        body, after = w.label(), w.label()
+        (goes_on,) = w.program(operation.params["cond"], loop.now)
         active = self.among(w, goes_on)
-        w.branch(any_lane(w, active), body, behind)
+        w.branch(any_lane(w, active), body, after)
         w.open(body)
-        then = self.program(w, operation, "body", None, active, passes.now)
-        changed = zip(kinds, then, passes.now, strict=True)
-        passes.end([old if new == old else w.chosen(active, kind, new, old) for kind, new, old in changed])
-        w.open(behind)
-        return passes.now
+        then = self.program(w, operation, "body", None, active, loop.now)
+        values = zip(kinds, then, loop.now, strict=True)
+        loop.end([old if new == old else w.chosen(active, kind, new, old) for kind, new, old in values])
+        w.open(after)
+        return loop.now
 
     def _branch(self, w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
-        chosen: list[str] | None = None
-        for k, here in enumerate(self._taken(w, operation, x[0])):
-            inside, behind, before = w.label(), w.label(), w.block
+        merged: list[str] | None = None
+        for k, here in enumerate(self._branch_masks(w, operation, x[0])):
+            inside, after, before = w.label(), w.label(), w.block
             active = self.among(w, here)
-            w.branch(any_lane(w, active), inside, behind)
+            w.branch(any_lane(w, active), inside, after)
             w.open(inside)
-            made = self.program(w, operation, "branches", k, active, [])
-            if chosen is not None:
-                made = [w.chosen(here, *parts) for parts in zip(kinds, made, chosen, strict=True)]
-            otherwise = ["zeroinitializer"] * len(kinds) if chosen is None else chosen
+            results = self.program(w, operation, "branches", k, active, [])
+            if merged is not None:
+                results = [w.chosen(here, *parts) for parts in zip(kinds, results, merged, strict=True)]
+            otherwise = ["zeroinitializer"] * len(kinds) if merged is None else merged
             last = w.block
-            w.jump(behind)
-            w.open(behind)
-            chosen = [
+            w.jump(after)
+            w.open(after)
+            merged = [
                 w.value(f"phi {w.of(kind)} [ {new}, %{last} ], [ {old}, %{before} ]")
-                for kind, new, old in zip(kinds, made, otherwise, strict=True)
+                for kind, new, old in zip(kinds, results, otherwise, strict=True)
             ]
-        return chosen or []
+        return merged or []
 
-    def _taken(self, w: IRBuilder, operation: Operation, which: str) -> list[str]:
+    def _branch_masks(self, w: IRBuilder, operation: Operation, which: str) -> list[str]:
         """For every part of a branch, the lanes that take it: the last one by those of no other."""
         kind, count = type_of(operation.operands[0]), len(operation.params["branches"])
         if kind == "i1":
             return [w.negated(which), which]
-        taken = [w.do("icmp eq", kind, which, w.number(kind, k)) for k in range(count - 1)]
+        masks = [w.do("icmp eq", kind, which, w.number(kind, k)) for k in range(count - 1)]
         others = w.number("i1", 0)
-        for lanes in taken:
+        for lanes in masks:
             others = w.do("or", "i1", others, lanes)
-        return [*taken, w.negated(others)]
+        return [*masks, w.negated(others)]
 
 
 def any_lane(w: IRBuilder, lanes: str) -> str:

@@ -26,10 +26,10 @@ class LoopBuilder:
         self._at = len(w.lines)
         self.now = [w.value("") for _ in start]
 
-    def end(self, then: Sequence[str], marked: str = "") -> None:
+    def end(self, values: Sequence[str], metadata: str = "") -> None:
         """Closes a pass. `then`: the values for the next one; `marked`: what is known of the loop."""
         w, last = self._w, self._w.block
         w.jump(self._head)
-        w.lines[-1] += marked
-        for n, ((kind, first), name, value) in enumerate(zip(self._start, self.now, then, strict=True)):
+        w.lines[-1] += metadata
+        for n, ((kind, first), name, value) in enumerate(zip(self._start, self.now, values, strict=True)):
             w.lines[self._at + n] = f"{name} = phi {kind} [ {first}, %{self._before} ], [ {value}, %{last} ]"

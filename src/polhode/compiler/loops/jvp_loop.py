@@ -28,9 +28,9 @@ class TangentLoop:
     - `args`, `row`, `carried`, `fixed`: trees like those that it takes; only structure, shapes and dtypes matter.
     """
 
-    def __init__(self, code: CompiledFunction, args: Any, row: Any, carried: Any, fixed: Any) -> None:
+    def __init__(self, code: CompiledFunction, args: Any, row: Any, carry: Any, parameters: Any) -> None:
         self.code = code
-        self._args, self._row, self._carried, self._fixed = map(Layout, (args, row, carried, fixed))
+        self._args, self._row, self._carry, self._parameters = map(Layout, (args, row, carry, parameters))
 
     @classmethod
     def of(
@@ -44,42 +44,42 @@ class TangentLoop:
         Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         step = DifferentiableFunction(advance, of, args, row)
-        carried, fixed = step.wanted
-        layouts = Layout(args), Layout(row), Layout(carried), Layout(fixed)
+        carry, parameters = step.wanted
+        layouts = Layout(args), Layout(row), Layout(carry), Layout(parameters)
         code = step.along(
             lambda program: _compile(program, *layouts), lambda program: tangent_block(program, POINTERS, *layouts)
         )
-        return cls(code, args, row, carried, fixed)
+        return cls(code, args, row, carry, parameters)
 
     @property
     def fixed(self) -> Any:
         """Shapes of the directions of parameters."""
-        return jax.tree.unflatten(self._fixed.structure, self._fixed.leaves)
+        return jax.tree.unflatten(self._parameters.structure, self._parameters.leaves)
 
-    def __call__(self, args: Any, rows: Any, carried: Any, fixed: Any) -> Any:
+    def __call__(self, args: Any, rows: Any, carry: Any, parameters: Any) -> Any:
         """The derivatives of the ends of these steps, stacked.
 
         `carried` is that of the beginning of the first one, `fixed` that of parameters.
         """
         slots = self._row.pack_rows(rows)
-        out = np.empty((len(slots), self._carried.size), np.int64)
-        now, count = self._carried.pack(carried), np.array([len(slots)])
-        self.code(self._args.pack(args), slots, now, self._fixed.pack(fixed), out, count)
-        return self._carried.unpack(out)
+        out = np.empty((len(slots), self._carry.size), np.int64)
+        now, count = self._carry.pack(carry), np.array([len(slots)])
+        self.code(self._args.pack(args), slots, now, self._parameters.pack(parameters), out, count)
+        return self._carry.unpack(out)
 
 
-def _compile(program: Any, args: Layout, row: Layout, carried: Layout, fixed: Layout) -> CompiledFunction:
+def _compile(program: Any, args: Layout, row: Layout, carry: Layout, parameters: Layout) -> CompiledFunction:
     """The function of a block: a loop over steps."""
     w = IRBuilder()
-    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
-    directions = [w.load("%fixed", k, "double") for k in range(fixed.size)]
+    arguments = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    directions = [w.load("%fixed", k, "double") for k in range(parameters.size)]
     count = w.load("%count", 0, "i64")
     with w.each(count) as n:
         source = w.row("%rows", n, row.size)
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-        now = [w.load("%carried", k, "double") for k in range(carried.size)]
-        results = w.program(program, [*given, *values, *now, *directions])
-        target = w.row("%out", n, carried.size)
+        now = [w.load("%carried", k, "double") for k in range(carry.size)]
+        results = w.program(program, [*arguments, *values, *now, *directions])
+        target = w.row("%out", n, carry.size)
         for k, result in enumerate(results):
             w.store("%carried", k, "double", result)
             w.store(target, k, "double", result)

@@ -37,8 +37,8 @@ class Layout:
     @property
     def scalars(self) -> list[jax.ShapeDtypeStruct]:
         """All elements, one by one."""
-        counted = zip(self.leaves, self.sizes, strict=True)
-        return [jax.ShapeDtypeStruct((), x.dtype) for x, n in counted for _ in range(n)]
+        pairs = zip(self.leaves, self.sizes, strict=True)
+        return [jax.ShapeDtypeStruct((), x.dtype) for x, n in pairs for _ in range(n)]
 
     def pack(self, tree: Any) -> np.ndarray:
         """The tree's elements in slots."""
@@ -48,9 +48,9 @@ class Layout:
             at += n
         return slots
 
-    def pack_rows(self, stacked: Any) -> np.ndarray:
+    def pack_rows(self, batch: Any) -> np.ndarray:
         """Rows of slots from a tree with one more dimension in front."""
-        leaves = jax.tree.leaves(stacked)
+        leaves = jax.tree.leaves(batch)
         slots, at = np.empty((len(leaves[0]), self.size), _SLOT), 0
         for x, n, like in zip(leaves, self.sizes, self.leaves, strict=True):
             slots[:, at : at + n] = np.ascontiguousarray(x, _slot_dtype(like.dtype)).reshape(len(slots), n).view(_SLOT)

@@ -31,24 +31,24 @@ class RowMap:
     - `shared`, `row`: trees like those that it takes; only structure, shapes and dtypes matter.
     """
 
-    def __init__(self, code: CompiledFunction, out: Layout, shared: Any, row: Any) -> None:
-        self.code, self.out, self._shared, self._row = code, out, Layout(shared), Layout(row)
+    def __init__(self, code: CompiledFunction, out: Layout, consts: Any, row: Any) -> None:
+        self.code, self.out, self._consts, self._row = code, out, Layout(consts), Layout(row)
 
     @classmethod
-    def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+    def of(cls, function: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
         """A function as machine code.
 
         Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
-        program = trace(function, shared, row)
-        layouts = Layout(shared), Layout(row), Layout(program.out_shape)
+        program = trace(function, consts, row)
+        layouts = Layout(consts), Layout(row), Layout(program.out_shape)
         code = compile_either(
             program.closed_jaxpr.jaxpr,
             lambda: row_map(program.closed_jaxpr, *layouts),
-            lambda: _compile(_on_scalars(program, shared, row), *layouts),
+            lambda: _compile(_on_scalars(program, consts, row), *layouts),
             program.cost,
         )
-        return cls(code, layouts[2], shared, row)
+        return cls(code, layouts[2], consts, row)
 
     def gives(self, tree: Any) -> bool:
         """Whether the leaves of a result have the shapes and dtypes of those of a tree, whatever its structure."""
@@ -56,58 +56,58 @@ class RowMap:
 
     @classmethod
     def back(
-        cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any, told: Any
+        cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any, result: Any
     ) -> RowMap:
         """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
 
         `of` picks what it is wanted with respect to, see `DifferentiableFunction`. Raises `UnsupportedNativeOperation` as `of` does.
         """
-        derivable = DifferentiableFunction(function, of, shared, row)
-        both, out = (row, told), Layout(derivable.wanted)
-        layouts = Layout(shared), Layout(both), out
+        derivable = DifferentiableFunction(function, of, consts, row)
+        both, out = (row, result), Layout(derivable.wanted)
+        layouts = Layout(consts), Layout(both), out
         code = derivable.back(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
-        return cls(code, out, shared, both)
+        return cls(code, out, consts, both)
 
     @classmethod
-    def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+    def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
         """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
-        derivable = DifferentiableFunction(function, of, shared, row)
+        derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, derivable.wanted), Layout(derivable.returned)
-        layouts = Layout(shared), Layout(both), out
+        layouts = Layout(consts), Layout(both), out
         code = derivable.along(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
-        return cls(code, out, shared, both)
+        return cls(code, out, consts, both)
 
-    def __call__(self, shared: Any, stacked: Any) -> Any:
+    def __call__(self, consts: Any, batch: Any) -> Any:
         """The results, stacked as the rows are."""
-        return self.rows(self.arguments(shared), stacked)
+        return self.rows(self.arguments(consts), batch)
 
-    def arguments(self, shared: Any) -> np.ndarray:
+    def arguments(self, consts: Any) -> np.ndarray:
         """The arguments that all rows share, ready for `rows`."""
-        return self._shared.pack(shared)
+        return self._consts.pack(consts)
 
-    def rows(self, arguments: np.ndarray, stacked: Any) -> Any:
+    def rows(self, arguments: np.ndarray, batch: Any) -> Any:
         """As `__call__`, for calls that share the same."""
-        count = len(jax.tree.leaves(stacked)[0])
+        count = len(jax.tree.leaves(batch)[0])
         out = np.empty((count, self.out.size), np.int64)
-        self.code(arguments, self._row.pack_rows(stacked), out, np.array([count]))
+        self.code(arguments, self._row.pack_rows(batch), out, np.array([count]))
         return self.out.unpack(out)
 
 
-def _on_scalars(program: TracedFunction, shared: Any, row: Any) -> Program:
+def _on_scalars(program: TracedFunction, consts: Any, row: Any) -> Program:
     """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
     if size_limits.is_long(row):
         raise UnsupportedNativeOperation(f"{Layout(row).size} numbers")
-    return on_scalars(program, shared, row)
+    return on_scalars(program, consts, row)
 
 
-def _compile(program: Program, shared: Layout, row: Layout, out: Layout) -> CompiledFunction:
+def _compile(program: Program, consts: Layout, row: Layout, out: Layout) -> CompiledFunction:
     w = IRBuilder()
-    given = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
+    arguments = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
     count = w.load("%count", 0, "i64")
     with w.each(count) as n:
         source = w.row("%rows", n, row.size)
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-        results = w.program(program, [*given, *values])
+        results = w.program(program, [*arguments, *values])
         target = w.row("%out", n, out.size)
         for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
             w.store(target, k, type_of(scalar), result)
@@ -123,13 +123,13 @@ class RowMapResult(NamedTuple):
 
 def try_row_map(
     function: Callable[[Any, Any], Any],
-    shared: Any,
+    consts: Any,
     row: Any,
     untraceable: tuple[type[Exception], ...] = (UnsupportedNativeOperation,),
 ) -> RowMapResult:
     """As `RowMap.of`, where some exceptions mean that there is none."""
     try:
-        return RowMapResult(RowMap.of(function, shared, row))
+        return RowMapResult(RowMap.of(function, consts, row))
     except untraceable as error:
         return RowMapResult(None, str(error))
 
@@ -137,16 +137,16 @@ def try_row_map(
 def row_map_serialiser(arguments: Callable[[Any], tuple[Any, Any]]) -> Serialiser[RowMapResult]:
     """How such functions are kept; `arguments`: what rows share, and a row, out of the inputs of a builder."""
 
-    def dump(made: RowMapResult) -> Any:
-        return made.rows and (made.rows.code, made.rows.out), made.why
+    def dump(result: RowMapResult) -> Any:
+        return result.rows and (result.rows.code, result.rows.out), result.why
 
-    def load(kept: Any, inputs: Any) -> RowMapResult:
-        code, why = kept
-        shared, row = arguments(inputs)
-        return RowMapResult(code and RowMap(code[0], code[1], shared, row), why)
+    def load(state: Any, inputs: Any) -> RowMapResult:
+        code, why = state
+        consts, row = arguments(inputs)
+        return RowMapResult(code and RowMap(code[0], code[1], consts, row), why)
 
-    def watch(made: RowMapResult, write: Callable[[], None]) -> None:
-        if made.rows is not None:
-            made.rows.code.when_improved = write
+    def watch(result: RowMapResult, write: Callable[[], None]) -> None:
+        if result.rows is not None:
+            result.rows.code.when_improved = write
 
     return Serialiser(dump, load, watch)

@@ -34,8 +34,8 @@ class RowScan:
       all of lists of arrays.
     """
 
-    def __init__(self, code: CompiledFunction, shared: Layout, carry: Layout, row: Layout, out: Layout) -> None:
-        self.code, self._shared, self._carry, self._row, self._out = code, shared, carry, row, out
+    def __init__(self, code: CompiledFunction, consts: Layout, carry: Layout, row: Layout, out: Layout) -> None:
+        self.code, self._consts, self._carry, self._row, self._out = code, consts, carry, row, out
 
     @classmethod
     def of(cls, scan: Equation) -> RowScan:
@@ -47,42 +47,42 @@ class RowScan:
         params = parameters(origin)
         body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
-        known = [not isinstance(x, int) for x in scan.inputs[:n]]
-        shared, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
-        if Layout(examples).size > size_limits.SCAN_NUMBERS or has_dynamic_indices(body.jaxpr, known):
+        is_constant = [not isinstance(x, int) for x in scan.inputs[:n]]
+        consts, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
+        if Layout(examples).size > size_limits.SCAN_NUMBERS or has_dynamic_indices(body.jaxpr, is_constant):
             raise UnsupportedNativeOperation("rows that are large, or look up what only the data say")
 
-        def run(given: Any, carried: Any, row: Any) -> tuple[Any, Any]:
-            consts = [x if isinstance(place, int) else place for x, place in zip(given, scan.inputs, strict=False)]
-            outs = core.jaxpr_as_fun(body)(*consts, *carried, *row)
+        def body_function(values: Any, carries: Any, row: Any) -> tuple[Any, Any]:
+            operands = [x if isinstance(place, int) else place for x, place in zip(values, scan.inputs, strict=False)]
+            outs = core.jaxpr_as_fun(body)(*operands, *carries, *row)
             return outs[:m], outs[m:]
 
-        program = trace(run, shared, carry, row)
-        layouts = Layout(shared), Layout(carry), Layout(row), Layout(program.out_shape[1])
-        return cls(_compile(on_scalars(program, shared, carry, row), *layouts), *layouts)
+        program = trace(body_function, consts, carry, row)
+        layouts = Layout(consts), Layout(carry), Layout(row), Layout(program.out_shape[1])
+        return cls(_compile(on_scalars(program, consts, carry, row), *layouts), *layouts)
 
-    def __call__(self, shared: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
+    def __call__(self, consts: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
         """The carry behind the last row, and the results of all, as a scan returns them."""
-        carried, out = self._carry.pack(carry), np.empty((length, self._out.size), np.int64)
+        carry_slots, out = self._carry.pack(carry), np.empty((length, self._out.size), np.int64)
         along = slice(None, None, -1 if reverse else 1)
-        given = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
-        self.code(self._shared.pack(shared), carried, given, out, np.array([length]))
-        return [*self._carry.unpack(carried), *self._out.unpack(out[along])]
+        row_slots = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
+        self.code(self._consts.pack(consts), carry_slots, row_slots, out, np.array([length]))
+        return [*self._carry.unpack(carry_slots), *self._out.unpack(out[along])]
 
 
-def _compile(program: Program, shared: Layout, carry: Layout, row: Layout, out: Layout) -> CompiledFunction:
+def _compile(program: Program, consts: Layout, carry: Layout, row: Layout, out: Layout) -> CompiledFunction:
     w = IRBuilder()
-    fixed = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
+    const_values = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
     count = w.load("%count", 0, "i64")
     with w.each(count) as n:
         source, target = w.row("%rows", n, row.size), w.row("%out", n, out.size)
-        carried = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
+        carry_values = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-        results = w.program(program, [*fixed, *carried, *values])
-        left = iter(results)
+        results = w.program(program, [*const_values, *carry_values, *values])
+        remaining = iter(results)
         for place, layout in (("%carry", carry), (target, out)):
             for k, scalar in enumerate(layout.scalars):
-                w.store(place, k, type_of(scalar), next(left))
+                w.store(place, k, type_of(scalar), next(remaining))
     return CompiledFunction(w, ("shared", "carry", "rows", "out", "count"), count)
 
 
@@ -110,6 +110,6 @@ def codes(program: Interpreter) -> Iterator[CompiledFunction]:
 
 def _cost(equation: Equation) -> int:
     """Operations that Python carries out."""
-    inside = sum(_cost(e) for listing in equation.programs for e in listing.equations)
+    inside = sum(_cost(e) for program in equation.programs for e in program.equations)
     times = {"scan": equation.params.get("length", 1), "while": _ROUNDS}
     return 1 + inside * times.get(equation.name, 1)

@@ -88,15 +88,15 @@ class SimdStepLoop:
     def together(self, slots: np.ndarray) -> np.ndarray:
         """Slots of runs (runs, slots) by vectors (vectors, slots, lanes), those of the last run in all lanes left."""
         vectors = -(-len(slots) // self.width)
-        filled = np.concatenate([slots, np.repeat(slots[-1:], vectors * self.width - len(slots), axis=0)])
-        return np.ascontiguousarray(filled.reshape(vectors, self.width, -1).swapaxes(1, 2))
+        padded_slots = np.concatenate([slots, np.repeat(slots[-1:], vectors * self.width - len(slots), axis=0)])
+        return np.ascontiguousarray(padded_slots.reshape(vectors, self.width, -1).swapaxes(1, 2))
 
     def apart(self, vectors: np.ndarray, count: int) -> np.ndarray:
         """The slots of so many runs that lie `together`."""
         return np.ascontiguousarray(vectors.swapaxes(1, 2)).reshape(-1, vectors.shape[1])[:count]
 
     def move(
-        self, args: np.ndarray, progress: np.ndarray, told: Sequence[LaneControl], targets: np.ndarray, rows: np.ndarray
+        self, args: np.ndarray, progress: np.ndarray, controls: Sequence[LaneControl], targets: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
         """A block of every run. Returns how many frames each has saved in it.
 
@@ -106,10 +106,10 @@ class SimdStepLoop:
         - `rows`: (vectors · lanes, capacity, slots), for frames.
         """
         lanes = len(args) * self.width
-        control = self.together(np.array([*told, *[_IDLE] * (lanes - len(told))], np.int64))
+        control = self.together(np.array([*controls, *[_IDLE] * (lanes - len(controls))], np.int64))
         counts = np.zeros(lanes, np.int64)
         self.code(args, progress, control, targets, rows, counts, np.array([len(args)]))
-        return counts[: len(told)]
+        return counts[: len(controls)]
 
 
 _IDLE = LaneControl(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
@@ -128,10 +128,10 @@ def _compile(
     w = IRBuilder(width, lanes.blocks)
     with w.each(w.load("%vectors", 0, "i64")) as n:
         mine = {name: w.row(f"%{name}", n, k * width) for name, k in (("args", args.size), ("progress", progress.size))}
-        told, counts = w.row("%control", n, len(LaneControl._fields) * width), w.row("%counts", n, width)
+        control, counts = w.row("%control", n, len(LaneControl._fields) * width), w.row("%counts", n, width)
         first = w.value(f"mul i64 {n}, {width}")
-        given = [w.get(mine["args"], k, type_of(s)) for k, s in enumerate(args.scalars)]
-        w.put(counts, 0, "i64", _frames(w, lanes, (check, steps), given, mine["progress"], told, first, progress, row))
+        arguments = [w.get(mine["args"], k, type_of(s)) for k, s in enumerate(args.scalars)]
+        w.put(counts, 0, "i64", _frames(w, lanes, (check, steps), arguments, mine["progress"], control, first, progress, row))
     return CompiledFunction(w, POINTERS, "0", tell, at_once=True)
 
 
@@ -139,7 +139,7 @@ def _frames(
     w: IRBuilder,
     lanes: LaneMask,
     programs: tuple[Program, Program],
-    given: list[str],
+    arguments: list[str],
     at: str,
     control: str,
     first: str,
@@ -149,29 +149,29 @@ def _frames(
     """The loop over frames of the vector whose lanes are runs from `first` on; returns how many frames each saved."""
     check, steps = programs
     kinds = [type_of(s) for s in progress.scalars]
-    n_limit, every, last, done, n_targets, capacity = (w.get(control, k, "i1" if k == 2 else "i64") for k in range(6))
-    passes = LoopBuilder(w, [(w.of("i64"), "zeroinitializer")])
-    (count,) = passes.now
+    n_limit, every, last, n_saved, n_targets, capacity = (w.get(control, k, "i1" if k == 2 else "i64") for k in range(6))
+    loop = LoopBuilder(w, [(w.of("i64"), "zeroinitializer")])
+    (count,) = loop.now
     body, end = w.label(), w.label()
-    reached = w.do("add", "i64", done, count)
-    waiting = w.do("icmp slt", "i64", reached, n_targets)
-    told = ControlValues(
-        n_limit, every, last, _gather_targets(w, w.intrinsic("smin", "i64", reached, n_targets)), waiting
+    n_frames = w.do("add", "i64", n_saved, count)
+    has_target = w.do("icmp slt", "i64", n_frames, n_targets)
+    values = ControlValues(
+        n_limit, every, last, _gather_targets(w, w.intrinsic("smin", "i64", n_frames, n_targets)), has_target
     )
     now = [w.get(at, k, kind) for k, kind in enumerate(kinds)]
     lanes.mask = None
-    (goes_on,) = w.program(check, [*given, *now, *told])
-    active = w.do("and", "i1", goes_on, w.do("icmp slt", "i64", reached, capacity))
+    (goes_on,) = w.program(check, [*arguments, *now, *values])
+    active = w.do("and", "i1", goes_on, w.do("icmp slt", "i64", n_frames, capacity))
     w.branch(any_lane(w, active), body, end)
     w.open(body)
     lanes.mask = active
-    results = w.program(steps, [*given, *now, *told])
-    saved = w.do("and", "i1", results.pop(progress.size), active)
+    results = w.program(steps, [*arguments, *now, *values])
+    is_saved = w.do("and", "i1", results.pop(progress.size), active)
     for k, kind in enumerate(kinds):
         w.put(at, k, kind, w.chosen(active, kind, results[k], now[k]))
     frame = list(zip(map(type_of, row.scalars), results[progress.size :], strict=True))
-    _store_frames(w, saved, (first, reached, capacity), frame)
-    passes.end([w.do("add", "i64", count, w.value(f"zext {w.of('i1')} {saved} to {w.of('i64')}"))])
+    _store_frames(w, is_saved, (first, n_frames, capacity), frame)
+    loop.end([w.do("add", "i64", count, w.value(f"zext {w.of('i1')} {is_saved} to {w.of('i64')}"))])
     w.open(end)
     return count
 
@@ -186,31 +186,31 @@ def _gather_targets(w: IRBuilder, places: str) -> str:
     return result
 
 
-def _store_frames(w: IRBuilder, saved: str, place: tuple[str, str, str], row: list[tuple[str, str]]) -> None:
+def _store_frames(w: IRBuilder, is_saved: str, place: tuple[str, str, str], row: list[tuple[str, str]]) -> None:
     """Puts the frame of every lane that saves one into its next row.
 
     `place`: the number of the first lane's run, and for all lanes the number of the frame, and how many a run has.
     """
-    first, reached, capacity = place
-    keeping, behind = w.label(), w.label()
-    w.branch(any_lane(w, saved), keeping, behind)
-    w.open(keeping)
-    told, frame = w.new_table(3), w.new_table(len(row))
-    for k, (kind, value) in enumerate((("i1", saved), ("i64", reached), ("i64", capacity))):
-        w.put(told, k, kind, value)
+    first, number, capacity = place
+    store, after = w.label(), w.label()
+    w.branch(any_lane(w, is_saved), store, after)
+    w.open(store)
+    table, frame = w.new_table(3), w.new_table(len(row))
+    for k, (kind, value) in enumerate((("i1", is_saved), ("i64", number), ("i64", capacity))):
+        w.put(table, k, kind, value)
     for k, (kind, value) in enumerate(row):
         w.put(frame, k, kind, value)
     with w.each(str(w.width)) as lane:
-        copying, next_lane = w.label(), w.label()
-        w.branch(w.load(told, lane, "i1"), copying, next_lane)
-        w.open(copying)
-        mine, room = (w.load(w.row(told, str(k), w.width), lane, "i64") for k in (1, 2))
-        run = w.value(f"add i64 {first}, {lane}")
-        at = w.value(f"add i64 {w.value(f'mul i64 {run}, {room}')}, {mine}")
+        copy, next_lane = w.label(), w.label()
+        w.branch(w.load(table, lane, "i1"), copy, next_lane)
+        w.open(copy)
+        mine, room = (w.load(w.row(table, str(k), w.width), lane, "i64") for k in (1, 2))
+        lane_run = w.value(f"add i64 {first}, {lane}")
+        at = w.value(f"add i64 {w.value(f'mul i64 {lane_run}, {room}')}, {mine}")
         target = w.row("%rows", at, len(row))
         with w.each(str(len(row))) as k:
             w.store(target, k, "i64", w.load(w.row(frame, k, w.width), lane, "i64"))
         w.jump(next_lane)
         w.open(next_lane)
-    w.jump(behind)
-    w.open(behind)
+    w.jump(after)
+    w.open(after)

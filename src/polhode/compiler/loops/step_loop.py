@@ -68,9 +68,9 @@ class StepLoop:
         control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
         steps, check = trace(advance, *examples), trace(more, *examples)
-        found = Layout(steps.out_shape[2])
-        if found != layouts[2]:
-            raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
+        frame_layout = Layout(steps.out_shape[2])
+        if frame_layout != layouts[2]:
+            raise ValueError(f"Frames consist of {frame_layout.structure}, expected was {layouts[2].structure}.")
         code = compile_either(
             steps.closed_jaxpr.jaxpr,
             lambda: step_block(check.closed_jaxpr, steps.closed_jaxpr, layouts, tell),
@@ -90,7 +90,7 @@ class StepLoop:
         every: int,
         last: bool,
         targets: Any,
-        done: int,
+        n_saved: int,
         capacity: int,
     ) -> tuple[Any, int, Any]:
         """The progress after the block, the number of frames, and these.
@@ -99,7 +99,7 @@ class StepLoop:
         `targets` are the instants to save and then the end; `done` of them lie behind.
         """
         slots = self.pack(progress)
-        rows = self.move(arguments, slots, n_limit, every, last, targets, done, capacity)
+        rows = self.move(arguments, slots, n_limit, every, last, targets, n_saved, capacity)
         return self.unpack(slots), len(rows), self.frames(rows)
 
     def pack(self, progress: Any) -> np.ndarray:
@@ -118,12 +118,12 @@ class StepLoop:
         every: int,
         last: bool,
         targets: Any,
-        done: int,
+        n_saved: int,
         capacity: int,
     ) -> np.ndarray:
         """A block as by `__call__`, on a progress in slots. Returns the frames in slots."""
         places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
-        control = np.array([n_limit, every, last, done, len(places) - 1, capacity], np.int64)
+        control = np.array([n_limit, every, last, n_saved, len(places) - 1, capacity], np.int64)
         rows = np.empty((capacity, self._row.size), np.int64)
         return rows[: self.code(arguments, slots, control, places, rows)]
 
@@ -134,14 +134,14 @@ class StepLoop:
         """
         places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
         control = np.array([n, _NEVER, False, 0, len(places) - 1, 1], np.int64)
-        now, passed = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
+        now, states = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
         calls = self.code.calls(arguments, now, control, places, np.empty((1, self._row.size), np.int64))
-        passed[0] = now
-        for k in range(1, len(passed)):
+        states[0] = now
+        for k in range(1, len(states)):
             control[0] = n + k
             next(calls)
-            passed[k] = now
-        return passed
+            states[k] = now
+        return states
 
     def frames(self, rows: np.ndarray) -> Any:
         """The contents of frames in slots."""
@@ -159,21 +159,21 @@ def _compile(
 ) -> CompiledFunction:
     """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
     w, (args, progress, row) = IRBuilder(), layouts
-    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    arguments = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     kinds = [type_of(s) for s in (*progress.scalars, *row.scalars)]
     now: list[str] = []
     results: list[str] = []
 
-    def goes_on(told: ControlValues) -> str:
+    def goes_on(control: ControlValues) -> str:
         now[:] = [w.load("%progress", k, kind) for k, kind in enumerate(kinds[: progress.size])]
-        return w.program(check, [*given, *now, *told])[0]
+        return w.program(check, [*arguments, *now, *control])[0]
 
-    def step(told: ControlValues) -> str:
-        results[:] = w.program(steps, [*given, *now, *told])
-        saved = results.pop(progress.size)
+    def step(control: ControlValues) -> str:
+        results[:] = w.program(steps, [*arguments, *now, *control])
+        is_saved = results.pop(progress.size)
         for k in range(progress.size):
             w.store("%progress", k, kinds[k], results[k])
-        return saved
+        return is_saved
 
     def keep(frame: str) -> None:
         for k in range(row.size):

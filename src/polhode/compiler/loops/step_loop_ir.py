@@ -40,27 +40,27 @@ def block(
     - `goes_on`: writes whether there is another frame. - `step`: writes the way to it and returns whether it is kept.
     - `keep`: puts it into its row, of this `width`.
     """
-    n_limit, every, last, done, n_targets, capacity = (
+    n_limit, every, last, n_saved, n_targets, capacity = (
         w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)
     )
-    passes = LoopBuilder(w, [("i64", "0")])
-    (count,) = passes.now
-    body, kept, following, end = (w.label() for _ in range(4))
-    reached = w.value(f"add i64 {done}, {count}")
-    waiting = w.value(f"icmp slt i64 {reached}, {n_targets}")
-    place = w.call("llvm.smin.i64", "i64", ("i64", reached), ("i64", n_targets))
-    told = ControlValues(n_limit, every, last, w.load("%targets", place, "double"), waiting)
-    again = goes_on(told)
+    loop = LoopBuilder(w, [("i64", "0")])
+    (count,) = loop.now
+    body, store, next_pass, end = (w.label() for _ in range(4))
+    n_frames = w.value(f"add i64 {n_saved}, {count}")
+    has_target = w.value(f"icmp slt i64 {n_frames}, {n_targets}")
+    place = w.call("llvm.smin.i64", "i64", ("i64", n_frames), ("i64", n_targets))
+    values = ControlValues(n_limit, every, last, w.load("%targets", place, "double"), has_target)
+    again = goes_on(values)
     room = w.value(f"icmp slt i64 {count}, {capacity}")
     w.branch(w.value(f"and i1 {again}, {room}"), body, end)
     w.open(body)
-    saved, before = step(told), w.block
-    w.branch(saved, kept, following)
-    w.open(kept)
+    is_saved, before = step(values), w.block
+    w.branch(is_saved, store, next_pass)
+    w.open(store)
     keep(w.row("%rows", count, width))
-    more, behind = w.value(f"add i64 {count}, 1"), w.block
-    w.jump(following)
-    w.open(following)
-    passes.end([w.value(f"phi i64 [ {count}, %{before} ], [ {more}, %{behind} ]")])
+    more, after = w.value(f"add i64 {count}, 1"), w.block
+    w.jump(next_pass)
+    w.open(next_pass)
+    loop.end([w.value(f"phi i64 [ {count}, %{before} ], [ {more}, %{after} ]")])
     w.open(end)
     return count

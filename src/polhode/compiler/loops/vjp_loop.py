@@ -30,9 +30,9 @@ class AdjointLoop:
       matter.
     """
 
-    def __init__(self, code: CompiledFunction, args: Any, row: Any, carried: Any, summed: Any) -> None:
+    def __init__(self, code: CompiledFunction, args: Any, row: Any, carry: Any, parameters: Any) -> None:
         self.code = code
-        self._args, self._row, self._carried, self._summed = map(Layout, (args, row, carried, summed))
+        self._args, self._row, self._carry, self._parameters = map(Layout, (args, row, carry, parameters))
 
     @classmethod
     def of(
@@ -46,53 +46,53 @@ class AdjointLoop:
         Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         step = DifferentiableFunction(advance, of, args, row)
-        carried, summed = step.wanted
-        layouts = Layout(args), Layout(row), Layout(carried), Layout(summed)
+        carry, parameters = step.wanted
+        layouts = Layout(args), Layout(row), Layout(carry), Layout(parameters)
         code = step.back(
             lambda program: _compile(program, *layouts), lambda program: adjoint_block(program, POINTERS, *layouts)
         )
-        return cls(code, args, row, carried, summed)
+        return cls(code, args, row, carry, parameters)
 
     @property
     def summed(self) -> Any:
         """Shapes of the derivative with respect to parameters."""
-        return jax.tree.unflatten(self._summed.structure, self._summed.leaves)
+        return jax.tree.unflatten(self._parameters.structure, self._parameters.leaves)
 
-    def __call__(self, args: Any, rows: Any, carried: Any, added: Any) -> tuple[Any, Any]:
+    def __call__(self, args: Any, rows: Any, carry: Any, increments: Any) -> tuple[Any, Any]:
         """The derivatives with respect to the beginning of the first of these steps, and to parameters.
 
         `carried` is that with respect to the end of the last one; `added` has what is to be added at the end of each.
         """
         slots = self._row.pack_rows(rows)
-        now = self._carried.pack(carried)
-        total = np.zeros(self._summed.size)
+        now = self._carry.pack(carry)
+        total = np.zeros(self._parameters.size)
         sums = total.view(np.int64)
         count = np.array([len(slots)])
-        self.code(self._args.pack(args), slots, now, self._carried.pack_rows(added), sums, count)
-        return self._carried.unpack(now), self._summed.unpack(sums)
+        self.code(self._args.pack(args), slots, now, self._carry.pack_rows(increments), sums, count)
+        return self._carry.unpack(now), self._parameters.unpack(sums)
 
 
-def _compile(program: Any, args: Layout, row: Layout, carried: Layout, summed: Layout) -> CompiledFunction:
+def _compile(program: Any, args: Layout, row: Layout, carry: Layout, parameters: Layout) -> CompiledFunction:
     """The function of a block: a loop over steps, the last one first."""
     w = IRBuilder()
-    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    arguments = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     count = w.load("%count", 0, "i64")
-    passes, body, end = LoopBuilder(w, [("i64", count)]), w.label(), w.label()
-    (n,) = passes.now
+    loop, body, end = LoopBuilder(w, [("i64", count)]), w.label(), w.label()
+    (n,) = loop.now
     w.branch(w.value(f"icmp sgt i64 {n}, 0"), body, end)
     w.open(body)
     here = w.value(f"sub i64 {n}, 1")
     source = w.row("%rows", here, row.size)
     values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-    extra = w.row("%added", here, carried.size)
-    now = [_sum(w, "%carried", extra, k) for k in range(carried.size)]
-    results = w.program(program, [*given, *values, *now])
-    for k in range(carried.size):
+    extra = w.row("%added", here, carry.size)
+    now = [_sum(w, "%carried", extra, k) for k in range(carry.size)]
+    results = w.program(program, [*arguments, *values, *now])
+    for k in range(carry.size):
         w.store("%carried", k, "double", results[k])
-    for k in range(summed.size):
+    for k in range(parameters.size):
         before = w.load("%summed", k, "double")
-        w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carried.size + k]}"))
-    passes.end([here])
+        w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carry.size + k]}"))
+    loop.end([here])
     w.open(end)
     return CompiledFunction(w, POINTERS, count)
 

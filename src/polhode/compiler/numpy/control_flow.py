@@ -14,16 +14,16 @@ def _while(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     p = eqn.params
     n, m = p["cond_nconsts"], p["body_nconsts"]
     of_cond, of_body, state = x[:n], x[n : n + m], list(x[n + m :])
-    while np.any(going := np.asarray(p["cond_jaxpr"]([*of_cond, *state])[0])):
+    while np.any(active := np.asarray(p["cond_jaxpr"]([*of_cond, *state])[0])):
         after = p["body_jaxpr"]([*of_body, *state])
-        state = _where(going, after, state) if going.ndim else after
+        state = _where(active, after, state) if active.ndim else after
     return state
 
 
-def _where(going: np.ndarray, after: Sequence[Any], before: Sequence[Any]) -> list[np.ndarray]:
+def _where(active: np.ndarray, after: Sequence[Any], before: Sequence[Any]) -> list[np.ndarray]:
     """Of a batch, which members still go on; the others stay as they are."""
     pairs = zip(map(np.asarray, after), before, strict=True)
-    return [np.where(going.reshape(going.shape + (1,) * (y.ndim - going.ndim)), y, x) for y, x in pairs]
+    return [np.where(active.reshape(active.shape + (1,) * (y.ndim - active.ndim)), y, x) for y, x in pairs]
 
 
 def _cond(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -36,13 +36,13 @@ def _scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
     consts, carry, rows = x[:n_consts], x[n_consts : n_consts + n_carry], x[n_consts + n_carry :]
     shapes = eqn.outs[n_carry:]
-    stacked = [np.zeros(s.shape, s.dtype) for s in shapes]
+    outputs = [np.zeros(s.shape, s.dtype) for s in shapes]
     for k in range(length - 1, -1, -1) if p["reverse"] else range(length):
         outs = p["jaxpr"]([*consts, *carry, *(row[k] for row in rows)])
         carry = outs[:n_carry]
-        for whole, part in zip(stacked, outs[n_carry:], strict=True):
+        for whole, part in zip(outputs, outs[n_carry:], strict=True):
             whole[k] = part
-    return [*carry, *stacked]
+    return [*carry, *outputs]
 
 
 def _row_map(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:

@@ -50,8 +50,8 @@ class Simplification(Generic[E]):
     - `make`: what is to be carried out, from JAX's equation, its operands, and the places of its results.
     """
 
-    def __init__(self, arguments: int, make: Callable[[Any, list[Value], list[int]], E]) -> None:
-        self.size, self._make = arguments, make
+    def __init__(self, arguments: int, build: Callable[[Any, list[Value], list[int]], E]) -> None:
+        self.size, self._build = arguments, build
         self._operations: list[tuple[E, bool]] = []
         self._done: dict[Hashable, list[Value]] = {}
         self._known: dict[Hashable, np.ndarray] = {}
@@ -66,7 +66,7 @@ class Simplification(Generic[E]):
             return self.known(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else values[atom]
 
         for eqn in jaxpr.eqns:
-            values.update(zip(eqn.outvars, self._carried_out(eqn, list(map(read, eqn.invars))), strict=True))
+            values.update(zip(eqn.outvars, self._evaluate(eqn, list(map(read, eqn.invars))), strict=True))
         return list(map(read, jaxpr.outvars))
 
     def known(self, value: np.ndarray) -> np.ndarray:
@@ -79,31 +79,31 @@ class Simplification(Generic[E]):
 
     def needed(self, results: Sequence[Value]) -> list[E]:
         """The operations that these results take, and those that do something besides."""
-        wanted, found = {x for x in results if isinstance(x, int)}, list[E]()
+        required, operations = {x for x in results if isinstance(x, int)}, list[E]()
         for operation, acts in reversed(self._operations):
-            if acts or not wanted.isdisjoint(operation.outputs):
-                found.append(operation)
-                wanted.update(x for x in operation.inputs if isinstance(x, int))
-        return found[::-1]
+            if acts or not required.isdisjoint(operation.outputs):
+                operations.append(operation)
+                required.update(x for x in operation.inputs if isinstance(x, int))
+        return operations[::-1]
 
-    def _carried_out(self, eqn: Any, inputs: list[Value]) -> list[Value]:
-        called = callee(eqn)
-        if called is not None:
-            inner, consts = called
+    def _evaluate(self, eqn: Any, inputs: list[Value]) -> list[Value]:
+        program = callee(eqn)
+        if program is not None:
+            inner, consts = program
             return self.results(inner, [self.known(np.asarray(c)) for c in consts], inputs)
         if _is_unchanged(eqn):
             return inputs
         key = _key(eqn, inputs)
-        found = None if key is None else self._done.get(key)
-        if found is None:
-            found = self._new(eqn, inputs)
+        results = None if key is None else self._done.get(key)
+        if results is None:
+            results = self._new(eqn, inputs)
             if key is not None:
-                self._done[key] = found
-        return found
+                self._done[key] = results
+        return results
 
     def _new(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         places = list(range(self.size, self.size + len(eqn.outvars)))
-        operation = self._make(eqn, inputs, places)
+        operation = self._build(eqn, inputs, places)
         small = sum(math.prod(v.aval.shape) for v in eqn.outvars) <= _SMALL
         operands = [x for x in inputs if not isinstance(x, int)]
         if small and len(operands) == len(inputs) and operation.is_known:

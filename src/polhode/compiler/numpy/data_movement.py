@@ -13,10 +13,10 @@ from polhode.compiler.primitives import gather_scatter
 
 def _broadcast(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     shape = eqn.params["shape"]
-    aligned = [1] * len(shape)
+    aligned_shape = [1] * len(shape)
     for source, target in enumerate(eqn.params["broadcast_dimensions"]):
-        aligned[target] = x[0].shape[source]
-    return [np.broadcast_to(x[0].reshape(aligned), shape)]
+        aligned_shape[target] = x[0].shape[source]
+    return [np.broadcast_to(x[0].reshape(aligned_shape), shape)]
 
 
 def _reshape(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -86,10 +86,10 @@ def _iota(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 def _gather(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     values, indices = x
     places = gather_scatter.gather_positions(eqn.params, values.shape, indices)
-    picked = values.reshape(-1)[np.maximum(places, 0)] if values.size else np.zeros(places.shape, values.dtype)
+    elements = values.reshape(-1)[np.maximum(places, 0)] if values.size else np.zeros(places.shape, values.dtype)
     if (places == gather_scatter.OUTSIDE).any():
-        picked = np.where(places == gather_scatter.OUTSIDE, _fill_value(eqn.params["fill_value"], values.dtype), picked)
-    return [picked]
+        elements = np.where(places == gather_scatter.OUTSIDE, _fill_value(eqn.params["fill_value"], values.dtype), elements)
+    return [elements]
 
 
 def _fill_value(value: Any, dtype: Any) -> Any:

@@ -47,10 +47,10 @@ class _ByNumpy(EvaluatingTrace):
                 return on_arrays(params)(*args)
         # While an operation is bound JAX has no trace, or that for evaluating, as the version has it.
         with outside_trace():
-            found = _evaluate(primitive, args, params)
-            if found is None:
+            results = _evaluate(primitive, args, params)
+            if results is None:
                 return primitive.impl(*args, **params)
-        return found if primitive.multiple_results else found[0]
+        return results if primitive.multiple_results else results[0]
 
     def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
         with core.set_current_trace(self):

@@ -53,7 +53,7 @@ class Equation:
             return True
         if self.name not in RULES or needs_jax(self):
             return False
-        return all(listing.lasts for listing in self.programs)
+        return all(program.lasts for program in self.programs)
 
     @property
     def is_known(self) -> bool:
@@ -63,7 +63,7 @@ class Equation:
     @property
     def programs(self) -> list[Interpreter]:
         """Those among its parameters."""
-        return [listing for value in self.params.values() for listing in _programs(value)]
+        return [program for value in self.params.values() for program in _programs(value)]
 
     def __getstate__(self) -> tuple[Any, ...]:
         params = {key: value for key, value in self.params.items() if key in _PLAIN_PARAMETERS}
@@ -111,10 +111,10 @@ class Interpreter:
         everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
         if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
             raise UnsupportedNumPyOperation("keys of random numbers")
-        made = Simplification(len(jaxpr.invars), Equation)
-        known = [made.known(np.asarray(c)) for c in consts]
-        self.results = made.results(jaxpr, known, range(len(jaxpr.invars)))
-        self.equations, self.size = made.needed(self.results), made.size
+        simplification = Simplification(len(jaxpr.invars), Equation)
+        constants = [simplification.known(np.asarray(c)) for c in consts]
+        self.results = simplification.results(jaxpr, constants, range(len(jaxpr.invars)))
+        self.equations, self.size = simplification.needed(self.results), simplification.size
         self.weak = [bool(getattr(v.aval, "weak_type", False)) for v in jaxpr.outvars]
 
     @property
@@ -129,18 +129,18 @@ class Interpreter:
             return values[place] if isinstance(place, int) else place
 
         for equation in self.equations:
-            found = equation([read(place) for place in equation.inputs])
-            for place, result, like in zip(equation.outputs, found, equation.outs, strict=True):
+            results = equation([read(place) for place in equation.inputs])
+            for place, result, like in zip(equation.outputs, results, equation.outs, strict=True):
                 values[place] = np.asarray(result, like.dtype)
         return [read(place) for place in self.results]
 
 
-def from_jaxpr(closed: core.ClosedJaxpr) -> Interpreter:
+def from_jaxpr(jaxpr: core.ClosedJaxpr) -> Interpreter:
     """The program of a trace."""
     if not IS_KNOWN:
         raise UnsupportedNumPyOperation("a version of JAX that is not known")
-    closed = lower(closed, ARRAYS)
-    return Interpreter(closed.jaxpr, closed.consts)
+    jaxpr = lower(jaxpr, ARRAYS)
+    return Interpreter(jaxpr.jaxpr, jaxpr.consts)
 
 
 def _parameter(value: Any) -> Any:
@@ -155,5 +155,5 @@ def _parameter(value: Any) -> Any:
 
 def _programs(value: Any) -> list[Interpreter]:
     if isinstance(value, tuple):
-        return [listing for item in value for listing in _programs(item)]
+        return [program for item in value for program in _programs(item)]
     return [value] if isinstance(value, Interpreter) else []

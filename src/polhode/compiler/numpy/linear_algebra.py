@@ -21,8 +21,8 @@ def _linalg() -> Any:
 
 
 def _linear_solve(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    program, given = solve_program(eqn.params, x)
-    return program(given)
+    program, arguments = solve_program(eqn.params, x)
+    return program(arguments)
 
 
 def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -41,8 +41,8 @@ def _substitute(a: np.ndarray, b: np.ndarray, options: Any) -> np.ndarray:
     a, lower = (a.T, not options["lower"]) if options["trans"] else (a, options["lower"])
     x = np.array(b)
     for k in range(len(a)) if lower else reversed(range(len(a))):
-        known = slice(None, k) if lower else slice(k + 1, None)
-        x[k] -= a[k, known] @ x[known]
+        solved_rows = slice(None, k) if lower else slice(k + 1, None)
+        x[k] -= a[k, solved_rows] @ x[solved_rows]
         if not options["unit_diagonal"]:
             x[k] /= a[k, k]
     return x

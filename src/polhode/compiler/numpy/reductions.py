@@ -61,17 +61,17 @@ def _subscripts(numbers: Any, dims_a: int, dims_b: int) -> tuple[list[int], list
     free_a = [d for d in range(dims_a) if d not in (*contract_a, *batch_a)]
     free_b = [d for d in range(dims_b) if d not in (*contract_b, *batch_b)]
     n_batch, n_a, n_b = len(batch_a), len(free_a), len(free_b)
-    batch, left = list(range(n_batch)), list(range(n_batch, n_batch + n_a))
-    right = list(range(n_batch + n_a, n_batch + n_a + n_b))
-    summed = list(range(n_batch + n_a + n_b, n_batch + n_a + n_b + len(contract_a)))
+    batch_labels, a_labels = list(range(n_batch)), list(range(n_batch, n_batch + n_a))
+    b_labels = list(range(n_batch + n_a, n_batch + n_a + n_b))
+    contracted_labels = list(range(n_batch + n_a + n_b, n_batch + n_a + n_b + len(contract_a)))
     of_a, of_b = [0] * dims_a, [0] * dims_b
-    for places, of, dims in ((batch, of_a, batch_a), (left, of_a, free_a), (summed, of_a, contract_a)):
+    for places, of, dims in ((batch_labels, of_a, batch_a), (a_labels, of_a, free_a), (contracted_labels, of_a, contract_a)):
         for place, d in zip(places, dims, strict=True):
             of[d] = place
-    for places, of, dims in ((batch, of_b, batch_b), (right, of_b, free_b), (summed, of_b, contract_b)):
+    for places, of, dims in ((batch_labels, of_b, batch_b), (b_labels, of_b, free_b), (contracted_labels, of_b, contract_b)):
         for place, d in zip(places, dims, strict=True):
             of[d] = place
-    return of_a, of_b, [*batch, *left, *right]
+    return of_a, of_b, [*batch_labels, *a_labels, *b_labels]
 
 
 RULES: dict[str, Rule] = {

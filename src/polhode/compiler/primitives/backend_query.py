@@ -57,7 +57,7 @@ Parameters: `ways`, functions `(without, by_libraries)` of flat operands, and `t
 ALTERNATIVES.multiple_results = True
 
 
-def lapack_or(function: Callable[..., T], without: Callable[..., T], like: T, *operands: Any) -> T:
+def lapack_or(function: Callable[..., T], fallback: Callable[..., T], like: T, *operands: Any) -> T:
     """`function(*operands)`; `without(*operands)` where no library for linear algebra can be called.
 
     Both give results like `like`, and close over nothing that is traced. Where JAX differentiates or batches, it traces
@@ -70,12 +70,12 @@ def lapack_or(function: Callable[..., T], without: Callable[..., T], like: T, *o
         return lambda *args: jax.tree.leaves(way(*jax.tree.unflatten(structure, args)))
 
     params: Any = {
-        "ways": (flat(without), flat(function)),
+        "ways": (flat(fallback), flat(function)),
         "types": tuple(ShapedArray(jnp.shape(x), jnp.result_type(x)) for x in leaves),
     }
-    run = jax.custom_jvp(lambda *args: ALTERNATIVES.bind(*args, **params))
-    run.defjvp(lambda primals, tangents: jax.jvp(lambda *args: _as_branches(*args, **params), primals, tangents))
-    return jax.tree.unflatten(found, run(*given))
+    call = jax.custom_jvp(lambda *args: ALTERNATIVES.bind(*args, **params))
+    call.defjvp(lambda primals, tangents: jax.jvp(lambda *args: _as_branches(*args, **params), primals, tangents))
+    return jax.tree.unflatten(found, call(*given))
 
 
 def _as_branches(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:

@@ -31,10 +31,10 @@ def scatter_positions(params: Any, shape: tuple[int, ...], indices: np.ndarray, 
 def _cached_positions(
     find: Callable[..., np.ndarray], params: Any, shape: tuple[int, ...], indices: np.ndarray, sizes: tuple[int, ...]
 ) -> np.ndarray:
-    what = find, params["dimension_numbers"], _clips(params["mode"]), shape, sizes
+    key = find, params["dimension_numbers"], _clips(params["mode"]), shape, sizes
     if indices.size * math.prod(sizes) > _SMALL:
-        return _positions_of(*what, indices)
-    return _positions_by_content(*what, indices.tobytes(), indices.dtype.str, indices.shape)
+        return _positions_of(*key, indices)
+    return _positions_by_content(*key, indices.tobytes(), indices.dtype.str, indices.shape)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -45,9 +45,9 @@ def _positions_by_content(
 
 
 def _positions_of(find: Any, dims: Any, clips: bool, shape: Any, sizes: Any, indices: np.ndarray) -> np.ndarray:
-    found = find(dims, clips, shape, sizes, indices)
-    found.setflags(write=False)
-    return found
+    positions = find(dims, clips, shape, sizes, indices)
+    positions.setflags(write=False)
+    return positions
 
 
 def _gather(dims: Any, clips: bool, shape: tuple[int, ...], slices: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
@@ -85,14 +85,14 @@ def _clips(mode: Any) -> bool:
 
 
 def _starts(
-    indices: np.ndarray, n: int, mapped: Sequence[int], batching: Sequence[int], of_indices: Sequence[int]
+    indices: np.ndarray, n: int, index_map: Sequence[int], batch_dims: Sequence[int], of_indices: Sequence[int]
 ) -> np.ndarray:
     """Where each window begins, in all n dimensions of the operand."""
     batch = indices.shape[:-1]
     starts = np.zeros((*batch, n), np.int64)
-    for k, d in enumerate(mapped):
+    for k, d in enumerate(index_map):
         starts[..., d] = indices[..., k]
-    for d, of in zip(batching, of_indices, strict=True):
+    for d, of in zip(batch_dims, of_indices, strict=True):
         starts[..., d] = np.arange(batch[of]).reshape([-1 if k == of else 1 for k in range(len(batch))])
     return starts
 
@@ -106,10 +106,10 @@ def _positions(
         starts = np.clip(starts, 0, highest)
     inside = ((starts >= 0) & (starts <= highest)).all(-1)
     strides = np.cumprod([1, *shape[:0:-1]])[::-1] if shape else np.ones(0, np.int64)
-    found = (starts * strides).sum(-1).reshape((*batch, *(1,) * len(window))).astype(np.int64)
+    positions = (starts * strides).sum(-1).reshape((*batch, *(1,) * len(window))).astype(np.int64)
     for d in window:
-        found = found + (np.arange(sizes[d]) * strides[d]).reshape([-1 if d == other else 1 for other in window])
-    return np.where(inside.reshape((*batch, *(1,) * len(window))), found, OUTSIDE)
+        positions = positions + (np.arange(sizes[d]) * strides[d]).reshape([-1 if d == other else 1 for other in window])
+    return np.where(inside.reshape((*batch, *(1,) * len(window))), positions, OUTSIDE)
 
 
 def _order(n: int, of_window: Sequence[int], n_batch: int) -> list[int]:

@@ -48,20 +48,20 @@ def _jvp_rule(
     """Of a record that JAX differentiates: that of the equation, whatever the unknowns' own is."""
     first, second, x, place = split_operands({"counts": counts, "unknowns": unknowns}, primals)
     dots = dict(enumerate(tangents[: counts[0]]))
-    moving = [k for k, dot in dots.items() if not isinstance(dot, ad.Zero)]
-    if not moving:
+    active = [k for k, dot in dots.items() if not isinstance(dot, ad.Zero)]
+    if not active:
         return [*x, *place], [jnp.zeros_like(value) for value in (*x, *place)]
     parts = len(equation.outvars) - len(place)
 
     def equate(values: Sequence[Any], x: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        known = dict(zip(moving, values, strict=True))
-        outs = core.jaxpr_as_fun(core.ClosedJaxpr(equation, [known.get(k, c) for k, c in enumerate(first)]))(*x)
+        replaced = dict(zip(active, values, strict=True))
+        outs = core.jaxpr_as_fun(core.ClosedJaxpr(equation, [replaced.get(k, c) for k, c in enumerate(first)]))(*x)
         return outs[:parts], outs[parts:]
 
     frozen, frozen_x = jax.lax.stop_gradient((list(second), list(x)))
     correct = core.jaxpr_as_fun(core.ClosedJaxpr(precondition, frozen))
-    at = [first[k] for k in moving]
-    x_dot, place_dot = solution_jvp(equate, lambda b: correct(*frozen_x, *b), at, [dots[k] for k in moving], list(x))
+    at = [first[k] for k in active]
+    x_dot, place_dot = solution_jvp(equate, lambda b: correct(*frozen_x, *b), at, [dots[k] for k in active], list(x))
     return [*x, *place], [*x_dot, *place_dot]
 
 
@@ -118,9 +118,9 @@ def solution_jvp(
     `equation(at, x)` gives F and the place. With $F_x\dot x = -\dot F$, the exact derivative $F_x$ is applied and never
     formed; `precondition` is an approximation of its inverse.
     """
-    forcing, place_dot = jax.jvp(lambda at: equation(at, x), (at,), (dots,))[1]
+    residual_dot, place_dot = jax.jvp(lambda at: equation(at, x), (at,), (dots,))[1]
     # What doesn't depend on the direction is worked out once for all of them.
     _, derivative = jax.linearize(lambda x: equation(at, x), x)
-    minus = jax.tree.map(jnp.negative, forcing)
+    minus = jax.tree.map(jnp.negative, residual_dot)
     x_dot = refined_solve.solution(lambda d: derivative(d)[0], precondition, minus, x)
     return x_dot, jax.tree.map(jnp.add, place_dot, derivative(x_dot)[1])

@@ -37,52 +37,52 @@ ARRAYS = Backend(on_arrays)
 """NumPy, and XLA where nothing better is known."""
 
 
-def lower(closed: core.ClosedJaxpr, target: Backend) -> core.ClosedJaxpr:
+def lower(jaxpr: core.ClosedJaxpr, backend: Backend) -> core.ClosedJaxpr:
     """The trace for this target; the same object if it leaves nothing open."""
-    return _Lowering(target).closed(closed)
+    return _Lowering(backend).closed(jaxpr)
 
 
 class _Lowering:
     """One pass through a trace and all programs inside it; one that is used several times is looked at once."""
 
-    def __init__(self, target: Backend) -> None:
-        self.target = target
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         self._done: dict[int, tuple[core.Jaxpr, core.Jaxpr]] = {}
 
-    def closed(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-        jaxpr = self._jaxpr(closed.jaxpr)
-        return closed if jaxpr is closed.jaxpr else core.ClosedJaxpr(jaxpr, closed.consts)
+    def closed(self, program: core.ClosedJaxpr) -> core.ClosedJaxpr:
+        jaxpr = self._jaxpr(program.jaxpr)
+        return program if jaxpr is program.jaxpr else core.ClosedJaxpr(jaxpr, program.consts)
 
     def _jaxpr(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
         if id(jaxpr) not in self._done:
-            self._done[id(jaxpr)] = jaxpr, self._made(jaxpr)
+            self._done[id(jaxpr)] = jaxpr, self._rebuild(jaxpr)
         return self._done[id(jaxpr)][1]
 
-    def _made(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
-        instead: dict[Any, Any] = {}
+    def _rebuild(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        replaced: dict[Any, Any] = {}
         eqns: list[Any] = []
 
         def read(atoms: Sequence[Any]) -> list[Any]:
-            return [x if isinstance(x, core.Literal) else instead.get(x, x) for x in atoms]
+            return [x if isinstance(x, core.Literal) else replaced.get(x, x) for x in atoms]
 
         for eqn in jaxpr.eqns:
-            inputs = read(eqn.invars) if instead else eqn.invars
-            found = self._decided(eqn, inputs)
-            if found is not None:
-                instead.update(zip(eqn.outvars, found, strict=True))
+            inputs = read(eqn.invars) if replaced else eqn.invars
+            results = self._replacement(eqn, inputs)
+            if results is not None:
+                replaced.update(zip(eqn.outvars, results, strict=True))
                 continue
             kept = eqn if inputs is eqn.invars else eqn.replace(invars=inputs)
             eqns.append(self._equation(kept))
-        if not instead and all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
+        if not replaced and all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
             return jaxpr
         return jaxpr.replace(eqns=eqns, outvars=read(jaxpr.outvars))
 
-    def _decided(self, eqn: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
+    def _replacement(self, eqn: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
         """The results of an equation, if it needn't be carried out at all."""
         if eqn.primitive in (NO_LAPACK, DIFFERENTIATED):
-            answer = self.target.derived if eqn.primitive is DIFFERENTIATED else self.target.without_libraries
+            answer = self.backend.derived if eqn.primitive is DIFFERENTIATED else self.backend.without_libraries
             return [core.Literal(np.bool_(answer), eqn.outvars[0].aval)]
-        if eqn.primitive.name == SOLUTION and not self.target.derived:
+        if eqn.primitive.name == SOLUTION and not self.backend.derived:
             *_, x, place = split_operands(eqn.params, inputs)
             return [*x, *place]
         if eqn.primitive.name == "convert_element_type" and _is_constant(inputs[0], np.bool_):
@@ -96,8 +96,8 @@ class _Lowering:
         if eqn.primitive is ROWS:
             return self._rows(eqn)
         if eqn.primitive is ALTERNATIVES:
-            without, by_libraries = params["ways"]
-            return self._traced(eqn, without if self.target.without_libraries else by_libraries)
+            fallback, by_lapack = params["ways"]
+            return self._trace(eqn, fallback if self.backend.without_libraries else by_lapack)
         if name == "cond" and _is_constant(eqn.invars[0], np.integer):
             return self._call(eqn, params["branches"][int(eqn.invars[0].val)], eqn.invars[1:])
         if name == "custom_jvp_call" and _has_open_operations(params["call_jaxpr"].jaxpr):
@@ -106,11 +106,11 @@ class _Lowering:
         return eqn if all(new[key] is params[key] for key in params) else eqn.replace(params=new)
 
     def _rows(self, eqn: Any) -> Any:
-        if self.target.rows is None:
+        if self.backend.rows is None:
             return scan(eqn.replace(params={**eqn.params, "jaxpr": self.closed(eqn.params["jaxpr"])}))
-        return self._traced(eqn, self.target.rows(eqn.params))
+        return self._trace(eqn, self.backend.rows(eqn.params))
 
-    def _traced(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
+    def _trace(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
         """A call of a function that is traced now."""
         types = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
         return self._call(eqn, jax.make_jaxpr(function)(*types), eqn.invars)

@@ -23,71 +23,71 @@ ROWS = core.Primitive("rows")
 ROWS.multiple_results = True
 
 
-def map_rows(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool = True) -> Tree:
+def map_rows(function: Callable[..., Tree], consts: Tree, *rows: Tree, loop: bool = True) -> Tree:
     """`function(shared, *row)` of all rows, like `jax.vmap`; with `loop` as one loop where that is worth it.
 
     Small systems are better off without: their steps are run on scalars altogether.
     """
     if not loop:
-        return jax.vmap(lambda *row: function(shared, *row))(*stacked)
-    return scan_rows(lambda s, carry, row: ((), function(s, *row)), shared, (), stacked)[1]
+        return jax.vmap(lambda *row: function(consts, *row))(*rows)
+    return scan_rows(lambda s, carry, row: ((), function(s, *row)), consts, (), rows)[1]
 
 
-def scan_rows(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = False) -> tuple[Tree, Tree]:
+def scan_rows(body: Body, consts: Tree, carry: Tree, rows: Tree, reverse: bool = False) -> tuple[Tree, Tree]:
     """Like `jax.lax.scan` for `body(shared, carry, row) -> (carry, row)`."""
-    row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
-    closed, (left, made) = jax.make_jaxpr(body, return_shape=True)(shared, carry, row)
+    row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
+    body_jaxpr, (carry_shape, row_shape) = jax.make_jaxpr(body, return_shape=True)(consts, carry, row)
     # What the body closes over is shared by all rows, too.
-    jaxpr = closed.jaxpr.replace(constvars=[], invars=[*closed.jaxpr.constvars, *closed.jaxpr.invars])
-    given, start, tables = map(jax.tree.leaves, (shared, carry, stacked))
+    jaxpr = body_jaxpr.jaxpr.replace(constvars=[], invars=[*body_jaxpr.jaxpr.constvars, *body_jaxpr.jaxpr.invars])
+    const_leaves, start, tables = map(jax.tree.leaves, (consts, carry, rows))
     params = {
         "jaxpr": core.ClosedJaxpr(jaxpr, []),
-        "num_consts": len(closed.consts) + len(given),
+        "num_consts": len(body_jaxpr.consts) + len(const_leaves),
         "num_carry": len(start),
         "length": tables[0].shape[0],
         "reverse": reverse,
     }
-    run = jax.custom_jvp(lambda *args: ROWS.bind(*args, **params))
-    run.defjvp(lambda primals, tangents: jax.jvp(on_arrays(params), primals, tangents))
-    outs = run(*closed.consts, *given, *start, *tables)
+    call = jax.custom_jvp(lambda *args: ROWS.bind(*args, **params))
+    call.defjvp(lambda primals, tangents: jax.jvp(on_arrays(params), primals, tangents))
+    outs = call(*body_jaxpr.consts, *const_leaves, *start, *tables)
     return (
-        jax.tree.unflatten(jax.tree.structure(left), outs[: len(start)]),
-        jax.tree.unflatten(jax.tree.structure(made), outs[len(start) :]),
+        jax.tree.unflatten(jax.tree.structure(carry_shape), outs[: len(start)]),
+        jax.tree.unflatten(jax.tree.structure(row_shape), outs[len(start) :]),
     )
 
 
 def on_arrays(params: Any) -> Callable[..., list[Any]]:
     """The operation as one on arrays: all rows at once where nothing is carried, otherwise a scan."""
-    run, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
+    body, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
 
     def at_once(*args: Any) -> list[Any]:
-        return jax.vmap(lambda *row: run(*args[:n], *row))(*args[n:])
+        return jax.vmap(lambda *row: body(*args[:n], *row))(*args[n:])
 
-    def scanned(*args: Any) -> list[Any]:
+    def scan(*args: Any) -> list[Any]:
         def step(carry: list[Any], row: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            outs = run(*args[:n], *carry, *row)
+            outs = body(*args[:n], *carry, *row)
             return outs[:m], outs[m:]
 
         carry, out = jax.lax.scan(step, list(args[n : n + m]), args[n + m :], params["length"], params["reverse"])
         return [*carry, *out]
 
-    return scanned if m else at_once
+    return scan if m else at_once
 
 
 def with_remat(params: Any) -> Callable[..., list[Any]]:
     """The operation as a scan whose derivative in reverse mode makes each row again from what it began with."""
-    run, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
-    again = jax.checkpoint(lambda *args: run(*args))  # type: ignore[reportPrivateImportUsage]
+    body, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
+    remat_body = jax.checkpoint(lambda *args: body(*args))  # type: ignore[reportPrivateImportUsage]
 
-    def scanned(*args: Any) -> list[Any]:
+    def scan(*args: Any) -> list[Any]:
         def step(carry: list[Any], row: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            outs = again(*args[:n], *carry, *row)
+            outs = remat_body(*args[:n], *carry, *row)
             return outs[:m], outs[m:]
 
         carry, out = jax.lax.scan(step, list(args[n : n + m]), args[n + m :], params["length"], params["reverse"])
         return [*carry, *out]
 
-    return scanned
+    return scan
 
 
 def _evaluate(*args: Any, **params: Any) -> list[Any]:
@@ -110,12 +110,12 @@ def _transpose_rule(cotangents: Sequence[Any], *args: Any, **params: Any) -> lis
     linear = [k for k, x in enumerate(args) if ad.is_undefined_primal(x)]
     avals = [args[k].aval for k in linear]
 
-    def run(*moving: Any) -> list[Any]:
-        known = dict(zip(linear, moving, strict=True))
-        return on_arrays(params)(*(known.get(k, x) for k, x in enumerate(args)))
+    def linear_map(*operands: Any) -> list[Any]:
+        replaced = dict(zip(linear, operands, strict=True))
+        return on_arrays(params)(*(replaced.get(k, x) for k, x in enumerate(args)))
 
-    found = jax.linear_transpose(run, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
-    back = dict(zip(linear, found([ad.instantiate_zeros(c) for c in cotangents]), strict=True))
+    transpose = jax.linear_transpose(linear_map, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+    back = dict(zip(linear, transpose([ad.instantiate_zeros(c) for c in cotangents]), strict=True))
     return [back.get(k) for k in range(len(args))]
 
 

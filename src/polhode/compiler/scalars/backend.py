@@ -39,7 +39,7 @@ class AbstractScalarBackend(abc.ABC):
     keeps_rules: bool = False
 
     @abc.abstractmethod
-    def emit(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
         """Give each node, in this order, its value; `wanted` are those that are asked for."""
 
     @abc.abstractmethod

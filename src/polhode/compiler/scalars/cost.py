@@ -23,23 +23,23 @@ ONE_FUNCTION = NO_LIBRARY - {"scatter", *SCATTERS}
 """Of these, what one machine function may hold: a scatter to unknown places becomes a loop of its own."""
 
 
-def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
+def cost(jaxpr: Any, is_constant: Sequence[bool] = (), scans: bool = False) -> float:
     """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays.
 
     Arithmetic of constant indices is free. `known` says which arguments are such constants; none by default. `scans`:
     whether a scan is a loop, which counts once besides what goes in and out, or something that must stay on arrays.
     """
     constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
-    constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
+    constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
     total = 0.0
     for eqn in jaxpr.eqns:
         size = sum(math.prod(v.aval.shape) for v in eqn.outvars)
         name = eqn.primitive.name
-        fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
-        if all(fixed) and name in NO_LIBRARY:
+        constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        if all(constant_inputs) and name in NO_LIBRARY:
             constants.update(eqn.outvars)
-        elif (called := callee(eqn)) is not None:
-            total += cost(called[0], fixed, scans)
+        elif (call := callee(eqn)) is not None:
+            total += cost(call[0], constant_inputs, scans)
         elif name == SOLUTION:
             total += sum(cost(eqn.params[part], scans=scans) for part in ("equation", "precondition"))
         elif name == LINEAR_SOLVE and scans:
@@ -85,8 +85,8 @@ def calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:
     """Whether `jaxpr` holds anything but `plain` primitives: which one machine function may not."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        called = callee(eqn)
-        inner = [] if called is None else [called[0]]
+        call = callee(eqn)
+        inner = [] if call is None else [call[0]]
         if name == "while":
             inner = [eqn.params["body_jaxpr"].jaxpr, eqn.params["cond_jaxpr"].jaxpr]
         elif name == "cond":
@@ -101,7 +101,7 @@ def iterates(jaxpr: core.Jaxpr) -> bool:
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "while":
             return True
-        called = callee(eqn)
-        if called is not None and iterates(called[0]):
+        call = callee(eqn)
+        if call is not None and iterates(call[0]):
             return True
     return False

@@ -14,10 +14,10 @@ from polhode.compiler.scalars.graph import Elements, is_known
 def _broadcast_in_dim(eqn: Any, inputs: list[Elements]) -> list[Elements]:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     x = inputs[0]
-    aligned = [1] * len(shape)
+    shape_with_ones = [1] * len(shape)
     for source, target in enumerate(dims):
-        aligned[target] = x.shape[source]
-    return [np.broadcast_to(x.reshape(aligned), shape)]
+        shape_with_ones[target] = x.shape[source]
+    return [np.broadcast_to(x.reshape(shape_with_ones), shape)]
 
 
 def _slice(eqn: Any, inputs: list[Elements]) -> list[Elements]:
@@ -44,8 +44,8 @@ def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements]:
     x, fill = inputs
     config = eqn.params["padding_config"]
     # Negative edges are cut off behind, when the space in between is there.
-    cut = [(max(-low, 0), max(-high, 0)) for low, high, _ in config]
-    wide = [n + a + b for n, (a, b) in zip(eqn.outvars[0].aval.shape, cut, strict=True)]
+    margins = [(max(-low, 0), max(-high, 0)) for low, high, _ in config]
+    wide = [n + a + b for n, (a, b) in zip(eqn.outvars[0].aval.shape, margins, strict=True)]
     out = np.empty(wide, dtype=object)
     out[...] = fill[()]
     begins = [max(low, 0) for low, _, _ in config]
@@ -55,7 +55,7 @@ def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements]:
             for low, (_, _, inner), n in zip(begins, config, x.shape, strict=True)
         )
     ] = x
-    return [out[tuple(slice(a, n - b) for (a, b), n in zip(cut, wide, strict=True))]]
+    return [out[tuple(slice(a, n - b) for (a, b), n in zip(margins, wide, strict=True))]]
 
 
 def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:

@@ -16,8 +16,8 @@ from polhode.compiler.jaxprs import linear_map, solve_program
 def decompose(eqn: Any) -> core.ClosedJaxpr:
     """The equation in terms of primitives that have rules."""
     function = DECOMPOSITIONS[eqn.primitive.name]
-    given = (jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars)
-    return jax.make_jaxpr(lambda *x: function(*x, **eqn.params))(*given)
+    examples = (jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars)
+    return jax.make_jaxpr(lambda *x: function(*x, **eqn.params))(*examples)
 
 
 def differentiable_solve(eqn: Any) -> core.ClosedJaxpr:
@@ -27,17 +27,17 @@ def differentiable_solve(eqn: Any) -> core.ClosedJaxpr:
     corrected by the solution for b - A x, which is round-off, but whose derivative is A⁻¹ (db - dA x).
     """
 
-    def run(*given: jax.Array) -> Any:
-        matrix, of_matrix = linear_map(eqn.params, given)
-        solver, arguments = solve_program(eqn.params, given)
+    def differentiable(*operands: jax.Array) -> Any:
+        matrix, of_matrix = linear_map(eqn.params, operands)
+        solver, arguments = solve_program(eqn.params, operands)
         n, solve = len(matrix.out_avals), core.jaxpr_as_fun(solver)
         of_solve, b = arguments[:-n], arguments[-n:]
-        found = [jax.lax.stop_gradient(x) for x in solve(*of_solve, *b)]
-        reached = core.jaxpr_as_fun(matrix)(*of_matrix, *found[:n])
-        left = solve(*of_solve, *map(jax.lax.sub, b, reached))
-        return [*map(jax.lax.add, found[:n], left[:n]), *found[n:]]
+        solution = [jax.lax.stop_gradient(x) for x in solve(*of_solve, *b)]
+        image = core.jaxpr_as_fun(matrix)(*of_matrix, *solution[:n])
+        correction = solve(*of_solve, *map(jax.lax.sub, b, image))
+        return [*map(jax.lax.add, solution[:n], correction[:n]), *solution[n:]]
 
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
+    return jax.make_jaxpr(differentiable)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
 
 
 def is_batch_of_loops(eqn: Any) -> bool:
@@ -51,38 +51,38 @@ def merge_loops(eqn: Any) -> core.ClosedJaxpr:
     n, m = p["cond_nconsts"], p["body_nconsts"]
     test, again = core.jaxpr_as_fun(p["cond_jaxpr"]), core.jaxpr_as_fun(p["body_jaxpr"])
 
-    def run(*given: jax.Array) -> Any:
-        of_test, of_body, start = given[:n], given[n : n + m], given[n + m :]
+    def merged_loop(*operands: jax.Array) -> Any:
+        of_test, of_body, start = operands[:n], operands[n : n + m], operands[n + m :]
 
-        def going(state: Any) -> jax.Array:
+        def active(state: Any) -> jax.Array:
             return test(*of_test, *state)[0]
 
         def body(state: Any) -> Any:
-            on, after = going(state), again(*of_body, *state)
+            on, after = active(state), again(*of_body, *state)
             dims = range(on.ndim)
             return [
                 jax.lax.select(jax.lax.broadcast_in_dim(on, y.shape, dims), y, x)
                 for x, y in zip(state, after, strict=True)
             ]
 
-        return jax.lax.while_loop(lambda state: jnp.any(going(state)), body, list(start))
+        return jax.lax.while_loop(lambda state: jnp.any(active(state)), body, list(start))
 
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
+    return jax.make_jaxpr(merged_loop)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
 
 
 def _cumulative(combine: Callable) -> Callable:
-    def run(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+    def accumulate(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
         slices = [jax.lax.index_in_dim(x, k, axis) for k in range(x.shape[axis])]
-        done = list(itertools.accumulate(reversed(slices) if reverse else slices, combine))
-        return jax.lax.concatenate(done[::-1] if reverse else done, axis) if done else x
+        sums = list(itertools.accumulate(reversed(slices) if reverse else slices, combine))
+        return jax.lax.concatenate(sums[::-1] if reverse else sums, axis) if sums else x
 
-    return run
+    return accumulate
 
 
 def _position_of(first: Callable) -> Callable:
     """The position of the largest or smallest element; the first NaN counts as such."""
 
-    def run(x: jax.Array, axes: tuple[int], index_dtype: Any) -> jax.Array:
+    def position(x: jax.Array, axes: tuple[int], index_dtype: Any) -> jax.Array:
         (axis,) = axes
         best, *others = (jax.lax.index_in_dim(x, k, axis, keepdims=False) for k in range(x.shape[axis]))
         at = jnp.zeros(best.shape, index_dtype)
@@ -91,20 +91,20 @@ def _position_of(first: Callable) -> Callable:
             best, at = jnp.where(better, other, best), jnp.where(better, index_dtype.type(k), at)
         return at
 
-    return run
+    return position
 
 
 def _in_total_order(equal: bool) -> Callable:
     """Comparison as sorting does it: NaN is largest, and -0 comes before 0."""
 
-    def run(x: jax.Array, y: jax.Array) -> jax.Array:
+    def compare(x: jax.Array, y: jax.Array) -> jax.Array:
         if not jnp.issubdtype(x.dtype, jnp.inexact):
             return x <= y if equal else x < y
         zeros = (x == 0) & (y == 0)
         less = (x < y) | ((x == x) & (y != y)) | (zeros & (1 / x < 1 / y))
         return less | (zeros & (1 / x == 1 / y)) | ((x == y) & ~zeros) | ((x != x) & (y != y)) if equal else less
 
-    return run
+    return compare
 
 
 DECOMPOSITIONS: dict[str, Callable] = {

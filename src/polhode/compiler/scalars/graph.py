@@ -82,8 +82,8 @@ class Graph:
     - `emission`: where operations go.
     """
 
-    def __init__(self, emission: AbstractScalarBackend) -> None:
-        self._backend = emission
+    def __init__(self, backend: AbstractScalarBackend) -> None:
+        self._backend = backend
         self._nodes: dict[Any, Node] = {}
 
     def leaf(self, value: Any) -> Node:
@@ -100,10 +100,10 @@ class Graph:
             return operands[1 + int(operands[0])]
         if name == "select_n" and all(o is operands[1] for o in operands[2:]):
             return operands[1]
-        known = list(map(is_known, operands))
-        if not any(known):
+        is_constant = list(map(is_known, operands))
+        if not any(is_constant):
             return self._node(kind, tuple(operands), dtype)
-        if all(known):
+        if all(is_constant):
             if name == "convert_element_type":
                 return operands[0].astype(dtype)
             if name == "integer_pow":
@@ -146,29 +146,29 @@ class Graph:
 
     def _node(self, kind: Kind, operands: tuple, dtype: Any) -> Node:
         key = (kind.key, *[(o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands])
-        found = self._nodes.get(key)
-        if found is None:
-            found = self._nodes[key] = Node(kind, operands, dtype)
-        return found
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(kind, operands, dtype)
+        return node
 
-    def emit(self, wanted: Sequence[Any]) -> list[Any]:
+    def emit(self, elements: Sequence[Any]) -> list[Any]:
         """Scalars of the program under construction (or known ones) for these elements."""
-        self._backend.emit(_topological_order([e for e in wanted if isinstance(e, Node)]), wanted)
-        return [e.value if isinstance(e, Node) else e for e in wanted]
+        self._backend.emit(_topological_order([e for e in elements if isinstance(e, Node)]), elements)
+        return [e.value if isinstance(e, Node) else e for e in elements]
 
 
 def _topological_order(roots: Sequence[Node]) -> list[Node]:
     """The nodes behind `roots` that have no value yet, operands first."""
     order: list[Node] = []
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     for root in roots:
         stack = [(root, False)]
         while stack:
-            node, expanded = stack.pop()
-            if expanded:
+            node, operands_done = stack.pop()
+            if operands_done:
                 order.append(node)
-            elif node not in seen and node.value is None:
-                seen.add(node)
+            elif node not in visited and node.value is None:
+                visited.add(node)
                 stack.append((node, True))
                 stack.extend((o, False) for o in node.operands if isinstance(o, Node) and o.value is None)
     return order
@@ -176,15 +176,15 @@ def _topological_order(roots: Sequence[Node]) -> list[Node]:
 
 def leaf_values(roots: Sequence[Any]) -> set[int]:
     """Identities of the values of all leaves behind some elements."""
-    found: set[int] = set()
-    seen: set[int] = set()
+    values: set[int] = set()
+    visited: set[int] = set()
     stack = [root for root in roots if isinstance(root, Node)]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if node.kind is None:
-            found.add(id(node.value))
+            values.add(id(node.value))
         stack.extend(o for o in node.operands if isinstance(o, Node))
-    return found
+    return values

@@ -25,10 +25,10 @@ def expand_library_call(eqn: Any) -> core.ClosedJaxpr | None:
     if rule is None:
         return None
     avals = [v.aval for v in eqn.invars]
-    run = rule(eqn.params, avals)
-    if run is None:
+    function = rule(eqn.params, avals)
+    if function is None:
         return None
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+    return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
 
 def _is_small(aval: Any) -> bool:
@@ -47,7 +47,7 @@ def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
     if not _is_small(avals[0]):
         return None
 
-    def run(x: Any) -> Any:
+    def factorise(x: Any) -> Any:
         rows, m, n = _rows(x), x.shape[-2], x.shape[-1]
         batch = x.shape[:-2]
         order = [jnp.full(batch, i, jnp.int32) for i in range(m)]
@@ -57,17 +57,17 @@ def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
             pivot = k + jnp.argmax(column, axis=-1).astype(jnp.int32)
             pivots.append(pivot)
             for i in range(k + 1, m):
-                chosen = pivot == i
-                rows[k], rows[i] = _swap_where(chosen, rows[k], rows[i])
-                (order[k],), (order[i],) = _swap_where(chosen, [order[k]], [order[i]])
+                is_pivot = pivot == i
+                rows[k], rows[i] = _swap_where(is_pivot, rows[k], rows[i])
+                (order[k],), (order[i],) = _swap_where(is_pivot, [order[k]], [order[i]])
             for i in range(k + 1, m):
                 # As LAPACK: where nothing is left of a column, there is nothing to divide.
                 factor = jnp.where(rows[k][k] == 0, rows[i][k], rows[i][k] / rows[k][k])
-                behind = zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)
-                rows[i] = [*rows[i][:k], factor, *(a - factor * b for a, b in behind)]
+                columns = zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)
+                rows[i] = [*rows[i][:k], factor, *(a - factor * b for a, b in columns)]
         return _matrix(rows), jnp.stack(pivots, axis=-1), jnp.stack(order, axis=-1)
 
-    return run
+    return factorise
 
 
 def _swap_where(where: Any, a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -81,7 +81,7 @@ def _pivots_to_permutation(params: Any, avals: Any) -> Callable[..., Any] | None
     if n > _MAX_LENGTH:
         return None
 
-    def run(pivots: Any) -> Any:
+    def permutation(pivots: Any) -> Any:
         order = [jnp.full(pivots.shape[:-1], i, pivots.dtype) for i in range(n)]
         for k in range(pivots.shape[-1]):
             for i in range(n):
@@ -89,7 +89,7 @@ def _pivots_to_permutation(params: Any, avals: Any) -> Callable[..., Any] | None
                     (order[k],), (order[i],) = _swap_where(pivots[..., k] == i, [order[k]], [order[i]])
         return jnp.stack(order, axis=-1)
 
-    return run
+    return permutation
 
 
 def _triangular_solve(params: Any, avals: Any) -> Callable[..., Any] | None:
@@ -97,30 +97,30 @@ def _triangular_solve(params: Any, avals: Any) -> Callable[..., Any] | None:
         return None
     lower, unit = params["lower"], params["unit_diagonal"]
 
-    def run(a: Any, b: Any) -> Any:
+    def solve(a: Any, b: Any) -> Any:
         # Of X A = B the rows of X are the columns of the solution of Aᵀ Xᵀ = Bᵀ.
-        flipped = params["transpose_a"] == params["left_side"]
-        rows = _rows(jnp.swapaxes(a, -1, -2) if flipped else a)
+        transposed = params["transpose_a"] == params["left_side"]
+        rows = _rows(jnp.swapaxes(a, -1, -2) if transposed else a)
         b = b if params["left_side"] else jnp.swapaxes(b, -1, -2)
         n = len(rows)
-        forward = lower != flipped
+        forward = lower != transposed
         x: list[Any] = [None] * n
         for i in range(n) if forward else reversed(range(n)):
             value = b[..., i, :]
             for j in range(i) if forward else range(i + 1, n):
                 value = value - rows[i][j][..., None] * x[j]
             x[i] = value if unit else value / rows[i][i][..., None]
-        found = jnp.stack(x, axis=-2)
-        return found if params["left_side"] else jnp.swapaxes(found, -1, -2)
+        solution = jnp.stack(x, axis=-2)
+        return solution if params["left_side"] else jnp.swapaxes(solution, -1, -2)
 
-    return run
+    return solve
 
 
 def _cholesky(params: Any, avals: Any) -> Callable[..., Any] | None:
     if not _is_small(avals[0]):
         return None
 
-    def run(x: Any) -> Any:
+    def factorise(x: Any) -> Any:
         a, n = _rows(x), x.shape[-1]
         zero = jnp.zeros_like(a[0][0])
         out = [[zero] * n for _ in range(n)]
@@ -133,7 +133,7 @@ def _cholesky(params: Any, avals: Any) -> Callable[..., Any] | None:
                 out[i][j] = (a[i][j] - sum((out[i][k] * out[j][k] for k in range(j)), zero)) / out[j][j]
         return jnp.where(fails[..., None, None], jnp.nan, _matrix(out))
 
-    return run
+    return factorise
 
 
 def _sort(params: Any, avals: Any) -> Callable[..., Any] | None:
@@ -141,7 +141,7 @@ def _sort(params: Any, avals: Any) -> Callable[..., Any] | None:
     if n > _MAX_LENGTH or params["num_keys"] != 1:
         return None
 
-    def run(*arrays: Any) -> Any:
+    def sort(*arrays: Any) -> Any:
         columns = [[jax.lax.index_in_dim(x, i, axis, keepdims=False) for i in range(n)] for x in arrays]
         keys = columns[0]
         # How many come before: smaller ones, and equal ones in front.
@@ -151,16 +151,16 @@ def _sort(params: Any, avals: Any) -> Callable[..., Any] | None:
         ]
         out = []
         for values in columns:
-            ordered = []
+            column = []
             for at in range(n):
-                found = values[-1]
+                value_at = values[-1]
                 for place, value in zip(places[:-1], values[:-1], strict=True):
-                    found = jnp.where(place == at, value, found)
-                ordered.append(found)
-            out.append(jnp.stack(ordered, axis=axis))
+                    value_at = jnp.where(place == at, value, value_at)
+                column.append(value_at)
+            out.append(jnp.stack(column, axis=axis))
         return tuple(out)
 
-    return run
+    return sort
 
 
 def _is_less(a: Any, b: Any, equal: bool) -> Any:

@@ -39,9 +39,9 @@ class Program:
     @property
     def size(self) -> int:
         """Number of operations, those of loops and branches once."""
-        inner = (region for operation in self.operations for region in subprograms(operation))
-        passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
-        return len(self.operations) + passed + sum(region.size for region in inner)
+        inner = (body for operation in self.operations for body in subprograms(operation))
+        n_passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
+        return len(self.operations) + n_passed + sum(body.size for body in inner)
 
     @property
     def free_variables(self) -> dict[Variable, None]:
@@ -49,29 +49,29 @@ class Program:
         own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
         used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
         for operation in self.operations:
-            for region in subprograms(operation):
-                used.update(region.free_variables)
+            for body in subprograms(operation):
+                used.update(body.free_variables)
         used.update(dict.fromkeys(x for x in self.outputs if isinstance(x, Variable)))
         return {v: None for v in used if v not in own}
 
     def prune(self) -> None:
         """Drop operations of which nothing is used."""
         used = {x for x in self.outputs if isinstance(x, Variable)}
-        kept: list[Operation] = []
+        operations: list[Operation] = []
         for operation in reversed(self.operations):
             if used.isdisjoint(operation.results):
                 continue
-            for region in subprograms(operation):
-                region.prune()
-                used.update(region.free_variables)
+            for body in subprograms(operation):
+                body.prune()
+                used.update(body.free_variables)
             used.update(x for x in operation.operands if isinstance(x, Variable))
-            kept.append(operation)
-        self.operations = kept[::-1]
+            operations.append(operation)
+        self.operations = operations[::-1]
 
 
 def subprograms(operation: Operation) -> list[Program]:
     """The regions that an operation consists of."""
-    return [region for key in _SUBPROGRAMS.get(operation.name, ()) for region in _as_list(operation.params[key])]
+    return [body for key in _SUBPROGRAMS.get(operation.name, ()) for body in _as_list(operation.params[key])]
 
 
 _SUBPROGRAMS = {
@@ -99,10 +99,10 @@ class ProgramBackend(AbstractScalarBackend):
 
     has_rows = True
 
-    def __init__(self, region: Program, keeps_rules: bool = False) -> None:
-        self.program, self.keeps_rules = region, keeps_rules
+    def __init__(self, program: Program, keeps_rules: bool = False) -> None:
+        self.program, self.keeps_rules = program, keeps_rules
 
-    def emit(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
         for node in nodes:
             operands = [getattr(o, "value", o) for o in node.operands]
             (node.value,) = self._add(node.kind.name, node.kind.params, operands, [node.dtype])
@@ -119,16 +119,16 @@ class ProgramBackend(AbstractScalarBackend):
         start: Values,
     ) -> Values:
         dtypes = [x.dtype for x in start]
-        test, again = Program(dtypes), Program(dtypes)
-        test.outputs = [cond(self._backend_of(test), list(test.inputs))]
-        again.outputs = body(self._backend_of(again), list(again.inputs))
-        return self._add("while", {"cond": test, "body": again}, start, dtypes)
+        condition, step = Program(dtypes), Program(dtypes)
+        condition.outputs = [cond(self._backend_of(condition), list(condition.inputs))]
+        step.outputs = body(self._backend_of(step), list(step.inputs))
+        return self._add("while", {"cond": condition, "body": step}, start, dtypes)
 
     def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
-        regions = [Program([]) for _ in branches]
-        for region, branch in zip(regions, branches, strict=True):
-            region.outputs = branch(self._backend_of(region))
-        return self._add("cond", {"branches": regions}, [which], [x.dtype for x in regions[0].outputs])
+        programs = [Program([]) for _ in branches]
+        for program, branch in zip(programs, branches, strict=True):
+            program.outputs = branch(self._backend_of(program))
+        return self._add("cond", {"branches": programs}, [which], [x.dtype for x in programs[0].outputs])
 
     def rows(
         self,
@@ -138,12 +138,12 @@ class ProgramBackend(AbstractScalarBackend):
         reverse: bool,
     ) -> tuple[Values, list[Values]]:
         n, length = len(start), len(rows)
-        region = Program([x.dtype for x in (*start, *rows[0])])
-        carried, row = body(self._backend_of(region), region.inputs[:n], region.inputs[n:])
-        region.outputs = [*carried, *row]
-        params = {"body": region, "carried": n, "length": length, "reverse": reverse}
-        dtypes = [*(x.dtype for x in carried), *(x.dtype for _ in rows for x in row)]
-        results = self._add("rows", params, [*start, *(x for given in rows for x in given)], dtypes)
+        program = Program([x.dtype for x in (*start, *rows[0])])
+        carry, row = body(self._backend_of(program), program.inputs[:n], program.inputs[n:])
+        program.outputs = [*carry, *row]
+        params = {"body": program, "carried": n, "length": length, "reverse": reverse}
+        dtypes = [*(x.dtype for x in carry), *(x.dtype for _ in rows for x in row)]
+        results = self._add("rows", params, [*start, *(x for values in rows for x in values)], dtypes)
         width = len(row)
         return results[:n], [results[n + k * width : n + (k + 1) * width] for k in range(length)]
 
@@ -166,10 +166,10 @@ class ProgramBackend(AbstractScalarBackend):
     def custom_jvp(
         self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]
     ) -> Values:
-        region = Program([x.dtype for x in of])
+        program = Program([x.dtype for x in of])
         # Linear, so that what is inside needs no rules; some have rules that use themselves without end.
-        region.outputs = tangents(ProgramBackend(region), list(region.inputs))
-        return self._add("ruled", {"tangents": region}, [*outs, *of], [x.dtype for x in outs])
+        program.outputs = tangents(ProgramBackend(program), list(program.inputs))
+        return self._add("ruled", {"tangents": program}, [*outs, *of], [x.dtype for x in outs])
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
         # Also what returns nothing needs arrays: it is called for what it does, such as printing.
@@ -177,8 +177,8 @@ class ProgramBackend(AbstractScalarBackend):
             raise UnsupportedScalarOperation(eqn.primitive.name)
         return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
 
-    def _backend_of(self, region: Program) -> ProgramBackend:
-        return ProgramBackend(region, self.keeps_rules)
+    def _backend_of(self, program: Program) -> ProgramBackend:
+        return ProgramBackend(program, self.keeps_rules)
 
     def _add(self, name: str, params: dict[str, Any], operands: Sequence[Any], dtypes: Sequence[Any]) -> list[Variable]:
         results = [Variable(d) for d in dtypes]

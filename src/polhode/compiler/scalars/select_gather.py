@@ -34,20 +34,20 @@ def as_selections(eqn: Any, inputs: Sequence[Elements]) -> core.ClosedJaxpr | No
     if rule is None:
         return None
     avals = [v.aval for v in eqn.invars]
-    known = [
+    constants = [
         x.astype(aval.dtype) if all(map(is_known, x.flat)) else None for x, aval in zip(inputs, avals, strict=True)
     ]
-    run = rule(eqn.params, avals, known)
-    if run is None:
+    function = rule(eqn.params, avals, constants)
+    if function is None:
         return None
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+    return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
 
-def _candidates(known: KnownValues, highest: Sequence[int], elements: int) -> list[tuple[int, ...]] | None:
+def _candidates(constants: KnownValues, highest: Sequence[int], elements: int) -> list[tuple[int, ...]] | None:
     """All places of windows, as far as they are open; None if these are too many for windows of so many elements."""
     ranges = [
         range(high + 1) if at is None else sorted(set(np.clip(at, 0, high).ravel().tolist()))
-        for at, high in zip(known, highest, strict=True)
+        for at, high in zip(constants, highest, strict=True)
     ]
     return list(itertools.product(*ranges)) if math.prod(map(len, ranges)) * elements <= _MAX_SELECTIONS else None
 
@@ -58,47 +58,47 @@ def _starts_at(starts: Sequence[Any], place: tuple[int, ...], highest: Sequence[
     return functools.reduce(jnp.logical_and, same)
 
 
-def _dynamic_slice(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
+def _dynamic_slice(params: Any, avals: Any, constants: KnownValues) -> Callable[..., Any] | None:
     sizes = params["slice_sizes"]
     highest = [n - m for n, m in zip(avals[0].shape, sizes, strict=True)]
-    places = _candidates(known[1:], highest, math.prod(sizes))
+    places = _candidates(constants[1:], highest, math.prod(sizes))
     if places is None:
         return None
 
-    def run(x: Any, *starts: Any) -> Any:
+    def select(x: Any, *starts: Any) -> Any:
         parts = [jax.lax.slice(x, place, [k + m for k, m in zip(place, sizes, strict=True)]) for place in places]
         out = parts[-1]
         for place, part in zip(places[:-1], parts[:-1], strict=True):
             out = jnp.where(_starts_at(starts, place, highest), part, out)
         return out
 
-    return run
+    return select
 
 
-def _dynamic_update_slice(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
+def _dynamic_update_slice(params: Any, avals: Any, constants: KnownValues) -> Callable[..., Any] | None:
     sizes = avals[1].shape
     highest = [n - m for n, m in zip(avals[0].shape, sizes, strict=True)]
-    places = _candidates(known[2:], highest, math.prod(sizes))
+    places = _candidates(constants[2:], highest, math.prod(sizes))
     if places is None:
         return None
 
-    def run(x: Any, update: Any, *starts: Any) -> Any:
+    def update_where(x: Any, update: Any, *starts: Any) -> Any:
         for place in places:
             window = tuple(slice(k, k + m) for k, m in zip(place, sizes, strict=True))
             x = x.at[window].set(jnp.where(_starts_at(starts, place, highest), update, x[window]))
         return x
 
-    return run
+    return update_where
 
 
 def _components(indices: np.ndarray | None, depth: int) -> KnownValues:
     return [None if indices is None else indices[..., k] for k in range(depth)]
 
 
-def _gather(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
+def _gather(params: Any, avals: Any, constants: KnownValues) -> Callable[..., Any] | None:
     dims, x, indices = params["dimension_numbers"], *avals
     highest = [x.shape[d] - params["slice_sizes"][d] for d in dims.start_index_map]
-    places = _candidates(_components(known[1], len(highest)), highest, 1)
+    places = _candidates(_components(constants[1], len(highest)), highest, 1)
     out = jax.eval_shape(functools.partial(_bind, jax.lax.gather_p, params), *avals)
     if places is None or len(places) * math.prod(out.shape) > _MAX_SELECTIONS:
         return None
@@ -107,20 +107,20 @@ def _gather(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] |
     ]
     fills = "FILL" in str(params["mode"]).upper()
 
-    def run(x: Any, indices: Any) -> Any:
+    def select(x: Any, indices: Any) -> Any:
         starts = [indices[..., k] for k in range(len(highest))]
         flat = x.reshape(-1)
         parts = [flat[at.ravel()].reshape(out.shape) for at in positions]
-        found = parts[-1]
+        result = parts[-1]
         for place, part in zip(places[:-1], parts[:-1], strict=True):
-            found = jnp.where(jnp.expand_dims(_starts_at(starts, place, highest), dims.offset_dims), part, found)
+            result = jnp.where(jnp.expand_dims(_starts_at(starts, place, highest), dims.offset_dims), part, result)
         if fills:
             inside = [(s >= 0) & (s <= high) for s, high in zip(starts, highest, strict=True)]
             inside = jnp.expand_dims(functools.reduce(jnp.logical_and, inside), dims.offset_dims)
-            found = jnp.where(inside, found, _fill_value(params, x.dtype))
-        return found
+            result = jnp.where(inside, result, _fill_value(params, x.dtype))
+        return result
 
-    return run
+    return select
 
 
 def _bind(primitive: Any, params: Any, *args: Any) -> Any:
@@ -136,12 +136,12 @@ def _fill_value(params: Any, dtype: Any) -> Any:
     return np.iinfo(dtype).min if np.issubdtype(dtype, np.signedinteger) else np.iinfo(dtype).max
 
 
-def _scatter(params: Any, avals: Any, known: KnownValues, name: str) -> Callable[..., Any] | None:
+def _scatter(params: Any, avals: Any, constants: KnownValues, name: str) -> Callable[..., Any] | None:
     dims, (x, indices, updates) = params["dimension_numbers"], avals
     window = [d for d in range(len(x.shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
     sizes = dict(zip(window, (updates.shape[k] for k in dims.update_window_dims), strict=True))
     highest = [x.shape[d] - sizes.get(d, 1) for d in dims.scatter_dims_to_operand_dims]
-    places = _candidates(_components(known[1], len(highest)), highest, math.prod(updates.shape))
+    places = _candidates(_components(constants[1], len(highest)), highest, math.prod(updates.shape))
     if places is None or (name == "scatter" and params.get("update_jaxpr") is None and _batches(indices) > 1):
         # Where several windows are written to, the last of them counts.
         return None
@@ -151,7 +151,7 @@ def _scatter(params: Any, avals: Any, known: KnownValues, name: str) -> Callable
     ]
     fills = "FILL" in str(params["mode"]).upper()
 
-    def run(x: Any, indices: Any, updates: Any) -> Any:
+    def update_where(x: Any, indices: Any, updates: Any) -> Any:
         starts = [indices[..., k] for k in range(len(highest))]
         flat = x.reshape(-1)
         for place, to in zip(places, at, strict=True):
@@ -164,7 +164,7 @@ def _scatter(params: Any, avals: Any, known: KnownValues, name: str) -> Callable
                 flat = flat.at[target].set(jnp.where(same[k], _UPDATE_RULES[name](now, updates[k]), now))
         return flat.reshape(x.shape)
 
-    return run
+    return update_where
 
 
 def _batches(indices: Any) -> int:
@@ -177,7 +177,7 @@ _UPDATE_RULES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _platform(params: Any, avals: Any, known: KnownValues) -> Callable[..., Any] | None:
+def _platform(params: Any, avals: Any, constants: KnownValues) -> Callable[..., Any] | None:
     """Of several ways to compute something, that for the host, which is named or the default."""
     which = next(k for k, names in enumerate(params["platforms"]) if names is None or "cpu" in names)
     return lambda: np.int32(which)

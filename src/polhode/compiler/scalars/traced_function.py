@@ -34,8 +34,8 @@ class TracedFunction:
     """
 
     def __init__(self, fun: Callable, *examples: Any, target: Backend = ARRAYS) -> None:
-        closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
-        self.closed_jaxpr = lower(closed, target)
+        closed_jaxpr, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
+        self.closed_jaxpr = lower(closed_jaxpr, target)
         self.cost = cost(self.closed_jaxpr.jaxpr, scans=target.rows is None)
 
     def call_on_arrays(self, *args: Any) -> Any:
@@ -53,12 +53,12 @@ class TracedFunction:
         Raises NeedsArrays for what can't be a few operations on scalars.
         """
         slots = [_Slot(v.aval.dtype) for v in self.closed_jaxpr.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
-        replay = Unroller(XlaBackend(None), scalars_only=True)
-        inputs = replay.restore(slots, [v.aval for v in self.closed_jaxpr.jaxpr.invars])
-        consts = [replay.unpack(c) for c in self.closed_jaxpr.consts]
-        outs = replay.evaluate(self.closed_jaxpr.jaxpr, consts, inputs)
-        reached = leaf_values([e for out in outs for e in out.flat])
-        return [id(slot) in reached for slot in slots]
+        unroller = Unroller(XlaBackend(None), scalars_only=True)
+        inputs = unroller.restore(slots, [v.aval for v in self.closed_jaxpr.jaxpr.invars])
+        consts = [unroller.unpack(c) for c in self.closed_jaxpr.consts]
+        outs = unroller.evaluate(self.closed_jaxpr.jaxpr, consts, inputs)
+        used = leaf_values([e for out in outs for e in out.flat])
+        return [id(slot) in used for slot in slots]
 
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
         """From the flat list of all argument elements to that of all result elements.
@@ -69,21 +69,21 @@ class TracedFunction:
         return self.emit(XlaBackend(one), flat, constants)
 
     def emit(
-        self, emission: AbstractScalarBackend, flat: Sequence[Any], constants: Sequence[Any] | None = None
+        self, backend: AbstractScalarBackend, flat: Sequence[Any], constants: Sequence[Any] | None = None
     ) -> list[Any]:
         """The same as operations of a program under construction."""
-        replay = Unroller(emission)
+        unroller = Unroller(backend)
         jaxpr = self.closed_jaxpr.jaxpr
-        inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
-        given = iter(self.constants() if constants is None else constants)
+        inputs = unroller.restore(flat, [v.aval for v in jaxpr.invars])
+        constant_elements = iter(self.constants() if constants is None else constants)
         consts = [
-            replay.restore([next(given) for _ in range(math.prod(c.shape))], [v.aval])[0]
+            unroller.restore([next(constant_elements) for _ in range(math.prod(c.shape))], [v.aval])[0]
             if _is_split(c)
-            else replay.unpack(c)
+            else unroller.unpack(c)
             for v, c in zip(jaxpr.constvars, self.closed_jaxpr.consts, strict=True)
         ]
-        outs = replay.evaluate(jaxpr, consts, inputs)
-        return replay.flatten(outs, [v.aval for v in jaxpr.outvars])
+        outs = unroller.evaluate(jaxpr, consts, inputs)
+        return unroller.flatten(outs, [v.aval for v in jaxpr.outvars])
 
 
 class _Slot:

@@ -39,9 +39,9 @@ class Unroller:
     - `scalars_only`: whether to raise `UnsupportedScalarOperation` where an operation needs arrays, instead of putting them together.
     """
 
-    def __init__(self, emission: AbstractScalarBackend, scalars_only: bool = False) -> None:
-        self.graph = Graph(emission)
-        self._backend = emission
+    def __init__(self, backend: AbstractScalarBackend, scalars_only: bool = False) -> None:
+        self.graph = Graph(backend)
+        self._backend = backend
         self._scalars_only = scalars_only
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
@@ -66,8 +66,8 @@ class Unroller:
         if not isinstance(x, Tracer):
             # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
             return element_array(shape, np.asarray(x).reshape(-1))
-        given: Any = x
-        return element_array(shape, (self.graph.leaf(given[index] if shape else given) for index in np.ndindex(shape)))
+        traced: Any = x
+        return element_array(shape, (self.graph.leaf(traced[index] if shape else traced) for index in np.ndindex(shape)))
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
         """Elements of the given shapes from one flat list of scalars of the program."""
@@ -80,9 +80,9 @@ class Unroller:
 
     def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[Any]:
         """All elements as one flat list of scalars of the program."""
-        wanted = [e for v in values for e in v.flat]
+        elements = [e for v in values for e in v.flat]
         dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
-        return list(map(self._backend.scalar, self.graph.emit(wanted), dtypes))
+        return list(map(self._backend.scalar, self.graph.emit(elements), dtypes))
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name, params = eqn.primitive.name, eqn.params
@@ -90,19 +90,19 @@ class Unroller:
             return self._custom_jvp(eqn, inputs)
         if self._backend.keeps_rules and name in _CUSTOM_VJP:
             raise UnsupportedScalarOperation(name)
-        if (called := callee(eqn)) is not None:
-            inner, consts = called
+        if (call := callee(eqn)) is not None:
+            inner, consts = call
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         if name == LINEAR_SOLVE and self._backend.has_rows:
             if self._backend.keeps_rules:
-                closed, given = differentiable_solve(eqn), inputs
+                closed_jaxpr, operands = differentiable_solve(eqn), inputs
             else:
-                closed, given = solve_program(params, inputs)
-            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], given)
+                closed_jaxpr, operands = solve_program(params, inputs)
+            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], operands)
         if name in MOVES:
-            moved = MOVES[name](eqn, inputs)
-            if moved is not None:
-                return moved
+            results = MOVES[name](eqn, inputs)
+            if results is not None:
+                return results
         elif name in ELEMENTWISE:
             return [self._elementwise(eqn, inputs)]
         elif name in REDUCTIONS:
@@ -111,23 +111,23 @@ class Unroller:
             aval: Any = eqn.outvars[0].aval
             return [self.unpack(np.full(aval.shape, IDENTITIES[name], aval.dtype))]
         elif name in SCATTERS:
-            scattered = self._scatter(eqn, *inputs)
-            if scattered is not None:
-                return [scattered]
+            result = self._scatter(eqn, *inputs)
+            if result is not None:
+                return [result]
         elif name in DECOMPOSITIONS:
-            closed = decompose(eqn)
-            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
+            closed_jaxpr = decompose(eqn)
+            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
         if self._backend.has_rows:
-            spelled = as_selections(eqn, inputs) or expand_library_call(eqn)
-            if spelled is not None:
-                return self.evaluate(spelled.jaxpr, [self.unpack(c) for c in spelled.consts], inputs)
+            expansion = as_selections(eqn, inputs) or expand_library_call(eqn)
+            if expansion is not None:
+                return self.evaluate(expansion.jaxpr, [self.unpack(c) for c in expansion.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise UnsupportedScalarOperation(name)
         if is_batch_of_loops(eqn):
-            closed = merge_loops(eqn)
-            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
+            closed_jaxpr = merge_loops(eqn)
+            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], inputs)
         if name == "while":
             return self._while(eqn, inputs)
         elif name == "cond":
@@ -157,12 +157,12 @@ class Unroller:
         return element_array(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
 
     def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
-        kept = [d for d in range(x.ndim) if d not in axes]
-        moved = x.transpose(*kept, *axes).reshape(*(x.shape[d] for d in kept), -1)
-        out = np.empty(moved.shape[:-1], dtype=object)
+        remaining = [d for d in range(x.ndim) if d not in axes]
+        table = x.transpose(*remaining, *axes).reshape(*(x.shape[d] for d in remaining), -1)
+        out = np.empty(table.shape[:-1], dtype=object)
         for index in np.ndindex(out.shape):
-            total = moved[index][0]
-            for term in moved[index][1:]:
+            total = table[index][0]
+            for term in table[index][1:]:
                 total = self.graph.binary(name, total, term)
             out[index] = total
         return out
@@ -204,22 +204,22 @@ class Unroller:
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
         consts, start = inputs[: nc + nb], inputs[nc + nb :]
         avals = [v.aval for v in eqn.outvars]
-        captured = self._capture(consts)
+        captures = self._capture(consts)
 
-        def run(
-            inside: AbstractScalarBackend, closed: Any, which: slice, flat: list[Any]
+        def run_part(
+            backend: AbstractScalarBackend, closed_jaxpr: Any, which: slice, flat: list[Any]
         ) -> tuple[Unroller, list[Elements]]:
-            inner = Unroller(inside)
-            given = [*inner.adopt(captured[which]), *inner.restore(flat, avals)]
-            return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], given)
+            unroller = Unroller(backend)
+            operands = [*unroller.adopt(captures[which]), *unroller.restore(flat, avals)]
+            return unroller, unroller.evaluate(closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], operands)
 
-        def cond(inside: AbstractScalarBackend, flat: list[Any]) -> Any:
-            inner, (out,) = run(inside, p["cond_jaxpr"], slice(0, nc), flat)
-            return inner.flatten([out], p["cond_jaxpr"].out_avals)[0]
+        def cond(backend: AbstractScalarBackend, flat: list[Any]) -> Any:
+            unroller, (out,) = run_part(backend, p["cond_jaxpr"], slice(0, nc), flat)
+            return unroller.flatten([out], p["cond_jaxpr"].out_avals)[0]
 
-        def body(inside: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
-            inner, outs = run(inside, p["body_jaxpr"], slice(nc, None), flat)
-            return inner.flatten(outs, avals)
+        def body(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
+            unroller, outs = run_part(backend, p["body_jaxpr"], slice(nc, None), flat)
+            return unroller.flatten(outs, avals)
 
         return self.restore(self._backend.loop(cond, body, self.flatten(start, avals)), avals)
 
@@ -227,76 +227,76 @@ class Unroller:
         index, *operands = inputs
         branches = eqn.params["branches"]
         if is_known(index[()]):
-            chosen = branches[int(index[()])]
-            return self.evaluate(chosen.jaxpr, [self.unpack(c) for c in chosen.consts], operands)
+            taken = branches[int(index[()])]
+            return self.evaluate(taken.jaxpr, [self.unpack(c) for c in taken.consts], operands)
         avals = [v.aval for v in eqn.outvars]
-        captured = self._capture(operands)
+        captures = self._capture(operands)
 
-        def run(inside: AbstractScalarBackend, branch: Any) -> list[Any]:
-            inner = Unroller(inside)
-            outs = inner.evaluate(branch.jaxpr, [inner.unpack(c) for c in branch.consts], inner.adopt(captured))
-            return inner.flatten(outs, avals)
+        def run_branch(backend: AbstractScalarBackend, branch: Any) -> list[Any]:
+            unroller = Unroller(backend)
+            outs = unroller.evaluate(branch.jaxpr, [unroller.unpack(c) for c in branch.consts], unroller.adopt(captures))
+            return unroller.flatten(outs, avals)
 
         (which,) = self.graph.emit([index[()]])
-        return self.restore(self._backend.branch(which, [lambda e, b=b: run(e, b) for b in branches]), avals)
+        return self.restore(self._backend.branch(which, [lambda e, b=b: run_branch(e, b) for b in branches]), avals)
 
     def _scan(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """A loop over rows. What is known and equal in all of them is part of the program, or no part of it at all."""
         p = parameters(eqn)
-        closed = p["jaxpr"]
+        closed_jaxpr = p["jaxpr"]
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         consts, carry = inputs[:n_consts], inputs[n_consts : n_consts + n_carry]
         tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
-        of_carry, of_rows = closed.in_avals[n_consts : n_consts + n_carry], closed.in_avals[n_consts + n_carry :]
+        of_carry, of_rows = closed_jaxpr.in_avals[n_consts : n_consts + n_carry], closed_jaxpr.in_avals[n_consts + n_carry :]
         columns = [table[:, k] for table in tables for k in range(table.shape[1])]
-        fixed = self._capture(consts)
+        const_captures = self._capture(consts)
         common = [self._capture([column[:1]])[0][0] if _is_common(column) else None for column in columns]
-        varying = [column for column, same in zip(columns, common, strict=True) if same is None]
-        known: list[Any] = []
+        varying_columns = [column for column, same in zip(columns, common, strict=True) if same is None]
+        constants: list[Any] = []
 
-        def row(inside: AbstractScalarBackend, carried: list[Any], given: list[Any]) -> tuple[list[Any], list[Any]]:
-            inner, here = Unroller(inside), iter(given)
-            at = iter(inner.element(next(here) if same is None else same) for same in common)
-            shaped = [element_array(a.shape, at) for a in of_rows]
-            args = [*inner.adopt(fixed), *inner.restore(carried, of_carry), *shaped]
-            outs = inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], args)
-            moved = inner.flatten(outs[:n_carry], closed.out_avals[:n_carry])
-            known[:] = [e if is_known(e) else None for x in outs[n_carry:] for e in x.flat]
-            kept = inner.flatten(outs[n_carry:], closed.out_avals[n_carry:])
-            return moved, [value for value, same in zip(kept, known, strict=True) if same is None]
+        def row(backend: AbstractScalarBackend, carry_values: list[Any], row_values: list[Any]) -> tuple[list[Any], list[Any]]:
+            unroller, here = Unroller(backend), iter(row_values)
+            at = iter(unroller.element(next(here) if same is None else same) for same in common)
+            row_inputs = [element_array(a.shape, at) for a in of_rows]
+            args = [*unroller.adopt(const_captures), *unroller.restore(carry_values, of_carry), *row_inputs]
+            outs = unroller.evaluate(closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], args)
+            next_carry = unroller.flatten(outs[:n_carry], closed_jaxpr.out_avals[:n_carry])
+            constants[:] = [e if is_known(e) else None for x in outs[n_carry:] for e in x.flat]
+            row_outputs = unroller.flatten(outs[n_carry:], closed_jaxpr.out_avals[n_carry:])
+            return next_carry, [value for value, same in zip(row_outputs, constants, strict=True) if same is None]
 
-        flat = [self.flatten([column], [_DtypeOnly(column[0].dtype)]) for column in varying]
+        flat = [self.flatten([column], [_DtypeOnly(column[0].dtype)]) for column in varying_columns]
         rows = [[column[k] for column in flat] for k in range(length)]
-        carried, found = self._backend.rows(row, self.flatten(carry, of_carry), rows, p["reverse"])
-        out = np.empty((length, len(known)), dtype=object)
+        carry_values, row_results = self._backend.rows(row, self.flatten(carry, of_carry), rows, p["reverse"])
+        out = np.empty((length, len(constants)), dtype=object)
         for k in range(length):
-            made = iter(found[k])
-            for column, same in enumerate(known):
-                out[k, column] = self.graph.leaf(next(made)) if same is None else same
-        stacked, at = [], 0
+            values = iter(row_results[k])
+            for column, same in enumerate(constants):
+                out[k, column] = self.graph.leaf(next(values)) if same is None else same
+        row_arrays, at = [], 0
         for v in eqn.outvars[n_carry:]:
             width = math.prod(v.aval.shape[1:])
-            stacked.append(out[:, at : at + width].reshape(v.aval.shape))
+            row_arrays.append(out[:, at : at + width].reshape(v.aval.shape))
             at += width
-        return [*self.restore(carried, of_carry), *stacked]
+        return [*self.restore(carry_values, of_carry), *row_arrays]
 
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]
-        *captured, x, place = split_operands(p, inputs)
-        of_equation, of_precondition = map(self._capture, captured)
+        *captures, x, place = split_operands(p, inputs)
+        of_equation, of_precondition = map(self._capture, captures)
         of_x, of_place = avals[: len(x)], avals[len(x) :]
 
-        def run(inside: AbstractScalarBackend, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
-            inner = Unroller(inside)
-            given = inner.restore([value for part in flat for value in part], [v.aval for v in jaxpr.invars])
-            outs = inner.evaluate(jaxpr, inner.adopt(closed_over), given)
-            return inner.flatten(outs, [v.aval for v in jaxpr.outvars])
+        def run_part(backend: AbstractScalarBackend, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
+            unroller = Unroller(backend)
+            operands = unroller.restore([value for part in flat for value in part], [v.aval for v in jaxpr.invars])
+            outs = unroller.evaluate(jaxpr, unroller.adopt(closed_over), operands)
+            return unroller.flatten(outs, [v.aval for v in jaxpr.outvars])
 
         outs = self._backend.solution(
             self.flatten(x, of_x),
             self.flatten(place, of_place),
-            lambda inside, x: run(inside, p["equation"], of_equation, x),
-            lambda inside, x, b: run(inside, p["precondition"], of_precondition, x, b),
+            lambda backend, x: run_part(backend, p["equation"], of_equation, x),
+            lambda backend, x, b: run_part(backend, p["precondition"], of_precondition, x, b),
         )
         return self.restore(outs, avals)
 
@@ -305,19 +305,19 @@ class Unroller:
         inner, consts = cast(Callee, callee(eqn))
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
-        moving, floats = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
-        captured = self._capture(inputs)
+        float_inputs, float_outputs = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
+        captures = self._capture(inputs)
 
-        def tangents(inside: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
-            replay, closed = Unroller(inside), _jvp_rule(eqn, avals, moving, floats)
-            given = [*replay.adopt(captured), *replay.restore(flat, [avals[k] for k in moving])]
-            made = replay.evaluate(closed.jaxpr, [replay.unpack(c) for c in closed.consts], given)
-            return replay.flatten(made, closed.out_avals)
+        def tangents(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
+            unroller, closed_jaxpr = Unroller(backend), _jvp_rule(eqn, avals, float_inputs, float_outputs)
+            operands = [*unroller.adopt(captures), *unroller.restore(flat, [avals[k] for k in float_inputs])]
+            results = unroller.evaluate(closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], operands)
+            return unroller.flatten(results, closed_jaxpr.out_avals)
 
-        of_outs = [eqn.outvars[k].aval for k in floats]
-        of = self.flatten([inputs[k] for k in moving], [avals[k] for k in moving])
-        ruled = self._backend.custom_jvp(self.flatten([outs[k] for k in floats], of_outs), of, tangents)
-        for k, out in zip(floats, self.restore(ruled, of_outs), strict=True):
+        of_outs = [eqn.outvars[k].aval for k in float_outputs]
+        of = self.flatten([inputs[k] for k in float_inputs], [avals[k] for k in float_inputs])
+        with_rule = self._backend.custom_jvp(self.flatten([outs[k] for k in float_outputs], of_outs), of, tangents)
+        for k, out in zip(float_outputs, self.restore(with_rule, of_outs), strict=True):
             outs[k] = out
         return outs
 
@@ -351,22 +351,22 @@ _CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
 """Operations with derivatives of their own, and with such as only JAX knows to go back through."""
 
 
-def _jvp_rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
+def _jvp_rule(eqn: Any, avals: Sequence[Any], float_inputs: Sequence[int], float_outputs: Sequence[int]) -> core.ClosedJaxpr:
     """From all operands and the tangents of those that move to the tangents of those results that are floats."""
     names = [core.Var(aval) for aval in avals]
     inner, _ = cast(Callee, callee(eqn))
     equation = eqn.replace(invars=names)
     alone = core.ClosedJaxpr(core.Jaxpr([], names, eqn.outvars, [equation], debug_info=inner.debug_info), [])
 
-    def tangents(given: list[Any], dots: list[Any]) -> list[Any]:
+    def tangents(operands: list[Any], directions: list[Any]) -> list[Any]:
         def outs(values: list[Any]) -> list[Any]:
-            known = dict(zip(moving, values, strict=True))
-            made = core.jaxpr_as_fun(alone)(*(known.get(k, x) for k, x in enumerate(given)))
-            return [made[k] for k in floats]
+            by_position = dict(zip(float_inputs, values, strict=True))
+            results = core.jaxpr_as_fun(alone)(*(by_position.get(k, x) for k, x in enumerate(operands)))
+            return [results[k] for k in float_outputs]
 
-        return jax.jvp(outs, ([given[k] for k in moving],), (dots,))[1]
+        return jax.jvp(outs, ([operands[k] for k in float_inputs],), (directions,))[1]
 
-    return lower(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving]), MACHINE_CODE)
+    return lower(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in float_inputs]), MACHINE_CODE)
 
 
 class _DtypeOnly(NamedTuple):

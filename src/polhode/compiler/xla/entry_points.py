@@ -33,25 +33,25 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
     if not IS_KNOWN:
         return fun
 
-    def scalarised(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         program = TracedFunction(fun, *args, target=_ON_HOST)
         plain = not calls_out(program.closed_jaxpr.jaxpr, NO_LIBRARY)
         most = size_limits.XLA if limit is None else limit
-        allowed = most if plain else most / size_limits.XLA_LESS_WITH_LIBRARIES
-        if program.cost > size_limits.WORTH_TRYING * allowed:
+        limit_here = most if plain else most / size_limits.XLA_LESS_WITH_LIBRARIES
+        if program.cost > size_limits.WORTH_TRYING * limit_here:
             return program.call_on_arrays(*args)
         # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
         # that its own simplifications have left unused.
-        given, closed_over = split(args), program.constants()
-        flat, n = [hidden_one(), *given, *closed_over], 1 + len(given)
-        traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
-        if count_operations(traced.jaxpr) > allowed:
+        inputs, closed_over = split(args), program.constants()
+        flat, n = [hidden_one(), *inputs, *closed_over], 1 + len(inputs)
+        jaxpr = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
+        if count_operations(jaxpr.jaxpr) > limit_here:
             return program.call_on_arrays(*args)
-        alone = one_kernel and plain and not calls_out(traced.eqns[0].params["jaxpr"].jaxpr, ONE_FUNCTION)
-        outs = in_one_function(traced, flat) if alone else core.jaxpr_as_fun(traced)(*flat)
+        alone = one_kernel and plain and not calls_out(jaxpr.eqns[0].params["jaxpr"].jaxpr, ONE_FUNCTION)
+        outs = in_one_function(jaxpr, flat) if alone else core.jaxpr_as_fun(jaxpr)(*flat)
         return join(outs[: -len(flat)], program.out_shape)
 
-    return scalarised
+    return call
 
 
 def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callable, Callable]:

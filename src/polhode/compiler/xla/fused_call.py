@@ -15,17 +15,17 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
 
-def in_one_function(closed: core.ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+def in_one_function(jaxpr: core.ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """The results of a trace that consists of one call, `jax.jit` of a function."""
-    (call,) = closed.eqns
+    (call,) = jaxpr.eqns
     # Bound here with its body already traced: only the call may carry the attributes, not what is inside.
     with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
-        known = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *args), strict=True))
-        outs = call.primitive.bind(*(known[v] for v in call.invars), **call.params)
+        values = dict(zip((*jaxpr.jaxpr.constvars, *jaxpr.jaxpr.invars), (*jaxpr.consts, *args), strict=True))
+        outs = call.primitive.bind(*(values[v] for v in call.invars), **call.params)
     # Otherwise JAX leaves out returned inputs that nobody asks for, and XLA aborts on those that only seem to be read.
     outs = jax.lax.optimization_barrier(outs)
     results = dict(zip(call.outvars, outs, strict=True))
-    return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in closed.jaxpr.outvars]
+    return [v.val if isinstance(v, core.Literal) else results.get(v, values.get(v)) for v in jaxpr.jaxpr.outvars]
 
 
 def hidden_one() -> jax.Array:

@@ -58,37 +58,37 @@ def _loop(params: Any, body: TracedFunction, used: list[bool], *args: Any) -> li
     results = [jnp.zeros((rows, math.prod(a.shape)), a.dtype) for a in of_out]
     tables = [jnp.asarray(x).reshape(rows, -1) for x in args[n + m :]]
     columns = [(table, k) for table in tables for k in range(table.shape[1])]
-    fixed, start = split(args[:n]), split(args[n : n + m])
-    passed = [x for x in range(len(fixed)) if used[x]]
-    read = {k: column for k, column in enumerate(columns) if used[len(fixed) + len(start) + k]}
+    consts, start = split(args[:n]), split(args[n : n + m])
+    used_consts = [x for x in range(len(consts)) if used[x]]
+    used_columns = {k: column for k, column in enumerate(columns) if used[len(consts) + len(start) + k]}
     # XLA aborts on parameters of such a function that nothing in it reads.
-    tables = list({id(table): table for table, _ in read.values()}.values())
+    tables = list({id(table): table for table, _ in used_columns.values()}.values())
     place = {id(table): number for number, table in enumerate(tables)}
 
-    def loop(one: Array, fixed: list[Array], start: list[Array], tables: list[Array]) -> tuple[Any, list[Array]]:
-        known = dict(zip(passed, fixed, strict=True))
+    def loop(one: Array, consts: list[Array], start: list[Array], tables: list[Array]) -> tuple[Any, list[Array]]:
+        const_values = dict(zip(used_consts, consts, strict=True))
 
         def step(number: Array, state: tuple[list[Array], list[Array]]) -> tuple[list[Array], list[Array]]:
-            carried, out = state
+            carry, out = state
             i = rows - 1 - number if params["reverse"] else number
             row = [
-                _element(tables[place[id(columns[k][0])]], i, columns[k][1]) if k in read else _UNREAD
+                _element(tables[place[id(columns[k][0])]], i, columns[k][1]) if k in used_columns else _UNREAD
                 for k in range(len(columns))
             ]
-            values = body([*(known.get(k, _UNREAD) for k in range(count)), *carried, *row], one)
-            return values[: len(carried)], _write_row(out, i, values[len(carried) :])
+            values = body([*(const_values.get(k, _UNREAD) for k in range(count)), *carry, *row], one)
+            return values[: len(carry)], _write_row(out, i, values[len(carry) :])
 
         return jax.lax.fori_loop(0, rows, step, (start, results))
 
-    count = len(fixed)
+    count = len(consts)
     # Behind the barrier XLA can't see constants, on which it aborts in such a function.
-    given = jax.lax.optimization_barrier((hidden_one(), [fixed[k] for k in passed], start, tables))
-    leaves, structure = jax.tree.flatten(given)
-    closed, shape = jax.make_jaxpr(jax.jit(lambda *x: loop(*jax.tree.unflatten(structure, x))), return_shape=True)(
+    inputs = jax.lax.optimization_barrier((hidden_one(), [consts[k] for k in used_consts], start, tables))
+    leaves, structure = jax.tree.flatten(inputs)
+    jaxpr, shape = jax.make_jaxpr(jax.jit(lambda *x: loop(*jax.tree.unflatten(structure, x))), return_shape=True)(
         *leaves
     )
-    carried, out = jax.tree.unflatten(jax.tree.structure(shape), in_one_function(closed, leaves))
-    return [*join(carried, of_carry), *(x.reshape(rows, *a.shape) for x, a in zip(out, of_out, strict=True))]
+    carry, out = jax.tree.unflatten(jax.tree.structure(shape), in_one_function(jaxpr, leaves))
+    return [*join(carry, of_carry), *(x.reshape(rows, *a.shape) for x, a in zip(out, of_out, strict=True))]
 
 
 def _element(table: Array, i: Array, k: int) -> Array:
@@ -97,11 +97,11 @@ def _element(table: Array, i: Array, k: int) -> Array:
 
 def _write_row(tables: Sequence[Array], i: Array, values: Sequence[Array]) -> list[Array]:
     """The tables with their row i set to the values, one after the other."""
-    left = iter(values)
-    written = []
+    remaining = iter(values)
+    updated_tables = []
     for table in tables:
         for k in range(table.shape[1]):
-            value = jnp.asarray(next(left), table.dtype).reshape(1, 1)
+            value = jnp.asarray(next(remaining), table.dtype).reshape(1, 1)
             table = jax.lax.dynamic_update_slice(table, value, (i, jnp.asarray(k, i.dtype)))
-        written.append(table)
-    return written
+        updated_tables.append(table)
+    return updated_tables

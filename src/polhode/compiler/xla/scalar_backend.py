@@ -66,11 +66,11 @@ class XlaBackend(AbstractScalarBackend):
         raise UnsupportedScalarOperation("ruled")
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
-        packed = [stack(x, v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
-        outs = eqn.primitive.bind(*packed, **eqn.params)
+        operands = [stack(x, v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
+        outs = eqn.primitive.bind(*operands, **eqn.params)
         return outs if eqn.primitive.multiple_results else [outs]
 
-    def _cuts(self, order: Sequence[Any], wanted: Sequence[Any]) -> frozenset[Any]:
+    def _cuts(self, order: Sequence[Any], outputs: Sequence[Any]) -> frozenset[Any]:
         """Nodes that are to be computed only once."""
         uses = dict.fromkeys(order, 0)
         for node in order:
@@ -78,18 +78,18 @@ class XlaBackend(AbstractScalarBackend):
                 if operand in uses:
                     uses[operand] += 1
         for cut_above in (None, _CUT_ABOVE):
-            cuts, behind, total = set(), {}, 0
+            cuts, ancestors, total = set(), {}, 0
             for k, node in enumerate(order):
                 mask = 1 << k
                 for operand in node.operands:
-                    mask |= behind.get(operand, 0)
+                    mask |= ancestors.get(operand, 0)
                 size = mask.bit_count()
                 if cut_above and uses[node] > 1 and size > cut_above and node.dtype == self._one.dtype:
                     cuts.add(node)
                     total += size
                     mask = 0
-                behind[node] = mask
-            total += sum(behind[e].bit_count() for e in {e for e in wanted if hasattr(e, "operands")} if e in behind)
+                ancestors[node] = mask
+            total += sum(ancestors[e].bit_count() for e in {e for e in outputs if hasattr(e, "operands")} if e in ancestors)
             if total <= _SMALL:
                 break
         return frozenset(cuts)

@@ -16,7 +16,7 @@ def energy_error(run: ph.Solution) -> float:
 def attitude_norm(run: ph.Solution) -> float:
     """‖q‖² of (35) with the angle of each rotation."""
     x, q, v, omega = map(np.asarray, run.state[:4])
-    return _integrated(run, x, _angles(q), v, omega)
+    return _integral(run, x, _angles(q), v, omega)
 
 
 def q_error(norm: float, reference: float) -> float:
@@ -30,11 +30,11 @@ def norm_of_difference(run: ph.Solution, reference: ph.Solution) -> float:
     ends = [np.asarray(part)[::ratio] for part in reference.state[:4]]
     x, q, v, omega = map(np.asarray, run.state[:4])
     conjugate = ends[1] * np.array([1.0, -1.0, -1.0, -1.0])
-    square = _integrated(run, x - ends[0], _angles(_product(conjugate, q)), v - ends[2], omega - ends[3])
+    square = _integral(run, x - ends[0], _angles(_product(conjugate, q)), v - ends[2], omega - ends[3])
     return float(np.sqrt(square / attitude_norm(run)))
 
 
-def _integrated(run: ph.Solution, *parts: np.ndarray) -> float:
+def _integral(run: ph.Solution, *parts: np.ndarray) -> float:
     squares = sum(np.sum(part**2, axis=tuple(range(1, part.ndim))) for part in parts)
     return float(np.trapezoid(squares, np.asarray(run.t)))
 

@@ -84,25 +84,25 @@ def studies(
     return {f: study(p, integrator, steps, output, exact, frames=frames) for f, p in problems.items()}
 
 
-def formulated(name: str, formulations: Sequence[str]) -> dict[str, ph.Problem]:
+def problems_by_formulation(name: str, formulations: Sequence[str]) -> dict[str, ph.Problem]:
     """Formulation → the problem `name` in it."""
     return {f: ph.problems.get(name, formulation=f) for f in formulations}
 
 
-def work(found: Mapping[str, Study], h: float) -> list[float]:
+def work(results: Mapping[str, Study], h: float) -> list[float]:
     """Newton iterations of a step times operations of the program, which every run counts alike.
 
     Where XLA compiles and operations are unknown, iterations alone.
     """
     iterations, operations = (
-        np.array([getattr(s, name)[s.at(h)] for s in found.values()]) for name in ("iterations", "operations")
+        np.array([getattr(s, name)[s.at(h)] for s in results.values()]) for name in ("iterations", "operations")
     )
     return [float(x) for x in (iterations * operations if np.isfinite(operations).all() else iterations)]
 
 
-def times(found: Mapping[str, Study], h: float) -> str:
+def times(results: Mapping[str, Study], h: float) -> str:
     """Wall times of a step in words; they are of this machine, and no check compares them."""
-    each = (f"{LABELS.get(f, f)} {s.microseconds[s.at(h)]:.3g}" for f, s in found.items())
+    each = (f"{LABELS.get(f, f)} {s.microseconds[s.at(h)]:.3g}" for f, s in results.items())
     return f"Wall time of a step here, µs: {', '.join(each)}."
 
 
@@ -118,20 +118,20 @@ def steps_to(s: Study, goal: float) -> float:
     return float(np.exp(-(h0 + (h1 - h0) * (np.log(goal) - e0) / (e1 - e0))))
 
 
-def curves(found: Mapping[str, Study], column: str = "error") -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def curves(results: Mapping[str, Study], column: str = "error") -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """For `polhode.viewing.plots.convergence`."""
-    return {LABELS.get(name, name): (s.h, getattr(s, column)) for name, s in found.items()}
+    return {LABELS.get(name, name): (s.h, getattr(s, column)) for name, s in results.items()}
 
 
-def columns(found: Mapping[str, Study]) -> dict[str, dict[str, np.ndarray]]:
+def columns(results: Mapping[str, Study]) -> dict[str, dict[str, np.ndarray]]:
     """For the data of an outcome."""
-    return {LABELS.get(name, name): s._asdict() for name, s in found.items()}
+    return {LABELS.get(name, name): s._asdict() for name, s in results.items()}
 
 
-def order_checks(found: Mapping[str, Study], points: int = 3, within: float = 0.25) -> list[Check]:
+def order_checks(results: Mapping[str, Study], points: int = 3, within: float = 0.25) -> list[Check]:
     """Order 2 from the smallest steps."""
     checks = []
-    for name, s in found.items():
+    for name, s in results.items():
         slope = float(np.polyfit(np.log(s.h[-points:]), np.log(s.error[-points:]), 1)[0])
         checks.append(Check(f"order, {LABELS.get(name, name)}", 2, slope, abs(slope - 2) < within))
     return checks

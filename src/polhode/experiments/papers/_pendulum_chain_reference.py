@@ -25,9 +25,9 @@ class Chain(NamedTuple):
 
 def chain(n: int, length: float = 1.0) -> Chain:
     """`n` unit masses on rods of equal length."""
-    carried = np.arange(n, 0, -1.0)
+    masses_below = np.arange(n, 0, -1.0)
     index = np.arange(n)
-    return Chain(carried[np.maximum.outer(index, index)] * length**2, carried * length)
+    return Chain(masses_below[np.maximum.outer(index, index)] * length**2, masses_below * length)
 
 
 def spatial_end(model: Chain, q: np.ndarray, omega: np.ndarray, t1: float) -> tuple[np.ndarray, np.ndarray]:

@@ -53,26 +53,26 @@ def reference(n: int, length: str, start: str) -> PlanarMotion:
     return PlanarMotion(model, *_STARTS[start], DURATION)
 
 
-def with_control(chosen: ph.Problem) -> ph.Solution:
+def with_control(case: ph.Problem) -> ph.Solution:
     """The run with RKMK(5,4)."""
-    system, t0, t1 = chosen.system, *chosen.t_span
+    system, t0, t1 = case.system, *case.t_span
     # Of the bare system no outputs are evaluated, so that chains of one size need to be compiled only once.
-    return ph.simulate(system, "rkmk54", rtol=0.0, atol=TOLERANCE, control=CONTROL, state0=chosen.state0, t0=t0, t1=t1)
+    return ph.simulate(system, "rkmk54", rtol=0.0, atol=TOLERANCE, control=CONTROL, state0=case.state0, t0=t0, t1=t1)
 
 
-def with_constant_steps(chosen: ph.Problem, steps: int, save_every: int | None) -> ph.Solution:
+def with_constant_steps(case: ph.Problem, steps: int, save_every: int | None) -> ph.Solution:
     """The run with RKMK5."""
-    system, t0, t1 = chosen.system, *chosen.t_span
+    system, t0, t1 = case.system, *case.t_span
     h = (t1 - t0) / steps
-    return ph.simulate(system, "rkmk5", h=h, state0=chosen.state0, t0=t0, t1=t1, save_every=save_every)
+    return ph.simulate(system, "rkmk5", h=h, state0=case.state0, t0=t0, t1=t1, save_every=save_every)
 
 
 @functools.cache
 def compare(n: int, length: str, start: str) -> Comparison:
     """Both runs and their errors."""
-    chosen = problem(n, length, start)
-    variable = with_control(chosen)
-    constant = with_constant_steps(chosen, variable.stats["steps"], save_every=None)
+    case = problem(n, length, start)
+    variable = with_control(case)
+    constant = with_constant_steps(case, variable.stats["steps"], save_every=None)
     end = reference(n, length, start)(DURATION)
     return Comparison(
         n, np.asarray(variable.t), variable.stats["rejected"], _error(variable, end), _error(constant, end)

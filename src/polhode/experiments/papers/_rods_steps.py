@@ -42,7 +42,7 @@ def constant(h: float) -> Rule:
     return Rule(np.inf, 0.0, 1.0, 1.0, 1.0, h)
 
 
-def controlled(safety: float = 0.8, min_factor: float = 0.2) -> Rule:
+def error_control(safety: float = 0.8, min_factor: float = 0.2) -> Rule:
     """The tolerances of the paper, from h₀ = 1e-3."""
     return Rule(1e-8, 1e-6, safety, min_factor, 5.0, 1e-3)
 
@@ -122,6 +122,6 @@ def _run(
     zero = jnp.zeros(())
     carry = jax.tree.map(jnp.asarray, method.init(system, zero, rule.first_step, state))
     count = jnp.zeros((), jnp.int64)
-    begun = _Progress(count, zero, rule.first_step, carry, count, jnp.zeros((_MOST_STEPS, 4)))
-    end = jax.lax.while_loop(lambda p: (p.t < t1) & (p.n + p.rejected < _MOST_STEPS), attempt, begun)
+    first = _Progress(count, zero, rule.first_step, carry, count, jnp.zeros((_MOST_STEPS, 4)))
+    end = jax.lax.while_loop(lambda p: (p.t < t1) & (p.n + p.rejected < _MOST_STEPS), attempt, first)
     return end.rows, end.n, end.rejected, end.carry.state

@@ -29,7 +29,7 @@ _CHAOTIC = (
     "checked is the slope of a line through all steps."
 )
 
-_HALVED = (
+_HALF_ORDER = (
     "The norm (37) is the root of a difference of squared norms, which halves the order of (25). With (27), of order "
     "1, it shows nearly 1 here as well, unlike for the pendulum, where it shows ½: most of what is of first order in "
     "the motion leaves the norm of the whole alone."
@@ -37,11 +37,11 @@ _HALVED = (
 
 
 def _run(map: str, h: float, duration: float, **parameters: Any) -> ph.Solution:
-    return _cached(map, h, duration, tuple(sorted(parameters.items())))
+    return _cached_run(map, h, duration, tuple(sorted(parameters.items())))
 
 
 @functools.cache
-def _cached(map: str, h: float, duration: float, parameters: tuple[tuple[str, Any], ...]) -> ph.Solution:
+def _cached_run(map: str, h: float, duration: float, parameters: tuple[tuple[str, Any], ...]) -> ph.Solution:
     problem = ph.problems.get("torus", duration=duration, **dict(parameters))
     every = max(1, round(min(0.01, duration / 2000) / h)) if duration <= 50 else max(1, round(0.1 / h))
     return ph.simulate(problem, ph.integrators.get("rodrigues", map=map), h=h, save_every=every)
@@ -125,20 +125,23 @@ def momenta() -> Outcome:
             Check(f"largest |P_y|, |P_z|, map {m}", "round-off", across, across < 1e-11),
             Check(f"largest |ΣJΩ|, map {m}", "round-off", float(np.max(np.abs(S))), np.max(np.abs(S)) < 1e-11),
         ]
-    for shear, kept, lost in (("objective", "angular_momentum", "spin"), ("literal", "spin", "angular_momentum")):
-        run = _tumbling(shear)
-        change = {name: float(np.max(np.ptp(np.asarray(run.outputs[name]), axis=0))) for name in (kept, lost)}
+    for shear, invariant, variable in (
+        ("objective", "angular_momentum", "spin"),
+        ("literal", "spin", "angular_momentum"),
+    ):
+        run = _free_ring(shear)
+        change = {name: float(np.max(np.ptp(np.asarray(run.outputs[name]), axis=0))) for name in (invariant, variable)}
         linear = float(np.max(np.ptp(np.asarray(run.outputs["linear_momentum"]), axis=0)))
         text = f"free ring, random velocities, {shear} law"
         checks += [
-            Check(f"range of {kept}, {text}", "round-off", change[kept], change[kept] < 1e-10),
+            Check(f"range of {invariant}, {text}", "round-off", change[invariant], change[invariant] < 1e-10),
             Check(f"range of linear_momentum, {text}", "round-off", linear, linear < 1e-10),
-            Check(f"range of {lost}, {text}", "not kept", change[lost], change[lost] > 0.1),
+            Check(f"range of {variable}, {text}", "not kept", change[variable], change[variable] > 0.1),
         ]
     return Outcome(checks, {"Run (Fig. 6)": plots.run(_run("25", 1e-3, 25.0, shear="literal"))})
 
 
-def _tumbling(shear: str) -> ph.Solution:
+def _free_ring(shear: str) -> ph.Solution:
     problem = ph.problems.get("torus", shear=shear, wall=False, duration=10.0)
     rng = np.random.default_rng(3)
     velocities, spins = 0.3 * rng.standard_normal((2, 80, 3))
@@ -161,7 +164,7 @@ def convergence() -> Outcome:
             checks.append(Check(text, order, slope, abs(slope - order) < 0.3, _CHAOTIC))
         figures[f"E-error, diameter {diameter:g} (Fig. 7)"] = plots.convergence(curves, "E-error")
         data[f"E-error, diameter {diameter:g}"] = {"h": steps, **{m: errors for m, (_, errors) in curves.items()}}
-    checks += _computed_checks()
+    checks += _peer_checks()
     return Outcome(checks, figures, data)
 
 
@@ -170,20 +173,20 @@ _ORDERS = {"23": 2, "25": 2, "27": 1}
 _SLOPES = {"23": 2.14, "25": 2.31, "27": 1.05}
 
 # E-errors with diameter 30 and the literal law, h = 2e-2 … 2.5e-3, by another implementation.
-_COMPUTED = {"25": (5.3e-4, 1.2e-4, 5.2e-5, 6.5e-6), "27": (3.2e-3, 1.5e-3, 6.7e-4, 3.4e-4)}
+_PEER_ERRORS = {"25": (5.3e-4, 1.2e-4, 5.2e-5, 6.5e-6), "27": (3.2e-3, 1.5e-3, 6.7e-4, 3.4e-4)}
 
 
-def _computed_checks() -> list[Check]:
+def _peer_checks() -> list[Check]:
     checks, steps = [], 2e-2 / 2.0 ** np.arange(4)
-    for m, wanted in _COMPUTED.items():
-        found = [energy_error(_run(m, float(h), 10.0, shear="literal", diameter=_LARGE)) for h in steps]
-        good = bool(np.allclose(found, wanted, rtol=0.03))
-        checks.append(Check(f"E-error, map {m}, diameter 30, computed", wanted, found, good))
+    for m, expected in _PEER_ERRORS.items():
+        measured = [energy_error(_run(m, float(h), 10.0, shear="literal", diameter=_LARGE)) for h in steps]
+        good = bool(np.allclose(measured, expected, rtol=0.03))
+        checks.append(Check(f"E-error, map {m}, diameter 30, computed", expected, measured, good))
     fine = attitude_norm(_run("25", float(steps[-1] / 8), 10.0, shear="literal", diameter=_LARGE))
     for m in ("25", "27"):
         runs = [_run(m, float(h), 10.0, shear="literal", diameter=_LARGE) for h in steps]
         errors = [q_error(attitude_norm(run), fine) for run in runs]
         slope = float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
         text = f"slope of the q-error (37), map {m}, diameter 30"
-        checks.append(Check(text, 1, slope, abs(slope - 1) < 0.3, _HALVED))
+        checks.append(Check(text, 1, slope, abs(slope - 1) < 0.3, _HALF_ORDER))
     return checks

@@ -76,8 +76,8 @@ def _drift(direct: str, semidirect: str) -> Outcome:
     for axis, formulation in zip(axes, (direct, semidirect), strict=True):
         for i, p in enumerate(ORDERS):
             t, gap, rate = _run(problem_of(formulation), p)
-            found = Growth.of(t, gap)
-            checks += _checks(formulation == semidirect, f"{formulation}, p = {p}", p, found, float(np.max(rate)))
+            growth = Growth.of(t, gap)
+            checks += _checks(formulation == semidirect, f"{formulation}, p = {p}", p, growth, float(np.max(rate)))
             columns[f"{formulation}, p = {p}"] = {"t": t, "position": gap, "velocity": rate}
             with matplotlib.rc_context(STYLE):
                 axis.loglog(t[1:], np.maximum(gap[1:], 1e-17), color=COLOURS[i], label=f"p = {p}")
@@ -95,26 +95,26 @@ def _run(problem: ph.Problem, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _exact_gradient(direct: str) -> Check:
-    found = Growth.of(*_run(top(direct), 4)[:2])
+    growth = Growth.of(*_run(top(direct), 4)[:2])
     return Check(
         f"the same with the exact gradient of Φ, {direct}, p = 4",
         "does not grow after t = 10",
-        found.values,
-        found.values[2] < 1.1 * found.values[1] and not found.linear,
+        growth.values,
+        growth.values[2] < 1.1 * growth.values[1] and not growth.linear,
         "Not in the paper; it shows where the growth comes from.",
     )
 
 
-def _checks(kept: bool, run: str, p: int, found: Growth, rate: float) -> list[Check]:
+def _checks(keeps_constraint: bool, run: str, p: int, growth: Growth, rate: float) -> list[Check]:
     # Round-off of a velocity of 150 rad/s in coordinates, with room for two hundred thousand steps.
     velocity = Check(f"largest |B v|, {run}", "kept", rate, rate < 1e-11)
     name = f"largest |Φ| up to t = 1, 10 and 100, {run}"
-    if not kept:
-        rates = Check(f"growth of the largest |Φ| a second, {run}", "linear", found.rates, found.linear, _GROWS)
-        leaves = Check(name, "not satisfied", found.values, found.values[0] > 1e-12)
+    if not keeps_constraint:
+        rates = Check(f"growth of the largest |Φ| a second, {run}", "linear", growth.rates, growth.linear, _GROWS)
+        leaves = Check(name, "not satisfied", growth.values, growth.values[0] > 1e-12)
         return [leaves, rates, velocity]
     if p >= 4:
         # Round-off that adds up, by the rule of `polhode.results.audit`.
         allowed = np.finfo(float).eps * (100 + 8 * _END / _STEP)
-        return [Check(name, "kept", found.values, found.values[-1] < allowed), velocity]
-    return [Check(name, "kept", found.values, found.values[1] > 1e-10, _NOT_KEPT), velocity]
+        return [Check(name, "kept", growth.values, growth.values[-1] < allowed), velocity]
+    return [Check(name, "kept", growth.values, growth.values[1] > 1e-10, _NOT_KEPT), velocity]

@@ -17,7 +17,7 @@ _FAMILIES = {"authors": "authors' coefficients", "multiplier-order-p": "coeffici
 
 # Of 2**-k s. The velocities of order 2 come to their slope late; order 5 reaches round-off below 2**-13.
 _EXPONENTS = {2: range(10, 17), 3: range(10, 15), 4: range(9, 14), 5: range(9, 13)}
-_COMPARED = 2.0 ** -np.arange(10, 13)
+_PEER_STEPS = 2.0 ** -np.arange(10, 13)
 _ROUND_OFF = 1e-12, 1e-8
 """Of x and λ at t = 1 after 4,096 steps."""
 _SEMIDIRECT = ("SE3", "S3|xR3")
@@ -93,7 +93,7 @@ def problem_of(formulation: str, family: str = "authors") -> ph.Problem:
 
 
 @functools.cache
-def _found(formulation: str, family: str, p: int) -> Errors:
+def _cached_errors(formulation: str, family: str, p: int) -> Errors:
     """Kept: quaternions are compared with matrices."""
     return errors(problem_of(formulation, family), method(p, family), 2.0 ** -np.array(_EXPONENTS[p]))
 
@@ -102,11 +102,11 @@ def _orders(formulation: str) -> Outcome:
     checks, places, multipliers, columns = [], {}, {}, {}
     for family, words in _FAMILIES.items():
         for p in ORDERS:
-            found = _found(formulation, family, p)
+            result = _cached_errors(formulation, family, p)
             label = f"p = {p}, {words}"
-            places[label], multipliers[label] = (found.h, found.place), (found.h, found.multipliers)
-            columns[f"p = {p}, {family}"] = found._asdict()
-            checks += _order_checks(formulation, family, p, found, label)
+            places[label], multipliers[label] = (result.h, result.place), (result.h, result.multipliers)
+            columns[f"p = {p}, {family}"] = result._asdict()
+            checks += _order_checks(formulation, family, p, result, label)
     checks += [check for p in ORDERS for check in _peer_checks(formulation, p)]
     checks += [check for p in ORDERS for check in _constant_checks(formulation, p)]
     checks += _motion_checks(formulation)
@@ -114,13 +114,15 @@ def _orders(formulation: str) -> Outcome:
     return Outcome(checks, {"Errors against step size": plots.convergence_panels(panels)}, columns)
 
 
-def _order_checks(formulation: str, family: str, p: int, found: Errors, label: str) -> list[Check]:
+def _order_checks(formulation: str, family: str, p: int, result: Errors, label: str) -> list[Check]:
     exact = family == "multiplier-order-p" or (formulation in _SEMIDIRECT and p >= 4)
     expected = p if exact else p - 1
-    position = [_slope(found.h, e, 1e-11) for e in (found.place, found.rotation)]
-    velocity = [_slope(found.h, e, 2e-11) for e in (found.spin, found.velocity)]
+    position = [_slope(result.h, e, 1e-11) for e in (result.place, result.rotation)]
+    velocity = [_slope(result.h, e, 2e-11) for e in (result.spin, result.velocity)]
     # On the semidirect products the slope changes from step to step.
-    multipliers = _slope(found.h, found.multipliers, 2e-8, points=7 if formulation in _SEMIDIRECT and not exact else 2)
+    multipliers = _slope(
+        result.h, result.multipliers, 2e-8, points=7 if formulation in _SEMIDIRECT and not exact else 2
+    )
     between = not exact and (formulation in _SEMIDIRECT or p == 4)
     agrees = p - 1.2 < multipliers < p + 0.2 if between else abs(multipliers - expected) < 0.2
     why = "" if exact else f"{_LOWER} {_BETWEEN}" if between else _LOWER
@@ -143,21 +145,21 @@ def _slope(h: np.ndarray, e: np.ndarray, floor: float, points: int = 2) -> float
 
 def _peer_checks(formulation: str, p: int) -> list[Check]:
     """Where figures of another implementation are known, of one to three digits."""
-    found = _found(formulation, "authors", p)
-    drift = found.drift[[found.at(h) for h in _COMPARED]]
+    result = _cached_errors(formulation, "authors", p)
+    drift = result.drift[[result.at(h) for h in _PEER_STEPS]]
     checks = []
     if formulation == "SE3":
         peer = _PEER_ERRORS[p]
-        exact = errors(top(formulation), method(p), _COMPARED) if p == 2 else found
-        at = [exact.at(h) for h in _COMPARED]
+        exact = errors(top(formulation), method(p), _PEER_STEPS) if p == 2 else result
+        at = [exact.at(h) for h in _PEER_STEPS]
         distance = np.hypot(exact.rotation, exact.place)[at]
         checks.append(
             Check(_at("error of (R, x) at t = 1", p), peer, distance, bool(np.allclose(distance, peer, rtol=0.02)))
         )
     if p in _PEER_DRIFT.get(formulation, {}):
-        known = {k: e for k, e in enumerate(_PEER_DRIFT[formulation][p]) if e is not None}
-        gaps, peer = drift[list(known)], list(known.values())
-        name = _at("largest |Φ| up to t = 1", p, list(known))
+        values = {k: e for k, e in enumerate(_PEER_DRIFT[formulation][p]) if e is not None}
+        gaps, peer = drift[list(values)], list(values.values())
+        name = _at("largest |Φ| up to t = 1", p, list(values))
         checks.append(Check(name, peer, gaps, bool(np.allclose(gaps, peer, rtol=0.06))))
     return checks
 
@@ -165,9 +167,9 @@ def _peer_checks(formulation: str, p: int) -> list[Check]:
 def _constant_checks(formulation: str, p: int) -> list[Check]:
     if formulation not in _MATRICES:
         return []
-    found, matrices = (_found(name, "authors", p) for name in (formulation, _MATRICES[formulation]))
-    at = [found.at(h) for h in _COMPARED]
-    pairs = [(getattr(found, k)[at], getattr(matrices, k)[at]) for k in ("place", "multipliers")]
+    result, matrices = (_cached_errors(name, "authors", p) for name in (formulation, _MATRICES[formulation]))
+    at = [result.at(h) for h in _PEER_STEPS]
+    pairs = [(getattr(result, k)[at], getattr(matrices, k)[at]) for k in ("place", "multipliers")]
     ratios = [quaternions / rotations for quaternions, rotations in pairs]
     return [
         Check(

@@ -52,8 +52,8 @@ def orders() -> Outcome:
     The paper shows SLGIKK for θ = ½ only, and does not give the step of its curves; here it is 1e-3.
     """
     cases = {("A", 1.0): _errors("A", 1.0), ("A", 0.1): _errors("A", 0.1), ("C", 0.1): _errors("C", 0.1)}
-    checks = [check for (data, t), found in cases.items() for check in _order_checks(f"data {data}, t = {t:g}", found)]
-    checks += [_known_errors(data, cases[data, 0.1]) for data in _KNOWN_ERRORS]
+    checks = [check for (data, t), case in cases.items() for check in _order_checks(f"data {data}, t = {t:g}", case)]
+    checks += [_peer_error_check(data, cases[data, 0.1]) for data in _KNOWN_ERRORS]
     checks += [_same_motion(label) for label in _THETAS]
     curves, on_groups = _motion()
     checks.append(Check("largest |QᵀQ - 1|, θ = ½, h = 1e-3", "round-off", on_groups, on_groups < 1e-12))
@@ -62,7 +62,7 @@ def orders() -> Outcome:
         for name, part in (("Q", "attitude"), ("π", "momentum"))
     }
     figures = {"Motion (Fig. 2, left and centre)": curves, "Errors (Fig. 2, right)": plots.convergence_panels(panels)}
-    columns = {f"{data}, t = {t:g}, {k}": e._asdict() for (data, t), found in cases.items() for k, e in found.items()}
+    columns = {f"{data}, t = {t:g}, {k}": e._asdict() for (data, t), case in cases.items() for k, e in case.items()}
     return Outcome(checks, figures, columns)
 
 
@@ -79,7 +79,7 @@ def energies() -> Outcome:
         checks += _change_checks(data, h)
     checks += [*_resolution(), *_momentum_checks(), *_control_checks()]
     figures = {"Energy (Fig. 3, top)": _energy_figure(), "Direction of gravity (Fig. 3, bottom)": _directions()}
-    columns = {f"{data}, {m}, h = {h:g}": _run(data, m, h, _STEPS)._asdict() for data, m, h in _drawn()}
+    columns = {f"{data}, {m}, h = {h:g}": _run(data, m, h, _STEPS)._asdict() for data, m, h in _figure_runs()}
     return Outcome(checks, figures, columns)
 
 
@@ -136,17 +136,17 @@ def _errors(data: str, t: float) -> dict[str, _Errors]:
     exact = _end(data, "cotangent", "rkmk6", 100_000, t)
     counts = np.array([round(n * t) for n in (1600, 3200, 6400, 12800, 25600)])
     cases = {f"SLGI, {label}": ("cotangent", label) for label in _THETAS} | {"SLGIKK, θ = ½": ("quadratic", "θ = ½")}
-    found = {}
+    errors = {}
     for name, case in cases.items():
         ends = (_end(data, *case, int(n), t) for n in counts)
         gaps = np.array([[np.linalg.norm(a - b) for a, b in zip(end, exact, strict=True)] for end in ends])
-        found[name] = _Errors(t / counts, gaps[:, 0], gaps[:, 1], counts)
-    return found
+        errors[name] = _Errors(t / counts, gaps[:, 0], gaps[:, 1], counts)
+    return errors
 
 
-def _order_checks(where: str, found: dict[str, _Errors]) -> list[Check]:
+def _order_checks(where: str, case: dict[str, _Errors]) -> list[Check]:
     checks = []
-    for name, e in found.items():
+    for name, e in case.items():
         order = _ORDERS[name.split(", ")[1]]
         for quantity, errors in (("Q", e.attitude), ("π", e.momentum)):
             slope = float(np.log2(errors[-2] / errors[-1]))
@@ -156,12 +156,12 @@ def _order_checks(where: str, found: dict[str, _Errors]) -> list[Check]:
     return checks
 
 
-def _known_errors(data: str, found: dict[str, _Errors]) -> Check:
-    steps, known = _KNOWN_ERRORS[data]
-    measured = [float(e.attitude[e.steps == steps][0]) for e in (found[f"SLGI, {label}"] for label in _THETAS)]
+def _peer_error_check(data: str, case: dict[str, _Errors]) -> Check:
+    steps, peer = _KNOWN_ERRORS[data]
+    measured = [float(e.attitude[e.steps == steps][0]) for e in (case[f"SLGI, {label}"] for label in _THETAS)]
     # The figures have two digits.
-    same = bool(np.allclose(measured, known, rtol=0.05))
-    return Check(f"errors of Q at t = 0.1, {steps} steps, θ = 0, ½, 1, data {data}, computed", known, measured, same)
+    same = bool(np.allclose(measured, peer, rtol=0.05))
+    return Check(f"errors of Q at t = 0.1, {steps} steps, θ = 0, ½, 1, data {data}, computed", peer, measured, same)
 
 
 def _same_motion(label: str) -> Check:
@@ -217,14 +217,14 @@ def _energy_at_the_start() -> Check:
 
 def _change_checks(data: str, h: float) -> list[Check]:
     runs = {label: _run(data, label, h, _STEPS) for label in _THETAS}
-    known, largest = _KNOWN_CHANGES[data, h], [run.largest for run in runs.values()]
+    peer, largest = _KNOWN_CHANGES[data, h], [run.largest for run in runs.values()]
     where = f"data {data}, h = {h:g}"
     checks = [
         Check(
             f"largest |ΔE| in 6,000 steps, θ = 0, ½, 1, {where}, computed",
-            known,
+            peer,
             largest,
-            bool(np.allclose(largest, known, rtol=0.01)),
+            bool(np.allclose(largest, peer, rtol=0.01)),
         )
     ]
     # Six seconds are not long enough for the slow turn of the two other tops to average out.
@@ -245,8 +245,8 @@ def _change_checks(data: str, h: float) -> list[Check]:
 
 
 def _drift_check(drifts: list[float], where: str) -> Check:
-    kept = max(map(abs, drifts)) < _NO_DRIFT
-    return Check(f"change of the mean ΔE over the largest, θ = 0, ½, 1, {where}", "no drift", drifts, kept)
+    no_drift = max(map(abs, drifts)) < _NO_DRIFT
+    return Check(f"change of the mean ΔE over the largest, θ = 0, ½, 1, {where}", "no drift", drifts, no_drift)
 
 
 def _resolution() -> list[Check]:
@@ -289,12 +289,12 @@ def _control_checks() -> list[Check]:
                   abs(run.drift) > 10 * _NO_DRIFT),
             Check(f"largest change of π·e₃, {label}, h = {h:g}", "not kept", change, change > 1e-5),
         ]  # fmt: skip
-    left = float(_run("A", "rk4", 0.01, _STEPS).residual[-1])
-    checks.append(Check("largest |QᵀQ - 1|, classical RK4, h = 0.01", "leaves SO(3)", left, left > 0.1))
+    distance = float(_run("A", "rk4", 0.01, _STEPS).residual[-1])
+    checks.append(Check("largest |QᵀQ - 1|, classical RK4, h = 0.01", "leaves SO(3)", distance, distance > 0.1))
     return checks
 
 
-def _drawn() -> list[tuple[str, str, float]]:
+def _figure_runs() -> list[tuple[str, str, float]]:
     return [("A", label, h) for h in (0.01, 0.001) for label in (*_THETAS, "rkmk4", "rk4")]
 
 

@@ -33,7 +33,7 @@ _ROUND_OFF = 1e-10
 
 
 @experiment("001-2", paper="001", title="Heavy top without constraints, explicit and implicit (Figs. 3–5)")
-def unconstrained() -> Outcome:
+def unconstrained_top() -> Outcome:
     """Rotation about the fixed point only, in rotation vectors on the Lie group (RV), Rxyz angles of second order and
     Euler parameters (EP, implicit only); error of the centre of mass at t = 1 against the exact solution.
 
@@ -78,18 +78,18 @@ def _explicit(problem: ph.Problem, name: str) -> Study:
     return study(problem, name, _STEPS[:-2], "centre_of_mass", PLACE)
 
 
-def _explicit_checks(found: Mapping[str, Study], with_omega: Study, distance: float) -> list[Check]:
+def _explicit_checks(results: Mapping[str, Study], with_omega: Study, distance: float) -> list[Check]:
     checks = []
     for method, (_, order) in _EXPLICIT.items():
         for label in ("RV", "Rxyz"):
-            slope = _order(found[f"{label}, {method}"])
+            slope = _order(results[f"{label}, {method}"])
             if (label, method) == ("Rxyz", "DOPRI5"):
                 faster = "With Rxyz the errors fall faster than h⁵ at all steps at which they are above round-off."
                 checks.append(Check(f"order, {label}, {method}", "5 or more", slope, slope > 4.65, faster))
             else:
                 checks.append(Check(f"order, {label}, {method}", order, slope, abs(slope - order) < 0.25))
     for name, peer in _PEER_EXPLICIT.items():
-        s = found[name]
+        s = results[name]
         errors = s.error[[s.at(h) for h in (1e-4, 5e-5, 2.5e-5)]]
         seven_stages = "There are many methods of order 6 with seven stages; Exudyn's has other coefficients."
         checks.append(
@@ -101,7 +101,7 @@ def _explicit_checks(found: Mapping[str, Study], with_omega: Study, distance: fl
                 seven_stages if "RK67" in name else "",
             )
         )
-    rv = found["RV, RK67"]
+    rv = results["RV, RK67"]
     checks.append(
         Check("error at h = 1e-4, RV, RK67", "≤ 1e-12", rv.error[rv.at(1e-4)], rv.error[rv.at(1e-4)] <= 1e-12)
     )
@@ -115,7 +115,7 @@ def _explicit_checks(found: Mapping[str, Study], with_omega: Study, distance: fl
         )
     )
     for method in _EXPLICIT:
-        lie, angles = found[f"RV, {method}"], found[f"Rxyz, {method}"]
+        lie, angles = results[f"RV, {method}"], results[f"Rxyz, {method}"]
         # Where Rxyz fails RV has to run; errors below this could be as close as Rxyz's and round-off are.
         ratios = (angles.error / lie.error)[np.isfinite(angles.error) & (angles.error > 100 * _ROUND_OFF)]
         runs = bool(np.all(np.isfinite(lie.error)))
@@ -125,7 +125,7 @@ def _explicit_checks(found: Mapping[str, Study], with_omega: Study, distance: fl
                 runs and bool(np.all(ratios > 1000)),
             )
         )  # fmt: skip
-    lie, angles = found["RV, RK4"], found["Rxyz, RK4"]
+    lie, angles = results["RV, RK4"], results["Rxyz, RK4"]
     at = [lie.at(h) for h in (1e-4, 5e-5, 2.5e-5)]
     checks.append(
         Check(
@@ -138,22 +138,22 @@ def _explicit_checks(found: Mapping[str, Study], with_omega: Study, distance: fl
     return checks
 
 
-def _implicit_checks(found: Mapping[str, Study], tighter: Study) -> list[Check]:
-    rv, angles, ep = (found[label] for label in _FORMULATIONS)
+def _implicit_checks(results: Mapping[str, Study], tighter: Study) -> list[Check]:
+    rv, angles, ep = (results[label] for label in _FORMULATIONS)
     pair = [rv.at(h) for h in (1e-4, 2.5e-5)]
     paper = rv.h < 1.5e-4
     # With the smallest one iteration meets the tolerance in all coordinates, and its error is what remains.
     iterated = paper & (rv.h > 1e-6)
-    small = {label: Study(*(column[iterated] for column in s)) for label, s in found.items()}
-    ours = [[float(n) for n in s.iterations[pair]] for s in found.values()]
+    small = {label: Study(*(column[iterated] for column in s)) for label, s in results.items()}
+    ours = [[float(n) for n in s.iterations[pair]] for s in results.values()]
     return [
         *order_checks(small, points=4),
         *(
             Check(
                 f"errors at h = 1e-4, 2.5e-5, {label}",
                 _PEER_IMPLICIT[label],
-                found[label].error[pair],
-                bool(np.allclose(found[label].error[pair], _PEER_IMPLICIT[label], rtol=0.01)),
+                results[label].error[pair],
+                bool(np.allclose(results[label].error[pair], _PEER_IMPLICIT[label], rtol=0.01)),
             )
             for label in ("RV", "EP")
         ),

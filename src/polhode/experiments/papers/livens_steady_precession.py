@@ -54,21 +54,21 @@ def convergence() -> Outcome:
     """Relative error (121) of the centre of mass at t = 0.1, steps 0.01 to 0.0005."""
     errors = {label: np.array([_error(name, h) for h in _STEPS]) for label, name in SCHEMES.items()}
     others = {name: np.array([_error(name, h) for h in _STEPS]) for name in ("reml", "null-eml")}
-    checks = [check for label, found in errors.items() for check in _order_checks(label, found)]
-    apart = max(float(np.max(np.abs(found - errors["EML"]))) for found in others.values())
-    ranked = np.array([errors[label] for label in ("MPL", "EML", "MPH", "EMH")])
+    checks = [check for label, values in errors.items() for check in _order_checks(label, values)]
+    apart = max(float(np.max(np.abs(values - errors["EML"]))) for values in others.values())
+    by_scheme = np.array([errors[label] for label in ("MPL", "EML", "MPH", "EMH")])
     checks += [
         Check("errors of REML and Null-EML less those of EML", "the same solution", apart, apart < 1e-11),
         Check(
             "errors of MPL, EML, MPH, EMH with h = 0.0005",
             "Livens-based lower than Hamiltonian, MPL lowest",
-            ranked[:, -1],
-            bool(np.all(np.diff(ranked, axis=0) > 0)),
+            by_scheme[:, -1],
+            bool(np.all(np.diff(by_scheme, axis=0) > 0)),
             f"With all steps. {WHICH_MPH}",
         ),
     ]
     steps = np.array(_STEPS)
-    curves = {label: (steps, found) for label, found in errors.items()}
+    curves = {label: (steps, values) for label, values in errors.items()}
     figure = plots.convergence(curves, "relative error of the centre of mass at t = 0.1")
     return Outcome(checks, {"Errors (Fig. 13)": figure}, {"errors": {"h": steps, **errors}})
 

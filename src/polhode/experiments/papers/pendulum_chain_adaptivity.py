@@ -19,7 +19,7 @@ _QUICK = 2, 4, 6, 20
 """Numbers of pendulums in a short version."""
 
 
-class _Known(NamedTuple):
+class _PeerResults(NamedTuple):
     """Computed once with other code, for N = 2, 4, …, 20: accepted steps, errors of controlled and constant steps."""
 
     steps: tuple[int, ...]
@@ -27,17 +27,17 @@ class _Known(NamedTuple):
     constant: tuple[float, ...]
 
 
-_UNIT = _Known(
+_UNIT = _PeerResults(
     (117, 156, 162, 198, 234, 265, 294, 319, 342, 362),
     (1.05e-05, 8.90e-05, 2.59e-06, 3.76e-06, 5.24e-06, 7.79e-06, 9.63e-06, 1.20e-05, 1.14e-05, 1.47e-05),
     (3.74e-03, 3.33e-04, 2.71e-05, 2.39e-05, 2.57e-05, 2.74e-05, 2.80e-05, 2.77e-05, 2.36e-05, 3.00e-05),
 )
-_LEVEL = _Known(
+_LEVEL = _PeerResults(
     (52, 114, 181, 248, 316, 385, 446, 508, 594, 675),
     (7.88e-06, 6.68e-06, 1.88e-05, 2.31e-05, 2.22e-05, 2.16e-05, 1.91e-05, 9.81e-06, 1.93e-05, 3.48e-05),
     (2.07e-05, 2.75e-05, 8.77e-05, 1.11e-04, 9.25e-05, 8.88e-05, 8.43e-05, 7.71e-05, 8.78e-05, 1.39e-04),
 )
-_PAPER = _Known(
+_PAPER = _PeerResults(
     (60, 123, 186, 253, 348, 432, 527, 594, 681, 795),
     (4.56e-06, 1.11e-05, 5.79e-06, 7.52e-06, 1.93e-05, 2.77e-05, 8.71e-05, 1.46e-04, 2.28e-04, 6.82e-05),
     (3.70e-06, 1.27e-04, 9.40e-05, 8.45e-05, 4.08e-04, 6.27e-03, 2.00e-02, 1.68e-03, 5.68e-03, 1.35e-01),
@@ -61,8 +61,8 @@ def unit_lengths() -> Outcome:
 
 
 def _unit_lengths(sizes: Sequence[int]) -> Outcome:
-    found = [compare(n, "unit", "paper") for n in sizes]
-    gain = {c.n: c.constant / c.variable for c in found}
+    results = [compare(n, "unit", "paper") for n in sizes]
+    gain = {c.n: c.constant / c.variable for c in results}
     checks = [
         Check("error of constant steps over that of controlled ones, N = 2", "> 1, clearly", gain[2], gain[2] > 100),
         Check(
@@ -72,17 +72,17 @@ def _unit_lengths(sizes: Sequence[int]) -> Outcome:
             1 < gain[20] < 3,
             "Controlled steps halve the error, which is little against the factor of several hundred at N = 2.",
         ),
-        _growth(found),
+        _growth(results),
         Check(
             "error of constant steps: N = 2, N = 20",
             "RKMK5 seems to improve as N grows",
-            [found[0].constant, found[-1].constant],
-            found[-1].constant < 0.1 * found[0].constant,
+            [results[0].constant, results[-1].constant],
+            results[-1].constant < 0.1 * results[0].constant,
         ),
-        *_against_known(found, _UNIT),
+        *_peer_checks(results, _UNIT),
         *(_energy(n, value) for n, value in _ENERGIES.items() if n in sizes),
     ]
-    return Outcome(checks, {"Accuracy at t = 3 and steps for N = 20 (Fig. 8)": _figure(found)}, _data(found, ""))
+    return Outcome(checks, {"Accuracy at t = 3 and steps for N = 20 (Fig. 8)": _figure(results)}, _data(results, ""))
 
 
 @experiment(
@@ -126,8 +126,8 @@ def _fixed_total_length(sizes: Sequence[int]) -> Outcome:
         ),
         _growth(level, "level start"),
         _growth(paper, "start of 002-6"),
-        *_against_known(level, _LEVEL, "level start"),
-        *_against_known(paper, _PAPER, "start of 002-6"),
+        *_peer_checks(level, _LEVEL, "level start"),
+        *_peer_checks(paper, _PAPER, "start of 002-6"),
     ]
     figures = {
         "Accuracy at t = 3 and steps for N = 20, level start (Fig. 10)": _figure(level),
@@ -136,20 +136,20 @@ def _fixed_total_length(sizes: Sequence[int]) -> Outcome:
     return Outcome(checks, figures, _data(level, "level start, ") | _data(paper, "start of 002-6, "))
 
 
-def _growth(found: list[Comparison], start: str = "") -> Check:
-    steps = [c.steps for c in found]
-    return Check(_named("accepted steps", start), "grow with N", steps, all(np.diff(steps) > 0))
+def _growth(results: list[Comparison], start: str = "") -> Check:
+    steps = [c.steps for c in results]
+    return Check(_check_name("accepted steps", start), "grow with N", steps, all(np.diff(steps) > 0))
 
 
-def _against_known(found: list[Comparison], known: _Known, start: str = "") -> list[Check]:
+def _peer_checks(results: list[Comparison], peer: _PeerResults, start: str = "") -> list[Check]:
     """Steps within 2 % and errors within 5 %: the same method and control, so little more than rounding may differ."""
-    steps, at = [c.steps for c in found], [SIZES.index(c.n) for c in found]
-    variable, constant = (tuple(column[k] for k in at) for column in (known.variable, known.constant))
-    known = _Known(tuple(known.steps[k] for k in at), variable, constant)
-    checks = [Check(_named("accepted steps, computed", start), known.steps, steps, _close(steps, known.steps, 0.02))]
+    steps, at = [c.steps for c in results], [SIZES.index(c.n) for c in results]
+    variable, constant = (tuple(column[k] for k in at) for column in (peer.variable, peer.constant))
+    peer = _PeerResults(tuple(peer.steps[k] for k in at), variable, constant)
+    checks = [Check(_check_name("accepted steps, computed", start), peer.steps, steps, _close(steps, peer.steps, 0.02))]
     for kind in ("variable", "constant"):
-        errors, expected = [getattr(c, kind) for c in found], getattr(known, kind)
-        name = _named(f"errors with {'controlled' if kind == 'variable' else kind} steps, computed", start)
+        errors, expected = [getattr(c, kind) for c in results], getattr(peer, kind)
+        name = _check_name(f"errors with {'controlled' if kind == 'variable' else kind} steps, computed", start)
         checks.append(Check(name, expected, errors, _close(errors, expected, 0.05)))
     return checks
 
@@ -158,42 +158,42 @@ def _close(measured: list, expected: tuple, within: float) -> bool:
     return bool(np.all(np.abs(np.array(measured) - expected) <= within * np.array(expected)))
 
 
-def _named(name: str, start: str) -> str:
+def _check_name(name: str, start: str) -> str:
     return f"{name}, {start}" if start else name
 
 
 def _energy(n: int, expected: float) -> Check:
-    chosen = problem(n, "unit", "paper")
-    energy = float(chosen.invariants["energy"](jnp.zeros(()), chosen.state0))
+    case = problem(n, "unit", "paper")
+    energy = float(case.invariants["energy"](jnp.zeros(()), case.state0))
     return Check(f"energy of the start, N = {n}, computed", expected, energy, abs(energy - expected) < 1e-6 * expected)
 
 
-def _data(found: list[Comparison], prefix: str) -> dict:
+def _data(results: list[Comparison], prefix: str) -> dict:
     summary = {
-        "N": [c.n for c in found],
-        "steps": [c.steps for c in found],
-        "rejected": [c.rejected for c in found],
-        "error controlled": [c.variable for c in found],
-        "error constant": [c.constant for c in found],
+        "N": [c.n for c in results],
+        "steps": [c.steps for c in results],
+        "rejected": [c.rejected for c in results],
+        "error controlled": [c.variable for c in results],
+        "error constant": [c.constant for c in results],
     }
-    steps = {"t": found[-1].t[1:], "h": np.diff(found[-1].t)}
+    steps = {"t": results[-1].t[1:], "h": np.diff(results[-1].t)}
     return {f"{prefix}accuracy": summary, f"{prefix}steps for N = 20": steps}
 
 
-def _figure(found: list[Comparison]) -> Figure:
+def _figure(results: list[Comparison]) -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10.4, 4.0), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _draw_accuracy(left, found)
-        _draw_steps(right, found[-1])
+        _draw_accuracy(left, results)
+        _draw_steps(right, results[-1])
     return figure
 
 
-def _draw_accuracy(axes: Axes, found: list[Comparison]) -> None:
-    sizes = [c.n for c in found]
-    axes.semilogy(sizes, [c.constant for c in found], "s-", color=COLOURS[1], label="RKMK5, constant steps")
-    axes.semilogy(sizes, [c.variable for c in found], "o-", color=COLOURS[0], label="RKMK(5,4), controlled steps")
-    for c in found:
+def _draw_accuracy(axes: Axes, results: list[Comparison]) -> None:
+    sizes = [c.n for c in results]
+    axes.semilogy(sizes, [c.constant for c in results], "s-", color=COLOURS[1], label="RKMK5, constant steps")
+    axes.semilogy(sizes, [c.variable for c in results], "o-", color=COLOURS[0], label="RKMK(5,4), controlled steps")
+    for c in results:
         axes.annotate(
             f"{c.steps}",
             (c.n, c.variable),

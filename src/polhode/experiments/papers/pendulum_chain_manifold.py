@@ -83,12 +83,12 @@ def _run(name: str, problem: ph.Problem) -> _Deviation:
 
 
 def _checks(quantity: str, measured: dict[str, float]) -> list[Check]:
-    kept = [
+    lie_group = [
         Check(f"{quantity} of {name}", f"< {_ROUND_OFF:g}", measured[name], measured[name] < _ROUND_OFF)
         for name in METHODS
     ]
     worst = max(measured[name] for name in METHODS)
-    lost = [
+    classical = [
         Check(
             f"{quantity} of {label}",
             f"> 10 × the worst Lie group method, {10 * worst:.2g}",
@@ -97,7 +97,7 @@ def _checks(quantity: str, measured: dict[str, float]) -> list[Check]:
         )
         for name, label in _CLASSICAL.items()
     ]
-    return kept + lost
+    return lie_group + classical
 
 
 def _figure(quantity: str, part: str) -> Figure:

@@ -102,13 +102,13 @@ def _peak_checks(exact: PlanarMotion) -> list[Check]:
     ]
 
 
-def _peak_check(name: str, known: tuple, found: list) -> Check:
+def _peak_check(name: str, peer: tuple, peaks: list) -> Check:
     """Times within 0.001, values within 0.02 %."""
     agrees = all(
         abs(t - time) < 1e-3 and abs(value - expected) < 2e-4 * abs(expected)
-        for (t, value), (time, expected) in zip(found, known, strict=True)
+        for (t, value), (time, expected) in zip(peaks, peer, strict=True)
     )
-    return Check(f"{name}: (time, value) of each, computed", known, found, agrees)
+    return Check(f"{name}: (time, value) of each, computed", peer, peaks, agrees)
 
 
 def _greatest(f: Callable[[float], float]) -> tuple[float, float]:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polhode.experiments.papers._formulations import alpha, columns, curves, formulated, studies, times, work
+from polhode.experiments.papers._formulations import (
+    alpha,
+    columns,
+    curves,
+    problems_by_formulation,
+    studies,
+    times,
+    work,
+)
 from polhode.experiments.registry import Check, Outcome, experiment
 from polhode.viewing import plots
 
@@ -22,7 +30,7 @@ _FLOOR = 1e-8
     "001-6",
     paper="001",
     title="Puma 560 under control: minimal and absolute coordinates (Figs. 19–21)",
-    quick=lambda: _compared(_QUICK),
+    quick=lambda: _comparison(_QUICK),
 )
 def puma() -> Outcome:
     """Six joint angles at t = 1 with generalized-α, ρ∞ = 0.9, index 3, h from 0.1 to 9.8e-5. Errors below
@@ -32,20 +40,20 @@ def puma() -> Outcome:
     that of all six angles against forward dynamics in minimal coordinates. The paper relaxes the tolerance of Newton's
     method to 1e-5 for RV, which did not converge otherwise; here the usual 1e-8 is kept for all formulations.
     """
-    return _compared(_STEPS)
+    return _comparison(_STEPS)
 
 
-def _compared(steps: Sequence[float]) -> Outcome:
-    problems = formulated("puma", _ALL)
+def _comparison(steps: Sequence[float]) -> Outcome:
+    problems = problems_by_formulation("puma", _ALL)
     exact = np.asarray(problems["minimal"].reference["joint_angles"]["value"])
-    found = studies(problems, alpha(), steps, "joint_angles", exact)
-    minimal, rv, ep, angles = (found[f] for f in _ALL)
+    results = studies(problems, alpha(), steps, "joint_angles", exact)
+    minimal, rv, ep, angles = (results[f] for f in _ALL)
     clear = (rv.error > _FLOOR) & np.isfinite(ep.error)
     large, small = clear & (rv.h > 1.56e-2), clear & (rv.h < 1.56e-2)
     late = np.flatnonzero(rv.h <= 1.1e-3)
-    ran = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in found.items()}
+    ran = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in results.items()}
     smallest = float(minimal.h[-1])
-    counts = work(found, smallest)
+    counts = work(results, smallest)
     checks = [
         Check(
             "minimal coordinates most accurate, every step with errors above 1e-8",
@@ -85,7 +93,7 @@ def _compared(steps: Sequence[float]) -> Outcome:
             "minimal coordinates take the least CPU time",
             counts,
             counts[0] < min(counts[1:]),
-            times(found, smallest),
+            times(results, smallest),
         ),
         Check(
             "Newton iterations for h ≤ 1e-3: RV, EP, Rxyz",
@@ -109,14 +117,14 @@ def _compared(steps: Sequence[float]) -> Outcome:
         Check(
             "error at the smallest h: minimal, RV, EP, Rxyz",
             "converged",
-            [s.error[-1] for s in found.values()],
-            all(s.error[-1] < 1e-6 for s in found.values()),
+            [s.error[-1] for s in results.values()],
+            all(s.error[-1] < 1e-6 for s in results.values()),
         ),
     ]
     figures = {
         "Errors of the joint angles at t = 1 (Fig. 20)": plots.convergence(
-            curves(found), "error of the angles at t = 1"
+            curves(results), "error of the angles at t = 1"
         ),
-        "Newton iterations (Fig. 21)": plots.convergence(curves(found, "iterations"), "mean iterations a step"),
+        "Newton iterations (Fig. 21)": plots.convergence(curves(results, "iterations"), "mean iterations a step"),
     }
-    return Outcome(checks, figures, columns(found))
+    return Outcome(checks, figures, columns(results))

@@ -21,7 +21,7 @@ _LINK_ERRORS = {0.0: 0.83, 1.0: 2e-3, 2.0: 1.4e-5, 3.0: 8e-8, 4.0: 5e-10, 5.0: 3
 
 
 @experiment("002-10", paper="002", title="Two quadrotors with a load: tracking a parabola (Figs. 14 to 18)")
-def tracking() -> Outcome:
+def load_tracking() -> Outcome:
     """RKMK4 over 5 s with 2000 steps, data and control law of the authors' code.
 
     The third axis points along gravity, as the paper's equations have it; the figures show it downwards. The links'
@@ -29,29 +29,29 @@ def tracking() -> Outcome:
     """
     problem = ph.problems.get("quadrotors")
     run = ph.simulate(problem, "rkmk4", h=2.5e-3)
-    found = _measure(run)
-    checks = _load_checks(run, found) + _link_checks(run, found)
+    quantities = _measure(run)
+    checks = _load_checks(run, quantities) + _link_checks(run, quantities)
     figures = {
         "Snapshots (Fig. 14)": _snapshots(problem, run),
-        "Load and target (Fig. 15), deviations (Figs. 16 and 17), norms (Fig. 18)": _histories(run, found),
+        "Load and target (Fig. 15), deviations (Figs. 16 and 17), norms (Fig. 18)": _histories(run, quantities),
     }
     columns = {"load": run.outputs["load"], "target": run.outputs["load_target"], "links": run.outputs["links"]}
-    return Outcome(checks, figures, {"run": {"t": run.t, **columns, **found}})
+    return Outcome(checks, figures, {"run": {"t": run.t, **columns, **quantities}})
 
 
 def _measure(run: ph.Solution) -> dict[str, np.ndarray]:
     """Over the saved times: deviation of the load, direction errors 1 - q_id·q_i and 1 - q_i·q_i of the links."""
-    q, wanted = np.asarray(run.outputs["links"]), np.asarray(run.outputs["link_targets"])
+    q, targets = np.asarray(run.outputs["links"]), np.asarray(run.outputs["link_targets"])
     return {
         "load deviation": np.asarray(run.outputs["tracking_error"]),
-        "direction error": 1 - np.sum(q * wanted, axis=2),
+        "direction error": 1 - np.sum(q * targets, axis=2),
         "norm deviation": 1 - np.sum(q * q, axis=2),
     }
 
 
-def _load_checks(run: ph.Solution, found: dict[str, np.ndarray]) -> list[Check]:
+def _load_checks(run: ph.Solution, quantities: dict[str, np.ndarray]) -> list[Check]:
     end = np.asarray(run.outputs["load"])[-1]
-    deviation = found["load deviation"]
+    deviation = quantities["load deviation"]
     measured = _at(run, deviation, _DEVIATIONS)
     second_by_second = _at(run, deviation, (1.0, 2.0, 3.0, 4.0, 5.0))
     return [
@@ -71,11 +71,11 @@ def _load_checks(run: ph.Solution, found: dict[str, np.ndarray]) -> list[Check]:
     ]
 
 
-def _link_checks(run: ph.Solution, found: dict[str, np.ndarray]) -> list[Check]:
-    error = found["direction error"]
+def _link_checks(run: ph.Solution, quantities: dict[str, np.ndarray]) -> list[Check]:
+    error = quantities["direction error"]
     measured = _at(run, error[:, 0], _LINK_ERRORS)
     link = np.asarray(run.outputs["links"])[-1, 0]
-    norm, manifold = float(np.abs(found["norm deviation"]).max()), float(np.max(run.residuals["manifold"]))
+    norm, manifold = float(np.abs(quantities["norm deviation"]).max()), float(np.max(run.residuals["manifold"]))
     return [
         Check(
             "direction errors 1 - q_d·q of links 1 and 2 at t = 5", "tend to zero", error[-1], error[-1].max() < 1e-11
@@ -101,9 +101,9 @@ def _at(run: ph.Solution, values: np.ndarray, times: Any) -> np.ndarray:
     return values[np.searchsorted(np.asarray(run.t), np.array(list(times)) - 1e-9)]
 
 
-def _agree(measured: np.ndarray, known: dict[float, float]) -> bool:
+def _agree(measured: np.ndarray, peer: dict[float, float]) -> bool:
     """Within a digit of the last one given, and 1e-12 for what is near round-off."""
-    expected = np.array(list(known.values()))
+    expected = np.array(list(peer.values()))
     digits = np.array([len(f"{x:.3g}".split("e")[0].replace(".", "").strip("0")) for x in expected])
     unit = 10.0 ** (np.floor(np.log10(expected)) - digits + 1)
     return bool(np.all(np.abs(measured - expected) <= unit + 1e-12))
@@ -138,7 +138,7 @@ def _snapshots(problem: ph.Problem, run: ph.Solution) -> Figure:
     return figure
 
 
-def _histories(run: ph.Solution, found: dict[str, np.ndarray]) -> Figure:
+def _histories(run: ph.Solution, quantities: dict[str, np.ndarray]) -> Figure:
     t, load, target = (np.asarray(x) for x in (run.t, run.outputs["load"], run.outputs["load_target"]))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(11.0, 5.6), layout="constrained")
@@ -148,10 +148,12 @@ def _histories(run: ph.Solution, found: dict[str, np.ndarray]) -> Figure:
             axes.plot(t, load[:, i], color=COLOURS[0], label="load")
             axes.set_title(f"load, {'xyz'[i]} (m)")
         rows[0, 0].legend()
-        _logarithmic(rows[1, 0], t, found["load deviation"][:, None], "deviation of the load (m)", ("load",))
-        _logarithmic(rows[1, 1], t, found["direction error"], "direction error 1 − q_d·q", ("link 1", "link 2"))
+        _logarithmic(rows[1, 0], t, quantities["load deviation"][:, None], "deviation of the load (m)", ("load",))
+        _logarithmic(rows[1, 1], t, quantities["direction error"], "direction error 1 − q_d·q", ("link 1", "link 2"))
         for i in range(2):
-            rows[1, 2].plot(t, found["norm deviation"][:, i] / 1e-15, color=COLOURS[i], lw=0.8, label=f"link {i + 1}")
+            rows[1, 2].plot(
+                t, quantities["norm deviation"][:, i] / 1e-15, color=COLOURS[i], lw=0.8, label=f"link {i + 1}"
+            )
         rows[1, 2].set(title="(1 − q·q) / 10⁻¹⁵", xlabel="t (s)")
         rows[1, 2].legend()
     return figure

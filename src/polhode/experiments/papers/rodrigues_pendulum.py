@@ -23,7 +23,7 @@ _ENERGY = {
 }
 _Q_ERROR = {"23": (8.4e-3, 2.3e-3, 1.7e-3, 1.05e-3, 5.5e-4), "25": (3.05e-2, 1.5e-2, 7.5e-3, 3.8e-3, 1.9e-3)}
 
-_HALVED = (
+_HALF_ORDER = (
     "The paper's norm (37) is the square root of a difference of squared norms: what falls like h² shows up with slope "
     "1. The norm of the difference of both motions shows the order of the method."
 )
@@ -36,7 +36,7 @@ def pendulum() -> Outcome:
     norm = attitude_norm(_run("23", _FINE))
     printed = {m: np.array([q_error(attitude_norm(_run(m, h)), norm) for h in _STEPS]) for m in _MAPS}
     proper = {m: np.array([norm_of_difference(_run(m, h), _reference()) for h in _STEPS[:-1]]) for m in _MAPS}
-    checks = [*_energy_checks(energies), *_norm_checks(norm, printed, proper), *_kept_checks()]
+    checks = [*_energy_checks(energies), *_norm_checks(norm, printed, proper), *_invariant_checks()]
     h = np.array(_STEPS)
     figures = {
         "E-error (Fig. 1)": plots.convergence({m: (h, energies[m]) for m in _MAPS}, "E-error"),
@@ -77,29 +77,31 @@ def _energy_checks(energies: dict[str, np.ndarray]) -> list[Check]:
 
 def _norm_checks(norm: float, printed: dict[str, np.ndarray], proper: dict[str, np.ndarray]) -> list[Check]:
     checks = [Check("‖q‖² of the motion up to t = 10, computed", 66.863016, norm, abs(norm - 66.863016) < 1e-4)]
-    for m, wanted in _Q_ERROR.items():
-        found = printed[m][:5]
-        checks.append(Check(f"q-error (37), map {m}, computed", wanted, found, np.allclose(found, wanted, rtol=0.05)))
+    for m, expected in _Q_ERROR.items():
+        measured = printed[m][:5]
+        checks.append(
+            Check(f"q-error (37), map {m}, computed", expected, measured, np.allclose(measured, expected, rtol=0.05))
+        )
     slopes = {m: _slopes(printed[m]) for m in ("25", "27")}
     for m, order in (("25", 1.0), ("27", 0.5)):
         good = bool(np.all(np.abs(slopes[m] - order) < 0.06))
-        checks.append(Check(f"slopes of the q-error (37), map {m}", order, slopes[m], good, _HALVED))
+        checks.append(Check(f"slopes of the q-error (37), map {m}", order, slopes[m], good, _HALF_ORDER))
     for m, errors in proper.items():
         order, slopes_ = (1 if m == "27" else 2), _slopes(errors)
         good = bool(np.all(np.abs(slopes_ - order) < 0.1))
-        checks.append(Check(f"slopes of the norm of the error, map {m}", order, slopes_, good, _HALVED))
+        checks.append(Check(f"slopes of the norm of the error, map {m}", order, slopes_, good, _HALF_ORDER))
     return checks
 
 
-def _kept_checks() -> list[Check]:
+def _invariant_checks() -> list[Check]:
     checks = []
     for m in _MAPS:
         run = _run(m, 0.01)
         axis, omega = (np.asarray(run.outputs[name]) for name in ("axis", "angular_velocity"))
-        kept = {
+        residuals = {
             "|Rρ₀·Ω|": np.max(np.abs(np.sum(axis * omega, axis=1))),
             "| |Rρ₀| - 1 |": np.max(np.abs(np.linalg.norm(axis, axis=1) - 1)),
             "|Ω₃ - 0.2|": np.max(np.abs(omega[:, 2] - 0.2)),
         }
-        checks += [Check(f"largest {name}, map {m}", "round-off", v, v < 1e-13) for name, v in kept.items()]
+        checks += [Check(f"largest {name}, map {m}", "round-off", v, v < 1e-13) for name, v in residuals.items()]
     return checks

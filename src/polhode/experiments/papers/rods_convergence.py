@@ -21,7 +21,7 @@ _LONG = 10
 
 # Relative errors of q at t = 1 with h = 2**-7, …, 2**-11, and of λ with the last two, computed once with another
 # implementation of these methods; None where it was unstable.
-_KNOWN: dict[str, dict[int, tuple[float | None, ...]]] = {
+_PEER_ERRORS: dict[str, dict[int, tuple[float | None, ...]]] = {
     "roll-up": {
         2: (2.26e-4, 4.19e-5, 8.32e-6, 1.83e-6, 4.27e-7),
         3: (7.34e-6, 8.29e-7, 9.62e-8, 1.15e-8, 1.39e-9),
@@ -35,7 +35,7 @@ _KNOWN: dict[str, dict[int, tuple[float | None, ...]]] = {
         5: (None, 2.31e-9, 5.52e-11, 1.55e-12, 4.75e-14),
     },
 }
-_KNOWN_MULTIPLIERS: dict[str, dict[int, tuple[float, float]]] = {
+_PEER_MULTIPLIERS: dict[str, dict[int, tuple[float, float]]] = {
     "roll-up": {2: (1.69e-3, 4.37e-4), 3: (7.98e-5, 2.04e-5), 4: (4.80e-8, 5.40e-9)},
     "flying-spaghetti": {2: (3.75e-3, 1.03e-3), 3: (2.40e-5, 5.90e-6), 4: (1.26e-7, 8.37e-9)},
 }
@@ -43,7 +43,7 @@ _FLOOR = 5e-13
 
 # Order 3 on the spaghetti runs up to t = 1 with 2**-8, but errors of the fastest waves grow, from rounding: no figure
 # is the same in two implementations there.
-_GROWING = ("flying-spaghetti", 3, 0.5**8)
+_GROWING_CASE = ("flying-spaghetti", 3, 0.5**8)
 
 # (place, kinetic energy, energy of the strains) at t = 1 and 5, computed once as above, h = 2**-13.
 _ROLL_UP_TIP = {
@@ -105,17 +105,17 @@ def flying_spaghetti() -> Outcome:
     return _study("flying-spaghetti", _SPAGHETTI_END)
 
 
-def _study(name: str, known: dict[int, tuple]) -> Outcome:
-    found = {p: _errors(name, p) for p in ORDERS}
-    checks = [check for p in ORDERS for check in _order_checks(name, p, found[p])]
-    checks += _stability_checks(name, found) if name == "flying-spaghetti" else []
-    checks += [*_drift_checks(name, found), *_place_checks(name, known)]
+def _study(name: str, peer_ends: dict[int, tuple]) -> Outcome:
+    results = {p: _errors(name, p) for p in ORDERS}
+    checks = [check for p in ORDERS for check in _order_checks(name, p, results[p])]
+    checks += _stability_checks(name, results) if name == "flying-spaghetti" else []
+    checks += [*_drift_checks(name, results), *_place_checks(name, peer_ends)]
     checks += _momentum_checks() if name == "flying-spaghetti" else []
     panels = {
-        "relative error of q at t = 1": {f"p = {p}": (e.h, e.q) for p, e in found.items()},
-        "relative error of λ at t = 1": {f"p = {p}": (e.h, e.multipliers) for p, e in found.items()},
+        "relative error of q at t = 1": {f"p = {p}": (e.h, e.q) for p, e in results.items()},
+        "relative error of λ at t = 1": {f"p = {p}": (e.h, e.multipliers) for p, e in results.items()},
     }
-    data = {f"p = {p}": e._asdict() for p, e in found.items()}
+    data = {f"p = {p}": e._asdict() for p, e in results.items()}
     return Outcome(checks, {"Errors against step size (Fig. 9)": plots.convergence_panels(panels)}, data)
 
 
@@ -149,50 +149,50 @@ def _shear(name: str, run: ph.Solution) -> float:
     return float(np.max(run.residuals["position"])) * EDGES[name] / 10
 
 
-def _order_checks(name: str, p: int, found: Errors) -> list[Check]:
-    order, of_multipliers = found.slope(found.q, _FLOOR), found.slope(found.multipliers, 2e-9)
-    table = zip(found.h, _KNOWN[name][p], strict=True)
-    known = {k: e for k, (h, e) in enumerate(table) if e and e > _FLOOR and (name, p, h) != _GROWING}
-    measured = found.q[list(known)]
+def _order_checks(name: str, p: int, result: Errors) -> list[Check]:
+    order, of_multipliers = result.slope(result.q, _FLOOR), result.slope(result.multipliers, 2e-9)
+    table = zip(result.h, _PEER_ERRORS[name][p], strict=True)
+    peer = {k: e for k, (h, e) in enumerate(table) if e and e > _FLOOR and (name, p, h) != _GROWING_CASE}
+    measured = result.q[list(peer)]
     return [
         Check(f"order of q, p = {p}", p, order, abs(order - p) < 0.3),
         Check(f"order of λ, p = {p}", p, of_multipliers, p - 1.2 < of_multipliers < p + 0.7, _MULTIPLIERS),
         Check(
-            f"relative errors of q, {_steps(known)}, p = {p}, computed",
-            list(known.values()),
+            f"relative errors of q, {_steps(peer)}, p = {p}, computed",
+            list(peer.values()),
             measured,
-            bool(np.allclose(measured, list(known.values()), rtol=0.05)),
+            bool(np.allclose(measured, list(peer.values()), rtol=0.05)),
         ),
-        *_multiplier_checks(name, p, found),
+        *_multiplier_checks(name, p, result),
     ]
 
 
-def _multiplier_checks(name: str, p: int, found: Errors) -> list[Check]:
+def _multiplier_checks(name: str, p: int, result: Errors) -> list[Check]:
     """Errors of λ; those of order 5 are as small as what rounding does to them."""
-    if p not in _KNOWN_MULTIPLIERS[name]:
+    if p not in _PEER_MULTIPLIERS[name]:
         return []
-    known, measured = _KNOWN_MULTIPLIERS[name][p], found.multipliers[-2:]
+    peer, measured = _PEER_MULTIPLIERS[name][p], result.multipliers[-2:]
     text = f"relative errors of λ, h = 2⁻¹⁰, 2⁻¹¹, p = {p}, computed"
-    return [Check(text, known, measured, bool(np.allclose(measured, known, rtol=0.05)))]
+    return [Check(text, peer, measured, bool(np.allclose(measured, peer, rtol=0.05)))]
 
 
 def _steps(which: Sequence[int] | dict) -> str:
     return "h = " + ", ".join(("2⁻⁷", "2⁻⁸", "2⁻⁹", "2⁻¹⁰", "2⁻¹¹")[k] for k in which)
 
 
-def _stability_checks(name: str, found: dict[int, Errors]) -> list[Check]:
+def _stability_checks(name: str, results: dict[int, Errors]) -> list[Check]:
     checks = []
-    for p, errors in found.items():
-        known = [k for k, e in enumerate(_KNOWN[name][p]) if e is not None]
+    for p, errors in results.items():
+        peer = [k for k, e in enumerate(_PEER_ERRORS[name][p]) if e is not None]
         stable = np.flatnonzero(np.isfinite(errors.q)).tolist()
         text = "stable steps, p = {}"
-        checks.append(Check(text.format(p), _steps(known), _steps(stable), stable == known, _UNSTABLE))
+        checks.append(Check(text.format(p), _steps(peer), _steps(stable), stable == peer, _UNSTABLE))
     return checks
 
 
-def _drift_checks(name: str, found: dict[int, Errors]) -> list[Check]:
+def _drift_checks(name: str, results: dict[int, Errors]) -> list[Check]:
     long = _run(name, 5, _LONG, 5.0)
-    shear = {p: float(e.shear[-1]) for p, e in found.items()}
+    shear = {p: float(e.shear[-1]) for p, e in results.items()}
     rate = float(np.max(long.residuals["velocity"]))
     return [
         Check(
@@ -213,10 +213,10 @@ def _drift_checks(name: str, found: dict[int, Errors]) -> list[Check]:
     ]
 
 
-def _place_checks(name: str, known: dict[int, tuple]) -> list[Check]:
+def _place_checks(name: str, peer_ends: dict[int, tuple]) -> list[Check]:
     """Ends and energies against another implementation."""
     checks = []
-    for t, (place, kinetic, potential) in known.items():
+    for t, (place, kinetic, potential) in peer_ends.items():
         run = _run(name, 5, _REFERENCE, 1.0) if t == 1 else _run(name, 5, _LONG, 5.0)
         x = np.asarray(run.outputs["tip"])[-1]
         energies = [float(run.outputs[k][-1]) for k in ("kinetic_energy", "potential_energy")]

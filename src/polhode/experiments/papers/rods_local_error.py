@@ -17,7 +17,7 @@ _STEPS = {"2⁻⁸": 2.0**-8, "2⁻⁹": 2.0**-9, "2⁻¹⁰": 2.0**-10}
 _LABELS = {"roll-up": "roll-up", "flying-spaghetti": "flying spaghetti"}
 
 # Median of ‖ŷ - y‖ in every second with these steps, computed once with another implementation of the method.
-_KNOWN = {
+_PEER_MEDIANS = {
     "roll-up": {
         "2⁻⁸": (2.21e-7, 2.32e-8, 3.47e-8, 2.37e-8, 9.48e-9),
         "2⁻⁹": (6.73e-9, 7.59e-10, 1.05e-9, 7.02e-10, 2.80e-10),
@@ -35,7 +35,7 @@ _KNOWN = {
     "000-9",
     paper="000",
     title="Rods: local error estimate with constant steps (Fig. 10)",
-    quick=lambda: _compared(("2⁻⁸", "2⁻⁹")),
+    quick=lambda: _comparison(("2⁻⁸", "2⁻⁹")),
 )
 def local_error() -> Outcome:
     """‖ŷ - y‖, y = (θ, v), of order 5 with embedded order 4 on [0, 5], steps 2⁻⁸, 2⁻⁹ and 2⁻¹⁰.
@@ -43,20 +43,20 @@ def local_error() -> Outcome:
     Both rods, the roll-up with damping 50. The paper gives no step size. Ratios are those of steps that end at the
     same time.
     """
-    return _compared(tuple(_STEPS))
+    return _comparison(tuple(_STEPS))
 
 
-def _compared(steps: Sequence[str]) -> Outcome:
-    found = {name: {label: follow(rod(name), constant(_STEPS[label])) for label in steps} for name in _LABELS}
-    checks = [check for name in _LABELS for check in _ratio_checks(name, found[name])]
-    checks += [check for name in _LABELS for check in _known_checks(name, found[name])]
-    checks += _course_checks({name: runs["2⁻⁹"] for name, runs in found.items()})
+def _comparison(steps: Sequence[str]) -> Outcome:
+    histories = {name: {label: follow(rod(name), constant(_STEPS[label])) for label in steps} for name in _LABELS}
+    checks = [check for name in _LABELS for check in _ratio_checks(name, histories[name])]
+    checks += [check for name in _LABELS for check in _peer_checks(name, histories[name])]
+    checks += _course_checks({name: runs["2⁻⁹"] for name, runs in histories.items()})
     data = {
         f"{name}, h = {label}": {"t": run.t, "estimate": run.estimate}
-        for name, runs in found.items()
+        for name, runs in histories.items()
         for label, run in runs.items()
     }
-    return Outcome(checks, {"Local error estimate (Fig. 10)": _figure(found)}, data)
+    return Outcome(checks, {"Local error estimate (Fig. 10)": _figure(histories)}, data)
 
 
 def _ratio_checks(name: str, runs: dict[str, History]) -> list[Check]:
@@ -75,19 +75,22 @@ def _ratio_checks(name: str, runs: dict[str, History]) -> list[Check]:
     return checks
 
 
-def _known_checks(name: str, runs: dict[str, History]) -> list[Check]:
+def _peer_checks(name: str, runs: dict[str, History]) -> list[Check]:
     checks = []
     for label, run in runs.items():
-        known, medians = _KNOWN[name][label], [float(np.median(run.within(run.estimate, start))) for start in range(5)]
-        agrees = bool(np.allclose(medians, known, rtol=0.02))
-        checks.append(Check(f"median in every second, {_LABELS[name]}, h = {label}, computed", known, medians, agrees))
+        peer, medians = (
+            _PEER_MEDIANS[name][label],
+            [float(np.median(run.within(run.estimate, start))) for start in range(5)],
+        )
+        agrees = bool(np.allclose(medians, peer, rtol=0.02))
+        checks.append(Check(f"median in every second, {_LABELS[name]}, h = {label}, computed", peer, medians, agrees))
     return checks
 
 
 def _course_checks(runs: dict[str, History]) -> list[Check]:
-    settling, moving = runs["roll-up"], runs["flying-spaghetti"]
-    medians = [float(np.median(settling.within(settling.estimate, start))) for start in range(5)]
-    lengths = [_length(run) for run in (moving, settling)]
+    roll_up, spaghetti = runs["roll-up"], runs["flying-spaghetti"]
+    medians = [float(np.median(roll_up.within(roll_up.estimate, start))) for start in range(5)]
+    lengths = [_length(run) for run in (spaghetti, roll_up)]
     return [
         Check(
             "median in every second, roll-up, h = 2⁻⁹",
@@ -112,10 +115,10 @@ def _length(run: History) -> float:
     return float(np.sum(np.abs(np.diff(np.log10(run.estimate[run.t > 1])))))
 
 
-def _figure(found: dict[str, dict[str, History]]) -> Figure:
+def _figure(histories: dict[str, dict[str, History]]) -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10.4, 4.0), layout="constrained")
-        for axis, (name, runs) in zip(figure.subplots(1, 2, sharey=True), found.items(), strict=True):
+        for axis, (name, runs) in zip(figure.subplots(1, 2, sharey=True), histories.items(), strict=True):
             for colour, (label, run) in zip(COLOURS, runs.items(), strict=False):
                 axis.semilogy(run.t, run.estimate, color=colour, lw=0.9, label=f"h = {label}")
             axis.set(xlabel="t (s)", title=_LABELS[name])

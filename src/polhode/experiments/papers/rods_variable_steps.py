@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
-from polhode.experiments.papers._rods_steps import History, Rule, controlled, follow, rod
+from polhode.experiments.papers._rods_steps import History, Rule, error_control, follow, rod
 from polhode.experiments.registry import Check, Outcome, experiment
 from polhode.viewing.style import COLOURS, STYLE
 
@@ -20,23 +20,23 @@ _WINDOW = 15
 _STIFF = 5e4
 
 
-class _Known(NamedTuple):
+class _PeerResults(NamedTuple):
     """Computed once with another implementation: accepted steps, median step size in ms in every second."""
 
     accepted: int
     medians: tuple[float, ...]
 
 
-_PAPER, _WIDER = controlled(), controlled(0.9, 0.1)
+_PAPER, _WIDER = error_control(), error_control(0.9, 0.1)
 _RULES: dict[str, Rule] = {"fac 0.8, 0.2, 5": _PAPER, "fac 0.9, 0.1, 5": _WIDER}
-_KNOWN = {
-    ("roll-up", "fac 0.8, 0.2, 5"): _Known(717, (3.89, 7.72, 8.92, 8.68, 9.05)),
-    ("roll-up", "fac 0.9, 0.1, 5"): _Known(644, (4.38, 8.36, 9.98, 9.68, 9.93)),
-    ("roll-up, damping 100", "fac 0.9, 0.1, 5"): _Known(889, (2.63, 5.13, 7.25, 7.48, 8.26)),
-    ("flying spaghetti", "fac 0.8, 0.2, 5"): _Known(1203, (4.42, 5.40, 3.73, 3.59, 4.27)),
-    ("flying spaghetti", "fac 0.9, 0.1, 5"): _Known(1191, (4.94, 5.47, 3.62, 3.58, 4.07)),
-    ("C^K = 5e4", "fac 0.8, 0.2, 5"): _Known(947, (3.14, 5.07, 6.47, 6.97, 7.95)),
-    ("C^K = 5e4", "fac 0.9, 0.1, 5"): _Known(838, (3.57, 5.76, 7.25, 7.88, 9.02)),
+_PEER_RESULTS = {
+    ("roll-up", "fac 0.8, 0.2, 5"): _PeerResults(717, (3.89, 7.72, 8.92, 8.68, 9.05)),
+    ("roll-up", "fac 0.9, 0.1, 5"): _PeerResults(644, (4.38, 8.36, 9.98, 9.68, 9.93)),
+    ("roll-up, damping 100", "fac 0.9, 0.1, 5"): _PeerResults(889, (2.63, 5.13, 7.25, 7.48, 8.26)),
+    ("flying spaghetti", "fac 0.8, 0.2, 5"): _PeerResults(1203, (4.42, 5.40, 3.73, 3.59, 4.27)),
+    ("flying spaghetti", "fac 0.9, 0.1, 5"): _PeerResults(1191, (4.94, 5.47, 3.62, 3.58, 4.07)),
+    ("C^K = 5e4", "fac 0.8, 0.2, 5"): _PeerResults(947, (3.14, 5.07, 6.47, 6.97, 7.95)),
+    ("C^K = 5e4", "fac 0.9, 0.1, 5"): _PeerResults(838, (3.57, 5.76, 7.25, 7.88, 9.02)),
 }
 
 
@@ -55,9 +55,9 @@ def two_rods() -> Outcome:
         *_comparison_checks(roll_up[label], spaghetti[label]),
         _spike_check("roll-up", roll_up[label]),
         _spike_check("flying spaghetti", spaghetti[label]),
-        *_known_checks("roll-up", roll_up),
-        *_known_checks("flying spaghetti", spaghetti),
-        *_known_checks("roll-up, damping 100", damped),
+        *_peer_checks("roll-up", roll_up),
+        *_peer_checks("flying spaghetti", spaghetti),
+        *_peer_checks("roll-up, damping 100", damped),
     ]
     runs = {"roll-up": roll_up[label], "flying spaghetti": spaghetti[label]}
     return Outcome(checks, {"Error indicator and step sizes (Fig. 11)": _figure(runs)}, _data(runs))
@@ -76,8 +76,8 @@ def two_stiffnesses() -> Outcome:
     checks = [
         *(_rise_check(name, run) for name, run in runs.items()),
         *_smoothness_checks(soft[label], stiff[label]),
-        *_known_checks("roll-up", soft),
-        *_known_checks("C^K = 5e4", stiff),
+        *_peer_checks("roll-up", soft),
+        *_peer_checks("C^K = 5e4", stiff),
     ]
     return Outcome(checks, {"Error indicator and step sizes (Fig. 12)": _figure(runs)}, _data(runs))
 
@@ -119,12 +119,12 @@ def _comparison_checks(roll_up: History, spaghetti: History) -> list[Check]:
 def _spike_check(name: str, run: History) -> Check:
     """How the ranks of err and of the change of the step right after it are correlated."""
     change = run.h[1:-1] / run.h[:-2]
-    found = float(np.corrcoef(rankdata(run.err[:-2]), rankdata(change))[0, 1])
+    correlation = float(np.corrcoef(rankdata(run.err[:-2]), rankdata(change))[0, 1])
     return Check(
         f"rank correlation of err and the change of the step after it, {name}",
         "when err decreases the step size has a spike",
-        found,
-        found < -0.9,
+        correlation,
+        correlation < -0.9,
         "This is what equation (22) prescribes; steps that are tried again after a rejection keep it from being -1.",
     )
 
@@ -183,22 +183,22 @@ def _spikes(run: History) -> int:
     return int(np.sum(err > _SPIKE * np.array(around)))
 
 
-def _known_checks(name: str, runs: Mapping[str, History]) -> list[Check]:
+def _peer_checks(name: str, runs: Mapping[str, History]) -> list[Check]:
     checks = []
     for label, run in runs.items():
-        known, medians = _KNOWN[name, label], _medians(run)
+        peer, medians = _PEER_RESULTS[name, label], _medians(run)
         checks += [
             Check(
                 f"accepted steps, {name}, {label}, computed",
-                known.accepted,
+                peer.accepted,
                 len(run.t),
-                abs(len(run.t) / known.accepted - 1) < 0.02,
+                abs(len(run.t) / peer.accepted - 1) < 0.02,
             ),
             Check(
                 f"median steps in every second in ms, {name}, {label}, computed",
-                known.medians,
+                peer.medians,
                 medians,
-                bool(np.allclose(medians, known.medians, rtol=0.03)),
+                bool(np.allclose(medians, peer.medians, rtol=0.03)),
             ),
         ]
     return checks

@@ -12,8 +12,8 @@ from polhode.experiments.papers._formulations import (
     alpha,
     columns,
     curves,
-    formulated,
     order_checks,
+    problems_by_formulation,
     steps_to,
     studies,
     times,
@@ -42,7 +42,7 @@ Explicit = Mapping[str, Mapping[str, Study]]
     "001-4",
     paper="001",
     title="High-speed rotor on flexible supports (Figs. 10–13)",
-    quick=lambda: _compared(*_QUICK),
+    quick=lambda: _comparison(*_QUICK),
 )
 def rotor() -> Outcome:
     """Point p₁ at the left support at t = 4 with generalized-α (ρ∞ = 0.9) and with methods of order 4, 5 and 6, against
@@ -53,25 +53,25 @@ def rotor() -> Outcome:
     to see where runs fail. Orders are taken where round-off and what Newton's method leaves don't show yet, down to
     1.25e-5.
     """
-    return _compared(len(_IMPLICIT), len(_EXPLICIT))
+    return _comparison(len(_IMPLICIT), len(_EXPLICIT))
 
 
-def _compared(implicit_steps: int, explicit_steps: int) -> Outcome:
-    problems = formulated("rotor", _ALL)
+def _comparison(implicit_steps: int, explicit_steps: int) -> Outcome:
+    problems = problems_by_formulation("rotor", _ALL)
     run = ph.simulate(problems["SO3xR3"], "rkmk6", h=2.5e-5, save_every=40)
     exact = np.asarray(run.outputs["p1"])[-1]
-    found = studies(problems, alpha(), _IMPLICIT[:implicit_steps], "p1", exact)
+    results = studies(problems, alpha(), _IMPLICIT[:implicit_steps], "p1", exact)
     pair = {f: problems[f] for f in _ALL[:2]}
     explicit = {
         name: studies(pair, method, _EXPLICIT[:explicit_steps], "p1", exact) for name, method in _METHODS.items()
     }
     checks = [
         *_motion_checks(problems["SO3xR3"], run),
-        *order_checks({f: Study(*(column[:6] for column in s)) for f, s in found.items()}, points=2),
-        *_ranking_checks(found, explicit),
-        *_cost_checks(found, explicit),
+        *order_checks({f: Study(*(column[:6] for column in s)) for f, s in results.items()}, points=2),
+        *_ranking_checks(results, explicit),
+        *_cost_checks(results, explicit),
     ]
-    every = {**found, **{f"{_SHORT[f]}, {name}": s for name, both in explicit.items() for f, s in both.items()}}
+    every = {**results, **{f"{_SHORT[f]}, {name}": s for name, both in explicit.items() for f, s in both.items()}}
     figures = {
         "Errors of p₁ at t = 4 (Fig. 11)": plots.convergence(curves(every), "error of p₁ at t = 4"),
         "Run (Fig. 10)": plots.run(run),
@@ -98,9 +98,9 @@ def _motion_checks(problem: ph.Problem, run: ph.Solution) -> list[Check]:
     ]
 
 
-def _ranking_checks(found: Mapping[str, Study], explicit: Explicit) -> list[Check]:
-    rv, angles, ep = (found[f] for f in _ALL)
-    ran = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in found.items()}
+def _ranking_checks(results: Mapping[str, Study], explicit: Explicit) -> list[Check]:
+    rv, angles, ep = (results[f] for f in _ALL)
+    ran = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in results.items()}
     paper = (rv.h < 1.5e-4) & (rv.h > 1e-5)
     checks = []
     for name, both in explicit.items():
@@ -134,19 +134,19 @@ def _ranking_checks(found: Mapping[str, Study], explicit: Explicit) -> list[Chec
         Check(
             "Newton iterations for h ≤ 1e-4: RV, Rxyz, EP",
             "RV fewest",
-            [s.iterations[paper].tolist() for s in found.values()],
+            [s.iterations[paper].tolist() for s in results.values()],
             bool(np.all(rv.iterations[paper] < np.minimum(angles.iterations, ep.iterations)[paper])),
         ),
     ]
 
 
-def _cost_checks(found: Mapping[str, Study], explicit: Explicit) -> list[Check]:
-    rv, angles, ep = work(found, 1e-4)
+def _cost_checks(results: Mapping[str, Study], explicit: Explicit) -> list[Check]:
+    rv, angles, ep = work(results, 1e-4)
     ratios = [
         steps_to(explicit[name]["euler-angles"], 1e-9) / steps_to(explicit[name]["SO3xR3"], 1e-9)
         for name in ("DOPRI5", "RK67")
     ]
-    implicit = steps_to(found["SO3xR3"], 1e-6) * rv / (steps_to(found["euler-parameters"], 1e-6) * ep)
+    implicit = steps_to(results["SO3xR3"], 1e-6) * rv / (steps_to(results["euler-parameters"], 1e-6) * ep)
     words = " ".join(f"{name}: {times(both, 1e-4)}" for name, both in explicit.items())
     return [
         Check(
@@ -154,7 +154,7 @@ def _cost_checks(found: Mapping[str, Study], explicit: Explicit) -> list[Check]:
             "RV equal or less in CPU time, with all methods",
             angles / rv,
             angles > rv,
-            f"Counted is what has to be computed. {times(found, 1e-4)} {words}",
+            f"Counted is what has to be computed. {times(results, 1e-4)} {words}",
         ),
         Check(
             "steps to an error of 1e-9, Rxyz over RV: DOPRI5, RK67",

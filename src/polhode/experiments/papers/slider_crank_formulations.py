@@ -13,8 +13,8 @@ from polhode.experiments.papers._formulations import (
     alpha,
     columns,
     curves,
-    formulated,
     order_checks,
+    problems_by_formulation,
     studies,
     times,
     work,
@@ -48,7 +48,7 @@ _GONZALEZ = (
 )  # fmt: skip
 
 # Errors of s(5) and iterations a step at h = 4e-3, 1e-3 and 2.5e-4, computed once with Exudyn 1.13.6.
-_COMPARED = (4e-3, 1e-3, 2.5e-4)
+_PEER_STEPS = (4e-3, 1e-3, 2.5e-4)
 _PEER = {
     "SO3xR3": (2.55e-3, 1.55e-4, 9.8e-6),
     "euler-angles": (1.68e-3, 1.12e-4, 6.8e-6),
@@ -57,7 +57,7 @@ _PEER = {
 _PEER_ITERATIONS = {"SO3xR3": (2.27, 2.01, 1.75), "euler-angles": (2.32, 2.04, 1.75)}
 
 
-class Converged(NamedTuple):
+class ConvergedReference(NamedTuple):
     """Extrapolated to h = 0, at t = 0, 0.2, …, 5: s, θ and its rate, shape (26,) each."""
 
     t: np.ndarray
@@ -66,7 +66,7 @@ class Converged(NamedTuple):
     speed: np.ndarray
 
     @classmethod
-    def of(cls, problem: ph.Problem, h: float) -> Converged:
+    def of(cls, problem: ph.Problem, h: float) -> ConvergedReference:
         """From runs with the steps h and h/2 of a method of order 2."""
         coarse, fine = (_run(problem, step) for step in (h, h / 2))
         names = "slider", "crank_angle", "crank_speed"
@@ -80,7 +80,7 @@ class Converged(NamedTuple):
     "001-5",
     paper="001",
     title="Spatial slider–crank: Lie group, Euler angles, Euler parameters (Figs. 15–17)",
-    quick=lambda: _compared(_QUICK),
+    quick=lambda: _comparison(_QUICK),
 )
 def slider_crank() -> Outcome:
     """Place s of the slider at t = 5 with generalized-α, ρ∞ = 0.9, index 3, against a solution of 12 digits.
@@ -89,33 +89,33 @@ def slider_crank() -> Outcome:
     paper's thirteen from 4e-3 to 9.8e-7. "When converged" means extrapolated from runs on the Lie group with h = 1e-3
     and 5e-4.
     """
-    return _compared(_STEPS)
+    return _comparison(_STEPS)
 
 
-def _compared(steps: Sequence[float]) -> Outcome:
-    problems = formulated("slider-crank", _ALL)
-    found = studies(problems, alpha(), steps, "slider", _S[-1], frames=_FRAMES)
+def _comparison(steps: Sequence[float]) -> Outcome:
+    problems = problems_by_formulation("slider-crank", _ALL)
+    results = studies(problems, alpha(), steps, "slider", _S[-1], frames=_FRAMES)
     coarse = _run(problems["SO3xR3"], 4e-3)
-    converged = Converged.of(problems["SO3xR3"], 1e-3)
+    converged = ConvergedReference.of(problems["SO3xR3"], 1e-3)
     checks = [
         *_reference_checks(float(coarse.outputs["slider"][-1]), converged),
-        *order_checks({f: Study(*(column[:4] for column in s)) for f, s in found.items()}),
-        *_peer_checks(found),
-        *_ranking_checks(found),
+        *order_checks({f: Study(*(column[:4] for column in s)) for f, s in results.items()}),
+        *_peer_checks(results),
+        *_ranking_checks(results),
     ]
     figures = {
-        "Errors of s at t = 5 (Fig. 16)": plots.convergence(curves(found), "error of s at t = 5"),
-        "Newton iterations (Fig. 17)": plots.convergence(curves(found, "iterations"), "mean iterations a step"),
+        "Errors of s at t = 5 (Fig. 16)": plots.convergence(curves(results), "error of s at t = 5"),
+        "Newton iterations (Fig. 17)": plots.convergence(curves(results, "iterations"), "mean iterations a step"),
         "Run with h = 4e-3 (Fig. 15)": plots.run(coarse),
     }
-    return Outcome(checks, figures, {**columns(found), "converged": converged._asdict()})
+    return Outcome(checks, figures, {**columns(results), "converged": converged._asdict()})
 
 
 def _run(problem: ph.Problem, h: float) -> ph.Solution:
     return ph.simulate(problem, alpha(), h=h, save_every=round(problem.t_span[1] / h) // _FRAMES)
 
 
-def _reference_checks(coarse: float, converged: Converged) -> list[Check]:
+def _reference_checks(coarse: float, converged: ConvergedReference) -> list[Check]:
     _, s, angle, speed = converged
     seconds = s[5::5]
     off = np.abs(s - _GONZALEZ)
@@ -152,10 +152,10 @@ def _reference_checks(coarse: float, converged: Converged) -> list[Check]:
     ]  # fmt: skip
 
 
-def _peer_checks(found: Mapping[str, Study]) -> list[Check]:
+def _peer_checks(results: Mapping[str, Study]) -> list[Check]:
     checks = []
-    for (f, s), label in zip(found.items(), _LABELS, strict=True):
-        at = [s.at(h) for h in _COMPARED]
+    for (f, s), label in zip(results.items(), _LABELS, strict=True):
+        at = [s.at(h) for h in _PEER_STEPS]
         near = 0.4 if f == "euler-parameters" else 0.15
         checks.append(
             Check(
@@ -180,12 +180,12 @@ def _peer_checks(found: Mapping[str, Study]) -> list[Check]:
     return checks
 
 
-def _ranking_checks(found: Mapping[str, Study]) -> list[Check]:
-    rv, angles, ep = (found[f] for f in _ALL)
+def _ranking_checks(results: Mapping[str, Study]) -> list[Check]:
+    rv, angles, ep = (results[f] for f in _ALL)
     large, small, middle = rv.h > 1e-4, rv.h <= 1e-5, rv.at(1e-3)
     ratios = np.array((angles.error / rv.error, ep.error / rv.error))
     counts = [float(s.iterations[middle]) for s in (rv, angles, ep)]
-    counts_of_work = work(found, 1e-3)
+    counts_of_work = work(results, 1e-3)
     return [
         Check(
             "errors of Rxyz and of EP over that of RV, h > 1e-4",
@@ -216,6 +216,6 @@ def _ranking_checks(found: Mapping[str, Study]) -> list[Check]:
             counts_of_work[0] < min(counts_of_work[1:]),
             "Does not hold here: RV has least to compute, which is what is checked. The paper's reason is a lower "
             "number of iterations, and there is none. With as many iterations Rxyz has sines and cosines and a mass "
-            f"matrix that changes with the angles to compute. {times(found, 1e-3)}",
+            f"matrix that changes with the angles to compute. {times(results, 1e-3)}",
         ),
     ]

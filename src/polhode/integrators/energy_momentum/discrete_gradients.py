@@ -44,7 +44,9 @@ def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[NodeSte
     return _nonholonomic(group, jnp.concatenate(rows, axis=1)[np.array(group.kept)])
 
 
-def slip_over_step(group: JointGroup, element: Any, t: Array, h: Array, s: tuple[NodeStep, ...]) -> Float[Array, " kept"]:
+def slip_over_step(
+    group: JointGroup, element: Any, t: Array, h: Array, s: tuple[NodeStep, ...]
+) -> Float[Array, " kept"]:
     """Slip over a step at the mean velocities; zero in holonomic components."""
     poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
     return _nonholonomic(group, h * group.rate(element, t, poses, twists))

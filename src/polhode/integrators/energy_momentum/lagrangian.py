@@ -79,7 +79,7 @@ class AbstractLivensEquations(AbstractEquations):
         if not self.discrete:
             return jnp.zeros(()), jnp.zeros(())
         (q0, v0, _), (q1, v1, _) = self.start, place.end
-        momentum, force = self.system.magnified(q0, v0, q1, v1)
+        momentum, force = self.system.roundoff_amplification(q0, v0, q1, v1)
         return momentum, 2 * momentum + jnp.abs(self.h) * force
 
     def gap(self, place: Place) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -96,7 +96,7 @@ class ReducedUnknowns(AbstractLivensEquations):
     """For the unknowns (q₁, λ)."""
 
     def guess(self, multipliers: Multipliers) -> tuple[Coordinates, Multipliers]:
-        return self.system.predicted(self.h, self.start.q, self.start.v), multipliers
+        return self.system.initial_guess(self.h, self.start.q, self.start.v), multipliers
 
     def multipliers(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Multipliers:
         return x[1]
@@ -128,7 +128,7 @@ class AllUnknowns(AbstractLivensEquations):
     """For the unknowns (v₁, p₁, q₁, λ), without any elimination by hand."""
 
     def guess(self, multipliers: Multipliers) -> tuple[Coordinates, Multipliers]:
-        q1 = self.system.predicted(self.h, self.start.q, self.start.v)
+        q1 = self.system.initial_guess(self.h, self.start.q, self.start.v)
         return jnp.concatenate((2 / self.h * (q1 - self.start.q) - self.start.v, self.start.p, q1)), multipliers
 
     def multipliers(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Multipliers:

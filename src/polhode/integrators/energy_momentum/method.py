@@ -33,7 +33,11 @@ _FLOOR = 1e-15
 _PARTS = 4
 """Into how many a step is divided if it can't be made as a whole."""
 
-UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduced": ReducedUnknowns, "null-space": NullSpace}
+UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {
+    "all": AllUnknowns,
+    "reduced": ReducedUnknowns,
+    "null-space": NullSpace,
+}
 
 
 class AbstractLivensMethod(AbstractSymmetricSecondOrder):
@@ -147,7 +151,9 @@ class _Memory(NamedTuple):
 
     def after(self, solution: BodiesUnknowns, factors: Any) -> _Memory:
         # What was taken for known at the start is forgotten after the first step.
-        latest, middle = (jax.tree.map(lambda a, b: jnp.where(self.begun, a, b), old, solution) for old in self.past[:2])
+        latest, middle = (
+            jax.tree.map(lambda a, b: jnp.where(self.begun, a, b), old, solution) for old in self.past[:2]
+        )
         return _Memory((solution, latest, middle), jnp.ones((), bool), factors)
 
 
@@ -214,7 +220,9 @@ def _with_rates(
     attempt = jax.jit(lambda arrays, so_far: _try_next(*eqx.combine(arrays, rest))(so_far))
     one_more = lambda so_far: attempt(arrays, so_far)  # noqa: E731
     as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
-    return _outcome(jax.lax.cond(is_differentiated(), lambda start: _all_of(one_more, start), as_needed, _no_attempts(first)))
+    return _outcome(
+        jax.lax.cond(is_differentiated(), lambda start: _all_of(one_more, start), as_needed, _no_attempts(first))
+    )
 
 
 @_with_rates.def_jvp

@@ -52,7 +52,9 @@ class AbstractRotationUpdate(eqx.Module):
         """Angular momentum gained in the inertial frame, which the moments of all loads must account for."""
 
     @abc.abstractmethod
-    def lever_and_share(self, start: Pose, end: Pose, middle: Quaternion) -> tuple[Float[Array, "3 3"], Float[Array, ""]]:
+    def lever_and_share(
+        self, start: Pose, end: Pose, middle: Quaternion
+    ) -> tuple[Float[Array, "3 3"], Float[Array, ""]]:
         """The matrix of levers, and the share of moments that is passed on; `middle`: the mean of the quaternions."""
 
     def node_step(self, h: Array, q0: Float[Array, "7"], x: Float[Array, "6"]) -> NodeStep:
@@ -89,7 +91,9 @@ class InvariantRotationUpdate(AbstractRotationUpdate):
         spin = inertia @ self._rate(h, q0, v0, turn)
         return quaternions.rotate(rotate_quaternion(turn, q0), spin) - 0.5 * E(q0, p0)
 
-    def lever_and_share(self, start: Pose, end: Pose, middle: Quaternion) -> tuple[Float[Array, "3 3"], Float[Array, ""]]:
+    def lever_and_share(
+        self, start: Pose, end: Pose, middle: Quaternion
+    ) -> tuple[Float[Array, "3 3"], Float[Array, ""]]:
         return 0.5 * (start.R + end.R), jnp.ones(())
 
     def _rate(self, h: Array, q0: Quaternion, v0: Quaternion, turn: Vector3) -> Vector3:
@@ -121,11 +125,16 @@ class VectorRotationUpdate(AbstractRotationUpdate):
         # ½E(q̄)(Δp - h ∂T/∂q)
         return E(middle, 2 * G_transposed(middle, spin) + G_transposed(change, spin) - p0)
 
-    def lever_and_share(self, start: Pose, end: Pose, middle: Quaternion) -> tuple[Float[Array, "3 3"], Float[Array, ""]]:
+    def lever_and_share(
+        self, start: Pose, end: Pose, middle: Quaternion
+    ) -> tuple[Float[Array, "3 3"], Float[Array, ""]]:
         return scaled_matrix(middle), middle @ middle
 
 
-ROTATION_UPDATES: dict[str, AbstractRotationUpdate] = {"invariant": InvariantRotationUpdate(), "vector": VectorRotationUpdate()}
+ROTATION_UPDATES: dict[str, AbstractRotationUpdate] = {
+    "invariant": InvariantRotationUpdate(),
+    "vector": VectorRotationUpdate(),
+}
 
 
 def rotate_quaternion(x: Float[Array, "3"], q: Float[Array, "4"]) -> Float[Array, "4"]:

@@ -109,7 +109,7 @@ class BodiesStep(eqx.Module):
 
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
         """The constraints at the end of the step."""
-        q1 = self.system.left((self._end_coordinates(state, x), state.v))[0]
+        q1 = self.system.to_base((self._end_coordinates(state, x), state.v))[0]
         motion = self.system.base.motion(q1)
         residuals = [(group.rows, group.residuals(t + h, motion)) for group in self.system.base.mechanism.joints]
         middle, nodes = t + 0.5 * h, self._nodes(state)
@@ -119,7 +119,7 @@ class BodiesStep(eqx.Module):
 
     def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Array:
         """By the gradient of μ·Φ, which costs less than the derivatives of all components."""
-        motion, total = self.system.base.motion(*self.system.left(state)), jnp.zeros(self.system.d)
+        motion, total = self.system.base.motion(*self.system.to_base(state)), jnp.zeros(self.system.d)
 
         def rolling(element: Any, poses: tuple[Pose, ...], twists: tuple[Twist, ...], force: Array) -> Array:
             gradients = jax.grad(lambda twists: force @ group.rate(element, t, poses, twists))(twists)
@@ -182,7 +182,7 @@ class BodiesStep(eqx.Module):
         self, t: Array, h: Array, start: LivensState, end: LivensState, share: Float[Array, ""]
     ) -> tuple[Matrix, Matrix, Matrix]:
         """M, (σB₀ + B₁)/2 and B₁ for velocities (Ω, u), with σ the `share` of impulses at the start."""
-        q0, q1 = self.system.left(start)[0], self.system.left(end)[0]
+        q0, q1 = self.system.to_base(start)[0], self.system.to_base(end)[0]
         before, after = self.system.base.jacobian(t, q0), self.system.base.jacobian(t + h, q1)
         both = tuple(
             Blocks(0.5 * (share * a.values + b.values), b.rows, b.cols) for a, b in zip(before, after, strict=True)

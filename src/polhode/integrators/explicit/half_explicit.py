@@ -15,7 +15,7 @@ from polhode.checks import short_repr
 from polhode.compiler.scalars.cost import cost
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, plain_number
 from polhode.integrators.explicit import half_explicit_projection as projection
-from polhode.integrators.explicit._stages import combine, hermite, move_if, barrier
+from polhode.integrators.explicit._stages import barrier, combine, hermite, move_if
 from polhode.integrators.tableaus.half_explicit import HalfExplicitTableau
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
 from polhode.linalg.solver_choice import kkt_solver

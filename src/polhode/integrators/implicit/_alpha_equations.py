@@ -178,12 +178,16 @@ def positions_of(system: AbstractMechanical, t: Array, place: Place) -> tuple[Ar
     return system.constraint(t, place.q), 1 + size
 
 
-def iteration_matrix(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix) -> IterationMatrix:
+def iteration_matrix(
+    system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix
+) -> IterationMatrix:
     """The derivative of M v̇ - f with respect to v̇ with Bᵀ and Q at its sides, factorised."""
     t, q, v = p.t, place.q, place.v
     K, C = system.stiffness(t, q, v), system.damping(t, q, v)
     largest = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(q)]))
-    rows = _row_bounds(K, largest, system.configuration.dim, system.n) + _row_bounds(C, largest_of(v), system.n, system.n)
+    rows = _row_bounds(K, largest, system.configuration.dim, system.n) + _row_bounds(
+        C, largest_of(v), system.n, system.n
+    )
     if tangent:
         K = times_tangent(K, system.configuration, place.theta)
     A = (*system.mass(t, q), *scale_matrix(C, p.velocity), *scale_matrix(K, p.position))

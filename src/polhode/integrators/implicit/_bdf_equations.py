@@ -13,11 +13,11 @@ from polhode.integrators.implicit._alpha_equations import (
     Place,
     Prediction,
     balance_of,
+    balance_round_off,
+    is_negligible,
     iteration_matrix,
     largest_of,
-    balance_round_off,
     positions_of,
-    is_negligible,
 )
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
@@ -174,7 +174,13 @@ class ConstrainedEquations(AbstractEquations):
         return x[0], x[2]
 
 
-def propagate_error(equations: FreeEquations | ConstrainedEquations, place: Place, factors: Linearisation, x: tuple[Array, ...], error: Vector) -> Vector:
+def propagate_error(
+    equations: FreeEquations | ConstrainedEquations,
+    place: Place,
+    factors: Linearisation,
+    x: tuple[Array, ...],
+    error: Vector,
+) -> Vector:
     r"""Errors of (θ, v) at the end of a step whose formulas are off by `error`.
 
     The derivative of the solution: with r the change of rate(θ, v), v̇ changes by ẇ, where
@@ -187,9 +193,9 @@ def propagate_error(equations: FreeEquations | ConstrainedEquations, place: Plac
     rate = equations.system.configuration.rate(place.theta, v)
 
     def parts(s: Array) -> tuple[Array, ...]:
-        shifted = equations.with_formula(formula.with_values(s * theta, s * v))
-        at = shifted.add_rate(x, s * rate)
-        return shifted.residual(shifted.place(at), at).parts
+        shifted_equations = equations.with_formula(formula.with_values(s * theta, s * v))
+        at = shifted_equations.add_rate(x, s * rate)
+        return shifted_equations.residual(shifted_equations.place(at), at).parts
 
     _, change = jax.jvp(parts, (jnp.zeros(()),), (jnp.ones(()),))
     vdot, more = equations.split(equations.correct(factors, change))
@@ -205,7 +211,9 @@ def _is_negligible(formula: Formula, place: Place, rate: Vector) -> Array:
     return is_negligible(formula.ahead, place, rate / formula.ahead.velocity)
 
 
-def _rate_change(system: AbstractMechanical, formula: Formula, factors: Linearisation, vdot: Vector, more: Vector) -> Vector:
+def _rate_change(
+    system: AbstractMechanical, formula: Formula, factors: Linearisation, vdot: Vector, more: Vector
+) -> Vector:
     """Change of θ̇ = rate(θ, v) + `more` with v̇, where θ follows, up to the square of the rotation."""
     space, step = system.configuration, formula.ahead.velocity
     rate = space.rate(factors.theta, step * vdot) + more

@@ -46,7 +46,9 @@ def with_implicit_derivative(
         # The solution has the derivative of its equation, in every record too: the search has none.
         solution = programs[0](*jax.lax.stop_gradient((tracers[0], guess, memory)))
         closed_over = programs[1].consts(tracers[1]), programs[2].consts(tracers[2])
-        x, place = mark_solution(programs[1].closed_jaxpr, programs[2].closed_jaxpr, closed_over, solution.x, solution.place)
+        x, place = mark_solution(
+            programs[1].closed_jaxpr, programs[2].closed_jaxpr, closed_over, solution.x, solution.place
+        )
         return jax.lax.stop_gradient(solution)._replace(x=x, place=place)
 
     @run.defjvp
@@ -76,7 +78,9 @@ class _Program:
         return jax.tree.unflatten(self._structure, run(*jax.tree.leaves(args)))
 
 
-def _derivative(solution: Any, equation: _Program, precondition: _Program, tracers: Tree, dots: Tree) -> tuple[Any, Any]:
+def _derivative(
+    solution: Any, equation: _Program, precondition: _Program, tracers: Tree, dots: Tree
+) -> tuple[Any, Any]:
     """The solution and its derivative along those of what the functions close over."""
     (_, of_equation, of_precondition), (_, dot, _) = tracers, dots
     frozen_x, frozen = jax.lax.stop_gradient((solution.x, of_precondition))

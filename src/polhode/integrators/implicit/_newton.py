@@ -121,7 +121,9 @@ def solve(
         return jax.tree.map(jnp.negative, correction)
 
     search = _Search(equations, newton, second)
-    return with_implicit_derivative(lambda x, old_factors: _search(search, x, old_factors), equation, precondition, guess, factors)
+    return with_implicit_derivative(
+        lambda x, old_factors: _search(search, x, old_factors), equation, precondition, guess, factors
+    )
 
 
 class _Search(NamedTuple):
@@ -246,7 +248,9 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     if second is not None:
         # A quarter of the last correction instead.
         dx = jax.tree.map(lambda new, old: jnp.where(loop.excess, -0.75 * old, new), correction, loop.applied)
-        last_correction = jax.tree.map(lambda new, old: jnp.where(loop.excess, 0.25 * old, new), correction, loop.applied)
+        last_correction = jax.tree.map(
+            lambda new, old: jnp.where(loop.excess, 0.25 * old, new), correction, loop.applied
+        )
     x = jax.tree.map(jnp.add, loop.x, dx)
     if second is not None:
         x = jax.tree.map(lambda x, y: jnp.where(loop.again, y, x), x, second)
@@ -258,8 +262,8 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    amplified = equations.amplified_round_off(factors, residual)
-    noise_sizes = residual.noise if amplified is None else amplified
+    round_off = equations.amplified_round_off(factors, residual)
+    noise_sizes = residual.noise if round_off is None else round_off
     noise = 0.0 if noise_sizes is None else 32 * jnp.finfo(float).eps * jnp.stack(noise_sizes)
     # A slow iteration with factors that were kept says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
@@ -270,7 +274,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled
     converged = converged | (stagnates & close & ((iterations > 2) | (low & settled)))
-    if amplified is not None:
+    if round_off is not None:
         # Positions that round-off holds in their places don't answer to corrections as the matrix supposes: iterations
         # would go on to get better slowly, at something that is round-off.
         converged = converged | (low & settled & (iterations > 1))

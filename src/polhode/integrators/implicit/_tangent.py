@@ -38,7 +38,9 @@ def times_tangent(matrix: Matrix, space: AbstractSpace, theta: Vector) -> Matrix
         cols = group.cols.numbers
         same_factor = factor[cols][:, :, None] == factor[cols][:, None, :]
         where = np.where(same_factor, local[cols][:, None, :] * dim + cols[:, :, None], largest * dim)
-        product = map_rows(lambda _, block, T: block @ T, None, group.values, columns[where], loop=dim >= _LOOP_COORDINATES)
+        product = map_rows(
+            lambda _, block, T: block @ T, None, group.values, columns[where], loop=dim >= _LOOP_COORDINATES
+        )
         return Blocks(product, group.rows, group.cols)
 
     return tuple(map(times, matrix))

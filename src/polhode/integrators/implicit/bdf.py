@@ -224,7 +224,7 @@ class BDF(AbstractIntegrator):
         settled = jnp.where(changed, 0, memory.settled).astype(jnp.int32)
         return carry._replace(memory=memory._replace(order=order, settled=settled)), factor
 
-    def choice(self, carry: Carry) -> Array:
+    def selected_order(self, carry: Carry) -> Array:
         return carry.memory.used
 
     def with_order(self, carry: Carry, order: Array) -> Carry:

@@ -251,9 +251,9 @@ class Rattle(AbstractVerlet):
             return _Kick(q + h * v, v, jnp.zeros((0, system.n))), StepInfo()
         # Redundant constraints have no multipliers at the start; Newton's method is to say so.
         guess = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0.0), carry.multipliers)
-        solved = solve(_Equations(system, h, q, v, carry.memory.surface.reaction), guess, None, self._solver)
-        info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
-        return solved.place, info
+        solution = solve(_Equations(system, h, q, v, carry.memory.surface.reaction), guess, None, self._solver)
+        info = StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)
+        return solution.place, info
 
 
 def _first_kick(system: AbstractLagrangian, t: Array, h: Array, state: LivensState, memory: _Memory) -> Coordinates:

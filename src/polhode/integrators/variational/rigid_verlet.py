@@ -16,11 +16,11 @@ from polhode.result_codes import Result
 from polhode.spaces.component_arrays import (
     Quaternions,
     Vectors,
+    add_scaled,
     conjugate,
     cross,
     dot,
     map_components,
-    add_scaled,
     multiply,
     rotate,
     scale,
@@ -34,7 +34,7 @@ Drift = Literal["splitting", "moser-veselov"]
 _ROUNDS = 12
 """Newton iterations of a free rotation; far more than a turn of one radian needs."""
 
-_SOLVED = 1e-13
+_RESIDUAL_TOLERANCE = 1e-13
 
 
 class RigidVerlet(AbstractKickDrift):
@@ -139,11 +139,13 @@ def _moser_veselov(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Qu
     guess = map_components(lambda a, b: a / b, half, J)
     c, _ = jax.lax.scan(better, guess, None, length=_ROUNDS)
     remainder, size = residual(c), map_components(jnp.multiply, J, guess)
-    failed = ~jnp.all(dot(remainder, remainder) <= (_tolerance(remainder[0]) ** 2) * (dot(size, size) + dot(half, half)))
+    failed = ~jnp.all(
+        dot(remainder, remainder) <= (_tolerance(remainder[0]) ** 2) * (dot(size, size) + dot(half, half))
+    )
     # Not finite states have a code of their own.
     failed = failed & jnp.all(jnp.isfinite(dot(half, half)))
     return unit(multiply(q, (jnp.ones_like(c[0]), *c))), failed
 
 
 def _tolerance(like: Array) -> float:
-    return _SOLVED if like.dtype == jnp.float64 else 1e-5
+    return _RESIDUAL_TOLERANCE if like.dtype == jnp.float64 else 1e-5

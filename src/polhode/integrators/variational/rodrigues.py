@@ -18,7 +18,7 @@ from polhode.integrators.variational._kick_drift import AbstractKickDrift, Bodie
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, conjugate, dot, add_scaled, rotate, scale, rotate_by_rodrigues
+from polhode.spaces.component_arrays import Vectors, add_scaled, conjugate, dot, rotate, rotate_by_rodrigues, scale
 from polhode.systems.base import State
 from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents
 
@@ -120,7 +120,9 @@ class Rodrigues(AbstractKickDrift):
         before = bodies.places
         bodies = apply_drag(system, apply_kick(system, bodies, part, self._kick(before)), part)
         half, code = self._half_turn(h, bodies.omega)
-        bodies = bodies.at(system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q)))
+        bodies = bodies.at(
+            system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q))
+        )
         if not once:
             bodies = apply_kick(system, apply_drag(system, bodies, part), part, self._kick(bodies.places))
         system_code = bodies.memory.around.result
@@ -180,7 +182,9 @@ class _Campello(AbstractEquations):
     def bodies_after(self, x: Array) -> Bodies:
         """The bodies after a step with these velocities at its end."""
         parts, start = tuple(x.reshape(6, -1)), self.start.places
-        places = PoseComponents(add_scaled(start.x, self.h, parts[:3]), rotate_by_rodrigues(scale(0.5 * self.h, parts[3:]), start.q))
+        places = PoseComponents(
+            add_scaled(start.x, self.h, parts[:3]), rotate_by_rodrigues(scale(0.5 * self.h, parts[3:]), start.q)
+        )
         return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places)
 
     def place(self, x: Array) -> Loads:

@@ -83,13 +83,13 @@ class _Back(eqx.Module):
 class _Counter(eqx.Module):
     system: MultibodySystem
 
-    def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
+    def count_turns(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
         back = _Back(self.system)
-        g, _ = self.system.counted(back(before), back(after), h)
+        g, _ = self.system.count_turns(back(before), back(after), h)
         return CotangentPoint(g, after.mu)
 
-    def miscounted(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
-        return self.system.miscounted((before.g, None), (after.g, None))
+    def turn_failure(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
+        return self.system.turn_failure((before.g, None), (after.g, None))
 
 
 def _body_momentum(system: MultibodySystem, g: Point, mu: Momentum) -> Vector:

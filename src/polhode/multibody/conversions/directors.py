@@ -66,7 +66,7 @@ class ToDirectors(AbstractConversion):
     def at(self, state: State) -> Converted:
         del state
         system = DirectorLagrangian(self.source)
-        return Converted(system, system.entered, system.left)
+        return Converted(system, system.from_base, system.to_base)
 
 
 class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
@@ -147,8 +147,8 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     def discrete_derivatives(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> Derivatives:
         return self._functions.discrete_derivatives(q0, v0, q1, v1)
 
-    def magnified(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> tuple[Any, Any]:
-        return self._functions.magnified(q0, v0, q1, v1)
+    def roundoff_amplification(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> tuple[Any, Any]:
+        return self._functions.roundoff_amplification(q0, v0, q1, v1)
 
     @property
     def _functions(self) -> Lagrangian:
@@ -158,7 +158,7 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
 
     # --- states -----------------------------------------------------------------------------------------------------
 
-    def entered(self, state: State) -> State:
+    def from_base(self, state: State) -> State:
         """The state that belongs to (q, v) of the base."""
         motion = self.base.motion(*state)
         assert motion.twists is not None
@@ -176,9 +176,9 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
         return self.with_turns(LivensState(q, v, self.momenta(q, v)), self.base.turns(state[0]))
 
     def outputs(self) -> dict[str, Observable]:
-        return self.observed(self.base.outputs())
+        return self.convert_observables(self.base.outputs())
 
-    def left(self, state: State) -> State:
+    def to_base(self, state: State) -> State:
         """(q, v) of the base."""
         q, v = self.base.coordinates.state_of(self.motion(*state[:2]))
         return self.position(q, state), v

@@ -61,7 +61,7 @@ class ToJointLagrangian(AbstractConversion):
     def at(self, state: State) -> Converted:
         del state
         system = JointLagrangian(self.source)
-        return Converted(system, system.entered, system.left)
+        return Converted(system, system.from_base, system.to_base)
 
 
 class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
@@ -106,8 +106,8 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     def discrete_derivatives(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> Derivatives:
         return self._functions.discrete_derivatives(q0, v0, q1, v1)
 
-    def magnified(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> tuple[Any, Any]:
-        return self._functions.magnified(q0, v0, q1, v1)
+    def roundoff_amplification(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> tuple[Any, Any]:
+        return self._functions.roundoff_amplification(q0, v0, q1, v1)
 
     @property
     def _functions(self) -> Lagrangian:
@@ -116,16 +116,16 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
 
     # --- states -----------------------------------------------------------------------------------------------------
 
-    def entered(self, state: State) -> State:
+    def from_base(self, state: State) -> State:
         """The state that belongs to (q, v) of the base."""
         q, v = state
         flat = jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(self._bare(q))])
         return self.with_turns(LivensState(flat, v, self.base.momentum(_NOW, q, v)), self.base.turns(q))
 
     def outputs(self) -> dict[str, Observable]:
-        return self.observed(self.base.outputs())
+        return self.convert_observables(self.base.outputs())
 
-    def left(self, state: State) -> State:
+    def to_base(self, state: State) -> State:
         """(q, v) of the base."""
         q, v = state[:2]
         return self.position(self._place(q), state), v

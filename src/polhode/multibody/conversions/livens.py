@@ -146,7 +146,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         start = LivensState(*(jnp.concatenate([a.reshape(-1) for a in part]) for part in (qs, vs, ps)))
         return self.with_turns(start, self.base.turns(points))
 
-    def left(self, state: State) -> tuple[Any, Array]:
+    def to_base(self, state: State) -> tuple[Any, Array]:
         points, velocities = [], []
         for group, q, v in zip(self.bodies, self.rows(state[0]), self.rows(state[1]), strict=True):
             if is_rigid(group):
@@ -168,10 +168,10 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     def generalised_energy(self, t: Array, state: State) -> Float[Array, ""]:
         """E = p·v - T + V, which the energy–momentum method keeps."""
         _, v, p = plain(state)
-        return p @ v - self.base.kinetic_energy(t, *self.left(state)) + self._potential(t, state)
+        return p @ v - self.base.kinetic_energy(t, *self.to_base(state)) + self._potential(t, state)
 
     def _potential(self, t: Array, state: State) -> Float[Array, ""]:
-        return self.base.potential_energy(t, self.left(state)[0])
+        return self.base.potential_energy(t, self.to_base(state)[0])
 
     def linear_momentum(self, state: State) -> Float[Array, "3"]:
         """Σ p of all bodies in space."""
@@ -189,7 +189,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         return total
 
     def outputs(self) -> dict[str, Observable]:
-        return {**self.observed(self.base.outputs()), **self.balances()}
+        return {**self.convert_observables(self.base.outputs()), **self.balances()}
 
     def balances(self) -> dict[str, Observable]:
         """Generalised energy and momenta, which need positions, velocities and momenta."""
@@ -206,7 +206,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         return {"energy": self.generalised_energy, **{name: self.balances()[name] for name in momenta}}
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
-        return self.base.residuals(t, self.left(state))
+        return self.base.residuals(t, self.to_base(state))
 
     def check(self, t: float, state: State) -> None:
         if not (isinstance(state, tuple) and len(state) >= 3 and all(jnp.shape(x) == (self.n,) for x in state[:3])):
@@ -216,7 +216,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
             )
         if inside_transformation():
             return
-        q, v = base_state = self.left(state)
+        q, v = base_state = self.to_base(state)
         if self.keeps_rates or not self.m:
             self.base.check(t, base_state)
         else:
@@ -235,7 +235,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
 
     def repaired(self, t: float, state: State) -> State:
         """The nearest state that keeps the joints, with momenta that belong to it; see `MultibodySystem.repaired`."""
-        return self.start(*self.base.repaired(t, self.left(state)))
+        return self.start(*self.base.repaired(t, self.to_base(state)))
 
     def joint_multipliers(self, t: Array, state: LivensState, multipliers: Array) -> dict[str, Array]:
         """Multipliers by joint as the joints define them: with invariant joints those of a run are in the frame of the
@@ -244,18 +244,18 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         whole = self.base if self.base.complete is None else self.base.complete
         undone = whole.with_joints(tuple(map(as_defined, whole.mechanism.joints)))
         base = dataclasses.replace(self.base, complete=dataclasses.replace(undone, complete=None))
-        q = self.left(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.left)(state)[0]
+        q = self.to_base(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.to_base)(state)[0]
         return base.joint_multipliers(t, q, multipliers)
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def rates(self, t: Array, state: LivensState) -> Float[Array, " m"]:
         """Time derivatives of the constraints of joints."""
-        return self.base.constraint_rate(t, *self.left(state))
+        return self.base.constraint_rate(t, *self.to_base(state))
 
     def velocities(self, state: LivensState) -> Float[Array, " d"]:
         """Velocities (Ω, u) of all bodies, which impulses and the rates belong to."""
-        return self.left(state)[1]
+        return self.to_base(state)[1]
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks."""

@@ -50,23 +50,23 @@ class AbstractLivensModel(AbstractConvertedSystem):
         base: MultibodySystem = self.base
         return q if base.counter is None else base.with_turns(q, self._turns(state))
 
-    def counting(self, state: State) -> Self:
+    def for_step_from(self, state: State) -> Self:
         if not self.counts:
             return self
-        q, _ = self.left(state)
+        q, _ = self.to_base(state)
         return dataclasses.replace(self, base=self.base.near(q))
 
-    def uncounted(self, state: State) -> State:
+    def without_turns(self, state: State) -> State:
         return plain(state)
 
-    def counted(self, before: State, after: State, h: Any) -> State:
+    def count_turns(self, before: State, after: State, h: Any) -> State:
         if self.base.counter is None:
             return after
         after = self.with_turns(after, self._turns(before))
-        q, _ = self.base.counted(self.left(before), self.left(after), h)
+        q, _ = self.base.count_turns(self.to_base(before), self.to_base(after), h)
         return self.with_turns(after, self.base.turns(q))
 
-    def miscounted(self, before: State, after: State) -> Array | None:
+    def turn_failure(self, before: State, after: State) -> Array | None:
         if self.base.counter is None:
             return None
         return self.base.mechanism.misread(self._turns(after) - self._turns(before))

@@ -72,7 +72,7 @@ class ToLivens(AbstractConversion):
         change = _Change.of(self.source)
         in_quaternions = change(state)
         system, _ = livens.build(in_first_frame(change.other, in_quaternions), in_quaternions, "invariant")
-        return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.left, change.back)))
+        return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.to_base, change.back)))
 
 
 class _InTurn(eqx.Module):

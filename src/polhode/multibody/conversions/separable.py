@@ -89,7 +89,7 @@ class SeparableMultibody(AbstractSeparable):
         return BodyStates(motion.poses.x[:-1], q, motion.twists.u[:-1], jnp.einsum("nij,nj->ni", R, omega))
 
     def outputs(self) -> dict[str, Observable]:
-        return {**self.observed(self.base.outputs()), **self.balances()}
+        return {**self.convert_observables(self.base.outputs()), **self.balances()}
 
     def balances(self) -> dict[str, Observable]:
         """Momenta of the whole."""
@@ -98,11 +98,11 @@ class SeparableMultibody(AbstractSeparable):
             "angular_momentum": lambda t, state: self.angular_momentum(state),
         }
 
-    def observed(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
+    def convert_observables(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
         """Observables of `base` as ones of this system."""
-        return {name: self.watched(f) for name, f in observables.items()}
+        return {name: self.convert_observable(f) for name, f in observables.items()}
 
-    def watched(self, observable: Callable[[Array, Any], Any]) -> Callable[[Array, Any], Any]:
+    def convert_observable(self, observable: Callable[[Array, Any], Any]) -> Callable[[Array, Any], Any]:
         """A function of (t, state) of `base` as one of this system."""
         return lambda t, state: observable(t, self.coordinates(state))
 

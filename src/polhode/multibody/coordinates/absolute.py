@@ -295,7 +295,9 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return tuple(stress_of(group, t, motion) for group in stressed_groups(mechanism.forces))
 
     def stress_stiffness(self, mechanism: Mechanism, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
-        groups = [at_stress(group, stress) for group, stress in zip(stressed_groups(mechanism.forces), stresses, strict=True)]
+        groups = [
+            at_stress(group, stress) for group, stress in zip(stressed_groups(mechanism.forces), stresses, strict=True)
+        ]
         return tuple(self._fixed_loads(mechanism, groups, t, q))
 
     def _fixed_loads(self, mechanism: Mechanism, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:

@@ -79,7 +79,7 @@ class AbstractCoordinates(eqx.Module):
         del t, q, v
         return jnp.zeros(())
 
-    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+    def joint_coordinate(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         """A relative coordinate of a joint that is one of q, turns included, zero at the start; None if it is none.
 
         A joint without a name is known by its bodies.
@@ -87,7 +87,7 @@ class AbstractCoordinates(eqx.Module):
         del q, joint, name, bodies
         return None
 
-    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+    def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All relative coordinates that are coordinates of q, by joint and name."""
         del q
         return {}

@@ -176,12 +176,14 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
     others = [group for group in system.mechanism.joints if not group.relative]
     internal = [group for group in system.mechanism.joints if group.relative]
     for group in internal:
-        pairs += _pairs(group, closed=True)
+        pairs += _pairs(group, internal=True)
     # What the ground holds in any case needs no trial, which takes a moment.
-    grounded = _connected_rows(pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1)
+    grounded = _connected_rows(
+        pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1
+    )
     for group in others:
         to_ground = _touches_ground(group) or _rows(group) <= grounded or not _closes(system, group, states)
-        pairs += _pairs(group, closed=not to_ground)
+        pairs += _pairs(group, internal=not to_ground)
     grounded = _connected_rows(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in grounded]
     if system.coordinates.deforming and len(free) < np.count_nonzero(masses > 0):
@@ -222,11 +224,11 @@ def _rows(group: JointGroup) -> set[int]:
     return {int(row) for slot in group.slots for row in slot.nodes.numbers}
 
 
-def _pairs(group: JointGroup, closed: bool) -> Iterator[tuple[int, int]]:
+def _pairs(group: JointGroup, internal: bool) -> Iterator[tuple[int, int]]:
     """Rows that the elements of a group hold together, or to the ground, which is -1, unless it is `closed`."""
     for nodes in zip(*(slot.nodes.numbers for slot in group.slots), strict=True):
         rows = [-1 if slot.group is None else int(row) for slot, row in zip(group.slots, nodes, strict=True)]
-        yield from ((rows[0] if closed else -1, row) for row in rows)
+        yield from ((rows[0] if internal else -1, row) for row in rows)
 
 
 def _closes(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, State]]) -> bool:

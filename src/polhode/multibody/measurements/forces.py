@@ -103,7 +103,9 @@ class ForceMeasurements(eqx.Module):
         ) -> _ForceEffect:
             element, coordinates = part
             wrenches = element.wrenches(t, poses, twists)
-            strengths = [load_strength(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)]
+            strengths = [
+                load_strength(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)
+            ]
             return _effect_of(wrenches, poses, twists, real, stack_or_empty(strengths), element.measured(t, poses))
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in forces]
@@ -178,6 +180,6 @@ def _with_ends(coordinates: Coordinates) -> Iterator[tuple[AbstractRelativeCoord
         first += count
 
 
-def _join(found: list[BatchResult], name: str) -> Array:
+def _join(results: list[BatchResult], name: str) -> Array:
     """A field of all forces in their order."""
-    return in_order([(members, getattr(values, name)) for members, values in found])
+    return in_order([(members, getattr(values, name)) for members, values in results])

@@ -28,7 +28,7 @@ class Load(NamedTuple):
 
 
 def constraint_loads(
-    system: MultibodySystem, t: Array, motion: Motion, multipliers: Float[Array, " m"], wanted: Mapping[str, int]
+    system: MultibodySystem, t: Array, motion: Motion, multipliers: Float[Array, " m"], numbers: Mapping[str, int]
 ) -> Load:
     """Loads -Bᵀλ of constraints on the second of their two nodes, stacked by the numbers that `wanted` has for joints.
 
@@ -39,14 +39,14 @@ def constraint_loads(
 
     - `system`: the one that has all constraints, redundant ones included. - `multipliers`: λ of all of them.
     """
-    count = len(wanted)
+    count = len(numbers)
     total = Load(jnp.zeros((count, 3)), jnp.zeros((count, 3)), jnp.zeros(count))
     for group in system.mechanism.joints:
         names = [system.labels[rows[0]] for rows in group.rows.numbers]
-        members = np.array([k for k, name in enumerate(names) if name in wanted], dtype=int)
+        members = np.array([k for k, name in enumerate(names) if name in numbers], dtype=int)
         if len(group.slots) != 2 or not len(members):
             continue
-        places = np.array([wanted[names[k]] for k in members])
+        places = np.array([numbers[names[k]] for k in members])
         wrenches = reaction_of(group, multipliers).wrenches(t, motion)
         force, moment = _about_origin(motion, group.slots[1], wrenches[1])
         power = total.power

@@ -52,10 +52,10 @@ class MeasuredCoordinate(eqx.Module):
     driven: bool = eqx.field(static=True)
     own: tuple[str, str] = eqx.field(static=True)
 
-    def among(self, known: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
+    def among(self, values: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
         """The coordinate among those that a system knows, turns included; None if it is none of them."""
-        value = known.get((self.joint, self.name))
-        return known.get(self.own) if value is None else value + self.offset
+        value = values.get((self.joint, self.name))
+        return values.get(self.own) if value is None else value + self.offset
 
 
 class MeasuredJoint(eqx.Module):
@@ -162,12 +162,12 @@ class JointMeasurements(eqx.Module):
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
 
-    def _each(self, where: NodesByName, read: Callable[..., Array]) -> Float[Array, " k"]:
+    def _each(self, where: NodesByName, function: Callable[..., Array]) -> Float[Array, " k"]:
         """A function of each coordinate, and of poses, and twists if there are some, of its bodies."""
         if not self.coordinates:
             return jnp.zeros(0)
         motion = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
-        results = vmap_alike(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], motion)
+        results = vmap_alike(lambda c, *at: function(c, *at)[None], [c.measured for c in self.coordinates], motion)
         return in_order([(members, values) for members, values in results])
 
     def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
@@ -182,7 +182,9 @@ class JointMeasurements(eqx.Module):
             element, along = part
             wrenches = element.wrenches(t, poses, twists)
             ends = [slice(2 * k, 2 * k + 2) for k in range(len(along))]
-            return stack_or_empty([load_strength(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)])
+            return stack_or_empty(
+                [load_strength(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)]
+            )
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
         coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
@@ -195,7 +197,7 @@ class JointMeasurements(eqx.Module):
         self,
         loads: Load,
         where: NodesByName,
-        handed: tuple[Float[Array, "n 3"], Float[Array, "n 3"]],
+        link_loads: tuple[Float[Array, "n 3"], Float[Array, "n 3"]],
         t: Array,
         q: Point,
         v: Vector,
@@ -213,7 +215,7 @@ class JointMeasurements(eqx.Module):
             if i is None or tree.links[i].name not in (joint.first, joint.second):
                 continue
             sign = 1.0 if tree.links[i].name == joint.second else -1.0
-            f, m = sign * handed[0][i], sign * handed[1][i]
+            f, m = sign * link_loads[0][i], sign * link_loads[1][i]
             for c in self.coordinates:
                 if c.joint != joint.part or c.name not in tree.links[i].motion.names:
                     continue

@@ -43,14 +43,16 @@ def vmap_alike(
         def of_one(_: None, part: Any, *row: Any, rest: Any = others[0]) -> Any:
             return function(eqx.combine(part, rest), *row)
 
-        results.append(BatchResult(members, map_rows(of_one, None, batch, *rows(members), loop=len(members) > LOOP_ABOVE)))
+        results.append(
+            BatchResult(members, map_rows(of_one, None, batch, *rows(members), loop=len(members) > LOOP_ABOVE))
+        )
     return results
 
 
-def in_order(found: Sequence[tuple[list[int], Array]]) -> Array:
+def in_order(results: Sequence[tuple[list[int], Array]]) -> Array:
     """Rows of all parts in the order of these, from (members, k, …) of each kind, as (rows, …)."""
-    owners = np.concatenate([np.repeat(members, values.shape[1]) for members, values in found])
-    flat = jnp.concatenate([values.reshape(-1, *values.shape[2:]) for _, values in found])
+    owners = np.concatenate([np.repeat(members, values.shape[1]) for members, values in results])
+    flat = jnp.concatenate([values.reshape(-1, *values.shape[2:]) for _, values in results])
     return take(flat, np.argsort(owners, kind="stable"))
 
 
@@ -65,12 +67,12 @@ class RaggedRows(NamedTuple):
     sizes: np.ndarray
 
     @classmethod
-    def of(cls, found: Sequence[tuple[list[int], Array]]) -> RaggedRows:
+    def of(cls, results: Sequence[tuple[list[int], Array]]) -> RaggedRows:
         """From (members, k) of each kind."""
-        sizes = np.zeros(sum(len(members) for members, _ in found), int)
-        for members, values in found:
+        sizes = np.zeros(sum(len(members) for members, _ in results), int)
+        for members, values in results:
             sizes[members] = values.shape[1]
-        return cls(in_order(found), np.cumsum(sizes) - sizes, sizes)
+        return cls(in_order(results), np.cumsum(sizes) - sizes, sizes)
 
     def rows(self, numbers: Sequence[int]) -> Array:
         """Some rows of one length."""

@@ -74,12 +74,12 @@ class Mechanism(eqx.Module):
         """Whether elements read angles that are counted."""
         return any(group.turns for group in (*self.joints, *self.forces))
 
-    def misread(self, turned: Float[Array, " k"]) -> Array | None:
+    def misread(self, change: Float[Array, " k"]) -> Array | None:
         """`half_turn_passed`, int32, if an angle that elements read has turned by more than half a turn, otherwise 0.
 
         `turned` is the change of all counted angles in a step. None where no element reads any.
         """
-        far = jnp.abs(turned) > jnp.pi
+        far = jnp.abs(change) > jnp.pi
         flags = [take(far, of.numbers) for group in self.joints for of in group.turns]
         for group in self.forces:
             reads = group.elements.reads_angles if group.turns else False

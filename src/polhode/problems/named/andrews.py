@@ -16,7 +16,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem, Reference
 from polhode.problems._closed_loops import Poses, bar, meet, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, polyline, same_numbers, scene_body
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.systems.base import State

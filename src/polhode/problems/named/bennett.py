@@ -14,7 +14,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem
 from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, rod_inertia
+from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, rod_inertia, scene_body
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene

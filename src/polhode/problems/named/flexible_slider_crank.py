@@ -14,7 +14,7 @@ from polhode.flexible.flexible_part import FlexiblePart, from_modes
 from polhode.joints import PrescribedRotation, Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline
+from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, scene_body
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.viewing.scene import scene

@@ -86,7 +86,9 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model = Model()
     corners = 0.5 * length * np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]])
     bars = [
-        model.add_body(mass=mass, inertia=lying_inertia if i % 2 else upright_inertia, position=corners[i], name=f"bar-{i + 1}")
+        model.add_body(
+            mass=mass, inertia=lying_inertia if i % 2 else upright_inertia, position=corners[i], name=f"bar-{i + 1}"
+        )
         for i in range(4)
     ]
     for a, b in ((0, 1), (0, 3), (1, 2), (2, 3)):

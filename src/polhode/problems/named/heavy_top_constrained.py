@@ -19,7 +19,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, same_numbers, scene_body
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
 from polhode.systems.base import State

@@ -81,7 +81,7 @@ _REFERENCE: dict[str, Reference] = {
 }
 
 
-class SmoothMotion(eqx.Module):
+class Swing(eqx.Module):
     """From 0 to `change` in `time`: constant acceleration, then constant deceleration.
 
     **Arguments:**
@@ -157,14 +157,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         )
         joint = Revolute(before, link, point=frames[i].x, axis=frames[i].R[:, 2], name=f"joint-{i + 1}")
         model.add(joint)
-        target = SmoothMotion(n["goal"][i] - n["start"][i], n["motion_time"])
+        target = Swing(n["goal"][i] - n["start"][i], n["motion_time"])
         model.add(PD(joint, n["proportional"][i], n["derivative"][i], target, name=f"control-{i + 1}"))
         links.append(link)
         before = link
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
         def joint_angles(t: Array, state: State) -> Float[Array, "6"]:
-            targets = n["start"] + SmoothMotion(n["goal"] - n["start"], n["motion_time"])(t)
+            targets = n["start"] + Swing(n["goal"] - n["start"], n["motion_time"])(t)
             rotations = [jnp.eye(3)] + [system.pose_in(state, link).R for link in links]
             turns = [R.T @ S for R, S in itertools.pairwise(rotations)]
             # Errors of the controllers stay below half a turn, so the targets tell how many turns were made.

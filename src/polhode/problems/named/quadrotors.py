@@ -125,7 +125,9 @@ def _path(path: Any) -> Callable[[Array], Array]:
     return PolynomialPath(checks.array("path", path, (rows, 3), "polynomial coefficients, lowest power first"))
 
 
-def _tracking_controller(model: TransportParameters, path: Callable[[Array], Array], values: dict[str, Any]) -> LoadTracking:
+def _tracking_controller(
+    model: TransportParameters, path: Callable[[Array], Array], values: dict[str, Any]
+) -> LoadTracking:
     formation = checks.unit_vectors("formation", values["formation"], (2, 3), "desired directions of the rods")
     if checks.is_concrete(values["formation"]):
         r1, r2 = np.asarray(values["formation"], float)

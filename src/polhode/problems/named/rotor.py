@@ -12,7 +12,7 @@ from polhode import checks
 from polhode.forces import Bushing, Torque
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, same_numbers, scene_body
 from polhode.problems.registry import register
 from polhode.viewing.scene import scene
 

@@ -14,7 +14,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Problem, Reference
 from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of, polyline, same_numbers
+from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, same_numbers, scene_body
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
@@ -160,7 +160,9 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
     is_default = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
     reference = _REFERENCE if is_default else {}
-    return model_problem("slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference)
+    return model_problem(
+        "slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference
+    )
 
 
 def _check_parameters(p: Mapping[str, Any]) -> dict[str, Any]:

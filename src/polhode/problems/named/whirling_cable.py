@@ -12,7 +12,7 @@ from polhode import checks
 from polhode.joints import Spherical
 from polhode.model.model import Model
 from polhode.problem import Observable, Problem
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body, point_of
+from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, scene_body
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register

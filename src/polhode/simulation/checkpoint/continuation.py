@@ -79,7 +79,7 @@ class PreviousRun:
         asked = {"h": meta.get("h"), "rtol": meta.get("rtol"), "atol": meta.get("atol"), **meta.get("asked", {})}
         steps = Steps(asked["h"], asked["rtol"], asked["atol"], breakpoints=asked.get("breakpoints", ()))
         if kept is None and not isinstance(solution.saved, Frames):
-            kept = solution.saved.remembered()
+            kept = solution.saved.read_checkpoint()
         state = state_after(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
         if kept is None:
             check_unchanged(solution.stats, meta, t, meta.get("t1", np.inf) - meta.get("t0", 0.0))

@@ -37,7 +37,7 @@ from polhode.simulation.task import Task
 from polhode.solution.load import load
 from polhode.solution.solution import Solution
 from polhode.storage import metadata
-from polhode.storage.errors import explaining
+from polhode.storage.errors import translate_os_errors
 from polhode.storage.store import RunStore
 from polhode.systems.base import AbstractSystem
 
@@ -98,9 +98,9 @@ def resume(
         raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(integrator)}.")
     wanted = ResumeRequest(Steps(breakpoints=planning.breakpoint_times(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
-    with explaining(place):
-        found = metadata.read(place)
-        facts = found.remembered()["facts"]
+    with translate_os_errors(place):
+        found = metadata.read_root(place)
+        facts = found.read_checkpoint()["facts"]
     if problem is None:
         problem = rebuild(found.meta)
         # It has a time of its own.
@@ -154,7 +154,7 @@ def _resume_task(
     limit = None if max_steps is None else planning.limit(max_steps, 1)
     store, found = RunStore.reopen(_place(path))
     try:
-        remembered = found.remembered()
+        remembered = found.read_checkpoint()
         facts = remembered["facts"]
         _check_same(path, task, schedule, found.meta, remembered)
         _check_request(path, task, given, found.meta, facts)
@@ -224,7 +224,7 @@ def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
 
         able = integrators.get(method) if isinstance(method, str) else method
         way = convert_for(problem.system, able, problem.t_span[0], problem.state0, check_state=False)
-        return way.converted.entered(problem.state0)
+        return way.converted.to_system(problem.state0)
     return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
 
 

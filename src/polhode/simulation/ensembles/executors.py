@@ -17,7 +17,7 @@ from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import MemberArrays, MemberRequest, Program
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.simulate import simulate, stoppable
+from polhode.simulation.simulate import simulate, simulate_stoppable
 from polhode.simulation.stepping.stepper import Progress
 from polhode.solution.solution import Solution
 from polhode.storage import frame_layout
@@ -174,7 +174,7 @@ _NOT_RUN: _MemberEnd = (None, int(Result.interrupted), 0, np.nan)
 @with_default_device
 def _run_stoppable(wanted: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
     """The run of one member in any thread, ended where `stop` says so."""
-    return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.schedule, stop)
+    return simulate_stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.schedule, stop)
 
 
 def run_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> Solution:

@@ -10,7 +10,7 @@ import numpy as np
 from polhode import checks
 from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.storage.documents import ENSEMBLE
-from polhode.storage.errors import DamageError, StoreError, explaining
+from polhode.storage.errors import DamageError, StoreError, translate_os_errors
 from polhode.storage.zarr_arrays import ArrayFiles
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
         # A sweep that goes on has replaced the root in between.
         if again == store:
             more = f", and {len(damage) - _MAX_REPORTED} more" if len(damage) > _MAX_REPORTED else ""
-            raise ENSEMBLE.damaged(place, "; ".join(damage[:_MAX_REPORTED]) + more)
+            raise ENSEMBLE.damage_error(place, "; ".join(damage[:_MAX_REPORTED]) + more)
         store = again
 
 
@@ -61,7 +61,7 @@ def dataset_of(store: EnsembleStore) -> xarray.Dataset:
     """
     found, damage = _read(store, compare=False)
     if damage:
-        raise ENSEMBLE.damaged(store.path, damage[0])
+        raise ENSEMBLE.damage_error(store.path, damage[0])
     return found
 
 
@@ -71,7 +71,7 @@ def _read(store: EnsembleStore, compare: bool = True) -> tuple[xarray.Dataset, l
 
     from polhode.simulation.ensembles.stored_arrays import lazy
 
-    with explaining(store.path):
+    with translate_os_errors(store.path):
         batches, damage = store.whole_batches(compare)
         constants, more = store.constants()
         damage += [*more, *store.odd_metadata()]
@@ -84,7 +84,7 @@ def _read(store: EnsembleStore, compare: bool = True) -> tuple[xarray.Dataset, l
         found = xarray.Dataset({**variables, **constants})
         found = found.set_coords([name for name in told["coordinates"].split() if name in found])
     except ValueError as error:
-        raise ENSEMBLE.damaged(store.path, f"its arrays don't fit together ({error})") from None
+        raise ENSEMBLE.damage_error(store.path, f"its arrays don't fit together ({error})") from None
     return found.assign_attrs({name: told[name] for name in ("title", "stats") if name in told}), damage
 
 
@@ -115,7 +115,7 @@ class MemberRows(NamedTuple):
         """
         files, path = self.store.members[self.name], self.store.path
         found = np.full((stop - start, *files.shape), files.empty, files.dtype)
-        with explaining(path):
+        with translate_os_errors(path):
             for number in range(start // files.rows, -(-stop // files.rows)):
                 low = max(start, number * files.rows)
                 high = min(stop, (number + 1) * files.rows)
@@ -123,5 +123,5 @@ class MemberRows(NamedTuple):
                     try:
                         found[low - start : high - start] = self.batches[number].read(low, high)
                     except DamageError as error:
-                        raise ENSEMBLE.damaged(path, f"`{self.name}`: {error}") from None
+                        raise ENSEMBLE.damage_error(path, f"`{self.name}`: {error}") from None
         return found

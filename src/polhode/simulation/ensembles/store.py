@@ -21,9 +21,9 @@ from polhode.simulation.ensembles.labels import Labels
 from polhode.storage import constant_arrays as constants
 from polhode.storage.constant_arrays import Constants
 from polhode.storage.documents import ENSEMBLE, FILE, HIDDEN, contents, digest, document, store_at
-from polhode.storage.errors import DamageError, StoreError, explaining
+from polhode.storage.errors import DamageError, StoreError, translate_os_errors
 from polhode.storage.files import read_file, replace
-from polhode.storage.paths import TOKEN, beginning, check_there
+from polhode.storage.paths import TOKEN, staging_folder, check_there
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 
 _FILLS = {"result": PENDING}
@@ -67,14 +67,14 @@ class EnsembleStore(NamedTuple):
 
     def begin(self, labels: Labels) -> EnsembleStore:
         """Puts it in place, without members. The place is locked. Raises StoreError where it can't be made."""
-        with explaining(self.path), beginning(self.path, self.run) as aside:
+        with translate_os_errors(self.path), staging_folder(self.path, self.run) as aside:
             return self._begun(aside, labels)
 
     def go_on(self, labels: Labels) -> EnsembleStore:
         """The same before its end: without statistics, and with what is not of members written anew."""
         extra = [name for name in self.digests if name not in self.attributes["begun"]]
         known = {name: value for name, value in self.attributes.items() if name != "stats"}
-        with explaining(self.path):
+        with translate_os_errors(self.path):
             store = self._replace(attributes=known, metadata={}, digests={}, receipts={})._begun(self.path, labels)
             for name in extra:
                 shutil.rmtree(self.path / name, ignore_errors=True)
@@ -93,13 +93,13 @@ class EnsembleStore(NamedTuple):
 
         `said`: what it is of, where that is known beforehand; then its labels need not be whole.
         """
-        with explaining(path):
+        with translate_os_errors(path):
             attributes, arrays = contents(path, ENSEMBLE, file)
         try:
-            digests = constants.described(attributes["arrays"])
+            digests = constants.check_digests(attributes["arrays"])
             members = {
-                name: ArrayFiles.described(path / name, arrays[name])
-                for name in constants.described(dict.fromkeys(attributes["members"], ""))
+                name: ArrayFiles.from_metadata(path / name, arrays[name])
+                for name in constants.check_digests(dict.fromkeys(attributes["members"], ""))
             }
             (count,) = {arrays[name]["shape"][0] for name in members}
             whole = all(name in members and not members[name].shape for name in ENDS)
@@ -110,7 +110,7 @@ class EnsembleStore(NamedTuple):
             metadata = {name: arrays[name] for name in digests}
             if said is None or said != attributes["ensemble"]:
                 # So many members are there, whatever the metadata say.
-                _, numbers = constants.read(path / "member", metadata["member"], digests["member"])
+                _, numbers = constants.read_array(path / "member", metadata["member"], digests["member"])
                 if len(numbers) != count:
                     raise ValueError(f"there are {len(numbers)} members instead of {count}")
             own = {name: value for name, value in attributes.items() if name not in (*_OWN, "digest")}
@@ -118,7 +118,7 @@ class EnsembleStore(NamedTuple):
             run, receipts = str(attributes["run"]), dict(attributes["batches"])
             return cls(path, run, own, int(count), members, metadata, digests, receipts)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ENSEMBLE.damaged(path, f"`{file}` makes no sense ({type(error).__name__}: {error})") from None
+            raise ENSEMBLE.damage_error(path, f"`{file}` makes no sense ({type(error).__name__}: {error})") from None
 
     @property
     def batches(self) -> list[slice]:
@@ -141,7 +141,7 @@ class EnsembleStore(NamedTuple):
         result = np.where(batch.result == Result.interrupted, PENDING, batch.result).astype(np.int32)
         values = {**batch.frames, "steps": batch.steps, "t_reached": batch.t_reached, "result": result}
         number = which.start // self._size
-        with explaining(self.path):
+        with translate_os_errors(self.path):
             check_there(self.path)
             self.check_is(store_at(self.path, ENSEMBLE))
             checksums = {}
@@ -198,7 +198,7 @@ class EnsembleStore(NamedTuple):
         for name, known in self.digests.items():
             what = constants.damage(self.path / name, self.metadata[name], known)
             try:
-                found[name] = constants.read(self.path / name, self.metadata[name], known)
+                found[name] = constants.read_array(self.path / name, self.metadata[name], known)
             except (OSError, DamageError) as error:
                 what = str(error)
             said += [what] if what else []
@@ -206,7 +206,7 @@ class EnsembleStore(NamedTuple):
 
     def finish(self, variables: Constants, stats: str) -> EnsembleStore:
         """With statistics over the members, and what is to be told of all."""
-        with explaining(self.path):
+        with translate_os_errors(self.path):
             check_there(self.path)
             store = self._replace(attributes={**self.attributes, "stats": stats})._with(self.path, variables)
             receipts = {}
@@ -222,7 +222,7 @@ class EnsembleStore(NamedTuple):
         metadata, digests = dict(self.metadata), dict(self.digests)
         for name, (axes, x) in variables.items():
             where = folder_name(name)
-            metadata[where], digests[where] = constants.write(folder / where, axes, np.asarray(x), self._token)
+            metadata[where], digests[where] = constants.write_array(folder / where, axes, np.asarray(x), self._token)
         return self._replace(metadata=metadata, digests=digests)
 
     def _files(self, number: int) -> dict[str, ArrayFiles] | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from polhode.simulation.ensembles.labels import Labels
 from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.storage.documents import ENSEMBLE, FILE
-from polhode.storage.errors import OccupiedError, StoreError, explaining
-from polhode.storage.paths import check_room, is_free, locked, resolved
+from polhode.storage.errors import OccupiedError, StoreError, translate_os_errors
+from polhode.storage.paths import check_room, is_free, acquire_lock, resolve
 
 
 @contextlib.contextmanager
@@ -22,11 +22,11 @@ def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Pat
     if out is None:
         yield None
         return
-    path = resolved(out)
-    lock = locked(path, "")
+    path = resolve(out)
+    lock = acquire_lock(path, "")
     try:
         if not resume or is_free(path):
-            with explaining(path):
+            with translate_os_errors(path):
                 check_room(path, ENSEMBLE, overwrite, "go on with it by `resume=True`, or pass `overwrite=True`")
         yield path
     finally:

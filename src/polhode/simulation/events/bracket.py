@@ -37,17 +37,17 @@ class Bracket(NamedTuple):
         """
         a, b = self.low, self.high
         middle, size = 0.5 * (a + b), b - a
-        apart = self.at_low - self.at_high
+        difference = self.at_low - self.at_high
         # Behind an event the function is zero at the low end, up to rounding of either sign, but not soon after.
-        found = (self.at_low > 0) & (apart > 0) & jnp.isfinite(apart)
-        secant = jnp.where(found, (self.at_low * b - self.at_high * a) / jnp.where(found, apart, 1.0), middle)
+        valid = (self.at_low > 0) & (difference > 0) & jnp.isfinite(difference)
+        secant = jnp.where(valid, (self.at_low * b - self.at_high * a) / jnp.where(valid, difference, 1.0), middle)
         inward = jnp.sign(middle - secant)
         beyond = _TRUNCATION * size * size / self.width
-        truncated = jnp.where(beyond <= jnp.abs(middle - secant), secant + inward * beyond, middle)
+        truncation = jnp.where(beyond <= jnp.abs(middle - secant), secant + inward * beyond, middle)
         radius = jnp.maximum(self.spread - 0.5 * size, 0.0)
-        return jnp.where(jnp.abs(truncated - middle) <= radius, truncated, middle - inward * radius)
+        return jnp.where(jnp.abs(truncation - middle) <= radius, truncation, middle - inward * radius)
 
-    def narrowed(self, place: Array, value: Array) -> Bracket:
+    def narrow(self, place: Array, value: Array) -> Bracket:
         """With what was found at a place within."""
         negative = value < 0
         return Bracket(

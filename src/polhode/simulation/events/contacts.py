@@ -74,12 +74,12 @@ class ContactMeasurements(eqx.Module):
     closed: Bool[Array, " k"] | None
 
     def __call__(self, t: Array, state: State) -> dict[str, Array]:
-        apart = gaps(self.contacts, t, state, self.source)
+        gap = gaps(self.contacts, t, state, self.source)
         if self.closed is None:
             none = jnp.zeros(len(self.contacts))
-            return {"gap": apart, "force": none, "closed": none}
+            return {"gap": gap, "force": none, "closed": none}
         force = UnilateralSystem(self.source, self.contacts, self.closed).forces(t, state)
-        return {"gap": apart, "force": jnp.where(self.closed, force, 0.0), "closed": self.closed.astype(float)}
+        return {"gap": gap, "force": jnp.where(self.closed, force, 0.0), "closed": self.closed.astype(float)}
 
 
 class _JointLoads(eqx.Module):
@@ -89,8 +89,8 @@ class _JointLoads(eqx.Module):
     closed: Bool[Array, " k"]
 
     def __call__(self, t: Array, state: State) -> dict[str, Array]:
-        known = self.loads(t, state)
-        return {name: jnp.where(jnp.any(self.closed) & (name != EFFORTS), jnp.nan, x) for name, x in known.items()}
+        values = self.loads(t, state)
+        return {name: jnp.where(jnp.any(self.closed) & (name != EFFORTS), jnp.nan, x) for name, x in values.items()}
 
 
 class ContactEvent(NamedTuple):
@@ -116,13 +116,13 @@ def link_impacts(events: tuple[Event, ...]) -> tuple[Event, ...]:
     if len(impacts) < 2:
         return events
 
-    def one(event: Event) -> Event:
+    def linked(event: Event) -> Event:
         if not isinstance(event.action, Impact):
             return event
         beside = tuple(other for other in impacts if other is not event.action)
         return dataclasses.replace(event, action=dataclasses.replace(event.action, beside=beside))
 
-    return tuple(one(event) for event in events)
+    return tuple(linked(event) for event in events)
 
 
 def can_hold(method: AbstractIntegrator, source: AbstractSystem, converted: Converted, events: Sequence[Event]) -> bool:
@@ -130,14 +130,14 @@ def can_hold(method: AbstractIntegrator, source: AbstractSystem, converted: Conv
 
     Raises ValueError, before a run begins, where one must be held and the method can't.
     """
-    resting = [event for event in events if isinstance(event.action, Impact) and event.action.rests]
-    if not resting:
+    resting_events = [event for event in events if isinstance(event.action, Impact) and event.action.rests]
+    if not resting_events:
         return False
     if isinstance(source, AbstractMechanical) and converted.back is None:
-        contacts = tuple(event.action for event in resting if isinstance(event.action, Impact))
+        contacts = tuple(event.action for event in resting_events if isinstance(event.action, Impact))
         if accepts(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
             return True
-    for event in resting:
+    for event in resting_events:
         assert isinstance(event.action, Impact)
         e = event.action.restitution
         if is_concrete(e) and float(e) == 0:
@@ -159,13 +159,13 @@ class Contacts:
 
     def __init__(self, events: tuple[Event, ...]) -> None:
         self.numbers = [k for k, event in enumerate(events) if isinstance(event.action, Impact) and event.action.rests]
-        chosen = [events[k] for k in self.numbers]
+        resting_events = [events[k] for k in self.numbers]
         # Each is evaluated by itself here, and all of them are solved together.
-        self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in chosen)  # type: ignore[type-var]
-        self._first_opening = len(events) - len(chosen)
-        self._shortest = SHORTEST_FLIGHT * min(event.tolerance for event in chosen)
+        self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in resting_events)  # type: ignore[type-var]
+        self._first_opening = len(events) - len(resting_events)
+        self._shortest = SHORTEST_FLIGHT * min(event.tolerance for event in resting_events)
         self.closed: np.ndarray | None = None
-        self._slack = np.zeros(len(chosen))
+        self._slack = np.zeros(len(resting_events))
 
     def function(self, number: int) -> Function | None:
         """The function that an event of a contact watches now; None for events of other kinds."""
@@ -183,11 +183,11 @@ class Contacts:
         """Which of all events watch forces."""
         return tuple(k >= self._first_opening for k in range(self._first_opening + len(self.contacts)))
 
-    def belongs(self, number: int) -> bool:
+    def has_event(self, number: int) -> bool:
         """Whether an event is of one of the contacts."""
         return number in self.numbers or number >= self._first_opening
 
-    def written(self, source: AbstractSystem, method: AbstractIntegrator, t: float, state: State) -> Converted:
+    def convert(self, source: AbstractSystem, method: AbstractIntegrator, t: float, state: State) -> Converted:
         """The system with its closed contacts, as the method takes it."""
         system = UnilateralSystem(source, self.contacts, jnp.asarray(self.closed))  # type: ignore[arg-type]
         try:
@@ -197,12 +197,12 @@ class Contacts:
 
     def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
         """The state in which a run begins, with the contacts closed that rest there."""
-        found = self._response(t, state, source, np.zeros(len(self.contacts), bool), begins=True)
-        return (state[0], found.velocity) if np.any(self.closed_by(found)) else state
+        response = self._response(t, state, source, np.zeros(len(self.contacts), bool), begins=True)
+        return (state[0], response.velocity) if np.any(self.update_active_set(response)) else state
 
-    def closed_by(self, found: Response) -> np.ndarray:
+    def update_active_set(self, response: Response) -> np.ndarray:
         """Takes the active set over, if there is any or has been one."""
-        closed = np.asarray(found.closed)
+        closed = np.asarray(response.closed)
         if self.closed is not None or np.any(closed):
             self.closed = closed
         return closed
@@ -212,47 +212,47 @@ class Contacts:
     ) -> tuple[State, list[ContactEvent]]:
         """The state behind impacts and openings, and which of them there were."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
-        opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
-        found = self._response(t, state, source, opening)
-        impulses, after = np.asarray(found.impulses), self.closed_by(found)
-        self._loosen(before & ~after, t, state, source)
+        is_opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
+        response = self._response(t, state, source, is_opening)
+        impulses, after = np.asarray(response.impulses), self.update_active_set(response)
+        self._add_slack(before & ~after, t, state, source)
         hit = (impulses > 0) & (~before | np.isin(self.numbers, list(fired)))
-        passages = [ContactEvent(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))]
-        opened = np.flatnonzero(before & ~after)
-        passages += [ContactEvent(self._first_opening + int(k), float("nan")) for k in opened]
-        return (state[0], found.velocity) if passages else state, passages
+        contact_events = [ContactEvent(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))]
+        newly_open = np.flatnonzero(before & ~after)
+        contact_events += [ContactEvent(self._first_opening + int(k), float("nan")) for k in newly_open]
+        return (state[0], response.velocity) if contact_events else state, contact_events
 
-    def _loosen(self, opened: np.ndarray, t: Any, state: State, source: AbstractSystem) -> None:
+    def _add_slack(self, mask: np.ndarray, t: Any, state: State, source: AbstractSystem) -> None:
         """Where rounding has left a gap below zero it is not to close again at once."""
-        if np.any(opened):
+        if np.any(mask):
             apart = np.asarray(_apart(self.contacts, t, state, source))
             sizes = [float(np.max(np.abs(np.asarray(x)), initial=1.0)) for x in jax.tree.leaves(state[0])]
-            self._slack = np.where(opened, 2 * np.maximum(-apart, 0.0) + _ROUNDOFF * max(sizes), self._slack)
+            self._slack = np.where(mask, 2 * np.maximum(-apart, 0.0) + _ROUNDOFF * max(sizes), self._slack)
 
     def _response(
-        self, t: Any, state: State, source: AbstractSystem, opening: np.ndarray, *, begins: bool = False
+        self, t: Any, state: State, source: AbstractSystem, is_opening: np.ndarray, *, begins: bool = False
     ) -> Response:
         closed = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
-        sets = jnp.asarray(closed), jnp.asarray(opening)
+        sets = jnp.asarray(closed), jnp.asarray(is_opening)
         return _respond(self.contacts, t, state, source, *sets, jnp.asarray(self._shortest), begins)
 
-    def observed(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
+    def with_contact_outputs(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
         """The outputs of a run with contacts."""
         closed = None if self.closed is None else jnp.asarray(self.closed)
-        found = {**outputs, "contacts": ContactMeasurements(source, self.contacts, closed)}
-        if closed is not None and LOADS in found:
-            found[LOADS] = _JointLoads(found[LOADS], closed)
-        return found
+        result = {**outputs, "contacts": ContactMeasurements(source, self.contacts, closed)}
+        if closed is not None and LOADS in result:
+            result[LOADS] = _JointLoads(result[LOADS], closed)
+        return result
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays needed to go on."""
         return {} if self.closed is None else {"events-closed": self.closed, "events-slack": self._slack}
 
-    def restore(self, found: Mapping[str, np.ndarray]) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `arrays` has it."""
-        if "events-closed" in found:
-            self.closed = np.asarray(found["events-closed"], bool)
-            self._slack = np.asarray(found["events-slack"], float)
+        if "events-closed" in arrays:
+            self.closed = np.asarray(arrays["events-closed"], bool)
+            self._slack = np.asarray(arrays["events-slack"], float)
 
 
 @numpy_jit
@@ -267,8 +267,8 @@ def _respond(
     state: State,
     source: AbstractSystem,
     closed: Array,
-    opening: Array,
+    is_opening: Array,
     shortest: Array,
     begins: bool,
 ) -> Response:
-    return respond(contacts, t, state, source, closed, opening, shortest, begins=begins)
+    return respond(contacts, t, state, source, closed, is_opening, shortest, begins=begins)

@@ -89,60 +89,60 @@ class EventDetectingStepper(AbstractStepper):
     def start(
         self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
     ) -> Progress:
-        return self.watching(system, integrator, self.inner.start(system, integrator, state, keep_previous))
+        return self.with_event_state(system, integrator, self.inner.start(system, integrator, state, keep_previous))
 
-    def watching(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    def with_event_state(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The progress of a run that nothing was watched in, with what is to be remembered of events."""
         values, slopes = self._rates(system, integrator, p, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
         signs = jnp.where(np.array(self.functions.unilateral) & (values >= -CONTACT_DEPTH), 1.0, signs)
-        return p._replace(events=self._calm(p, signs, self._moving(system, p, p.carry)))
+        return p._replace(events=self._idle_state(p, signs, self._motion(system, p, p.carry)))
 
-    def after(self, p: Progress, aftermath: Aftermath | None) -> Progress:
+    def with_aftermath(self, p: Progress, aftermath: Aftermath | None) -> Progress:
         """The same behind another run: a function that it has left at zero is still on the side that it came from."""
         if aftermath is None or not len(aftermath.signs):
             return p
-        known = jnp.asarray(aftermath.signs)
-        return p._replace(events=p.events._replace(signs=jnp.where(jnp.isfinite(known), known, p.events.signs)))
+        signs = jnp.asarray(aftermath.signs)
+        return p._replace(events=p.events._replace(signs=jnp.where(jnp.isfinite(signs), signs, p.events.signs)))
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         w: EventState = p.events
         share = jnp.where(w.searching, w.share, 1.0)
-        part = self.inner.trial_step(p, w.searching, share, w.whole)
-        new = part.stepper.attempt(system, integrator, part.progress)
+        trial = self.inner.trial_step(p, w.searching, share, w.whole)
+        new = trial.stepper.attempt(system, integrator, trial.progress)
         accepted = (new.n > p.n) & (new.result == 0)
-        short = w.searching & (share < 1)
-        t = jnp.where(short, p.t + share * w.whole, new.t)
-        length = part.stepper.length(p, new)
-        moving = self._moving(system, new._replace(t=t), new.carry)
-        values, now = moving.values, StepEnd(t, part.begin, length, *moving)
-        found = self._seen(system, integrator, p, new, now)
+        partial = w.searching & (share < 1)
+        t = jnp.where(partial, p.t + share * w.whole, new.t)
+        length = trial.stepper.length(p, new)
+        motion = self._motion(system, new._replace(t=t), new.carry)
+        values, end = motion.values, StepEnd(t, trial.begin, length, *motion)
+        crossing = self._find_crossing(system, integrator, p, new, end)
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
-        sought = p._replace(newton=new.newton, events=self._sought(w, new.t - p.t, t, values, found))
+        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, t, values, crossing))
         # What looked like a passage within the step need not be one where a step ends.
-        missed = w.searching & self._first(w) & (self.functions.first_crossing(w.signs, values) >= 0)
+        missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, values) >= 0)
         at_event = w.searching & w.final
-        fired = at_event & self._together(w, now) & ~self._jumped(w, now, new.carry.state)
-        behind = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, values), found.signs)
-        calm = self._calm(new, self._closing(w, behind, moving), moving)
+        fired = at_event & self._simultaneous(w, end) & ~self._has_jumped(w, end, new.carry.state)
+        after = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, values), crossing.signs)
+        idle = self._idle_state(new, self._reclosing_signs(w, after, motion), motion)
         # A gap that has jumped has no side until it is positive.
-        behind_a_jump = (
+        after_jump = (
             at_event & ~fired & self.functions.has_crossed(w.signs, values) & np.array(self.functions.unilateral)
         )
         # What has fired is still on its way: which side it comes out on is known once its action is done.
-        signs = jnp.where(fired, w.signs, jnp.where(behind_a_jump, 0.0, calm.signs))
+        signs = jnp.where(fired, w.signs, jnp.where(after_jump, 0.0, idle.signs))
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
-        done = new._replace(
-            n=jnp.where(short, p.n, new.n),
+        complete = new._replace(
+            n=jnp.where(partial, p.n, new.n),
             t=t,
             h=jnp.where(w.searching, p.h, new.h),
             result=result,
-            events=calm._replace(signs=signs, begin=part.begin, length=length, cut=short, fired=fired, whole=t - p.t),
+            events=idle._replace(signs=signs, begin=trial.begin, length=length, cut=partial, fired=fired, whole=t - p.t),
         )
-        ends = jnp.where(w.searching, w.final | missed, ~found.crossed)
-        return chosen(~accepted, failed, chosen(ends, done, sought))
+        ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
+        return chosen(~accepted, failed, chosen(ends, complete, retry))
 
     def after_event(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
@@ -167,29 +167,29 @@ class EventDetectingStepper(AbstractStepper):
         # One that was not even passing is an impact so soon after another that they can't be told apart.
         through = (w.signs * before < 0) & (w.signs * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
         there = self.functions.updated_signs(w.signs, values)
-        turned = jnp.where(through, -w.signs, w.signs)
+        outgoing = jnp.where(through, -w.signs, w.signs)
         # Of those that have not fired, one that is at zero is about to.
-        signs = jnp.where(near, jnp.where(w.fired, turned, w.signs), there)
+        signs = jnp.where(near, jnp.where(w.fired, outgoing, w.signs), there)
         gaps = np.array(self.functions.unilateral)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
         signs = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), signs)
-        return start._replace(events=self._calm(p, signs, self._moving(system, start, start.carry)))
+        return start._replace(events=self._idle_state(p, signs, self._motion(system, start, start.carry)))
 
-    def _calm(self, p: Progress, signs: Float[Array, " k"], moving: Motion) -> EventState:
+    def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
         """The memory where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.functions.functions), bool)
-        return EventState(signs, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        return EventState(signs, *motion, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
-    def _closing(self, w: EventState, signs: Float[Array, " k"], moving: Motion) -> Float[Array, " k"]:
+    def _reclosing_signs(self, w: EventState, signs: Float[Array, " k"], motion: Motion) -> Float[Array, " k"]:
         """With gaps that close again before they were open: the next attempt finds their impact."""
-        values, rates, _ = moving
+        values, rates, _ = motion
         closes = values < w.values if rates is None else rates < 0
         shallow = (values < 0) & (values > -_SHALLOW)
         return jnp.where(np.array(self.functions.unilateral) & (signs == 0) & shallow & closes, 1.0, signs)
 
-    def _seen(
+    def _find_crossing(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Crossing:
         """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
@@ -215,22 +215,22 @@ class EventDetectingStepper(AbstractStepper):
         if before is None or after is None:
             return lambda s: counted_angles.interpolate(integrator, system, now.begin, now.length, begin, end, s)
         curve = Curve.of(system.state_space, begin.state, end.state, now.length * before, now.length * after)
-        return (lambda s: system.counted(begin.state, curve(s), s * now.length)) if system.counts else curve
+        return (lambda s: system.count_turns(begin.state, curve(s), s * now.length)) if system.counts else curve
 
     def _resolution(self, t: Array) -> Array:
         """Width of brackets in time."""
         return jnp.maximum(self.functions.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
-    def _together(self, w: EventState, now: StepEnd) -> Bool[Array, " k"]:
+    def _simultaneous(self, w: EventState, now: StepEnd) -> Bool[Array, " k"]:
         """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
-        passed = self.functions.has_crossed(w.signs, now.values)
+        crossed = self.functions.has_crossed(w.signs, now.values)
         if now.rates is None:
-            return passed
-        left = w.signs * now.values
-        about = (w.signs * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
-        return passed | (jnp.any(passed) & self.functions.may_cross(w.signs) & about)
+            return crossed
+        margin = w.signs * now.values
+        about = (w.signs * now.rates < 0) & (margin <= self._resolution(now.t) * jnp.abs(now.rates))
+        return crossed | (jnp.any(crossed) & self.functions.may_cross(w.signs) & about)
 
-    def _jumped(self, w: EventState, now: StepEnd, state: State) -> Bool[Array, " k"]:
+    def _has_jumped(self, w: EventState, now: StepEnd, state: State) -> Bool[Array, " k"]:
         """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
 
         Those that move in jumps only are taken to mean them.
@@ -239,33 +239,33 @@ class EventDetectingStepper(AbstractStepper):
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
         # At rest, or nearly so, functions of the state change by its rounding.
-        jumped = (now.rates != 0) & (w.bracket.at_low - w.signs * now.values > reach + roundoff(state))
-        return jumped & ~np.array(self.functions.forces)
+        exceeds = (now.rates != 0) & (w.bracket.at_low - w.signs * now.values > reach + roundoff(state))
+        return exceeds & ~np.array(self.functions.forces)
 
-    def _first(self, w: EventState) -> Array:
+    def _is_first_attempt(self, w: EventState) -> Array:
         """Whether an attempt is the first one at an event that was seen within a step."""
         return ~w.final & (w.share >= w.bracket.high)
 
-    def _sought(self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], found: Crossing) -> EventState:
+    def _next_attempt(self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], crossing: Crossing) -> EventState:
         """The next attempt at an event, after one or at first."""
         first_crossing = self.functions.first_crossing(w.signs, values)
-        first = Bracket.of(found.low, found.high, found.at_low, found.at_high)
+        first = Bracket.of(crossing.low, crossing.high, crossing.at_low, crossing.at_high)
         at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, first_crossing)
-        bracket = chosen(self._first(w), at_high, w.bracket.narrowed(w.share, first_crossing))
+        bracket = chosen(self._is_first_attempt(w), at_high, w.bracket.narrow(w.share, first_crossing))
         bracket = chosen(w.searching, bracket, first)
         whole = jnp.where(w.searching, w.whole, whole)
         near = self._resolution(t) / jnp.abs(whole)
         final = bracket.high - bracket.low <= near
         high = jnp.where(1 - bracket.high <= near, 1.0, bracket.high)
         # Within a step there are estimates, and where the bracket ends has to be tried.
-        tried = w.searching | (bracket.high >= 1)
-        share = jnp.where(final | ~tried, high, bracket.next())
-        signs = jnp.where(w.searching, w.signs, found.signs)
+        evaluate_end = w.searching | (bracket.high >= 1)
+        share = jnp.where(final | ~evaluate_end, high, bracket.next())
+        signs = jnp.where(w.searching, w.signs, crossing.signs)
         return w._replace(
             signs=signs, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
 
-    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
+    def _motion(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
         """The functions, their rates along the run, which may be backward in time, and the velocity."""
         state, way = carry.state, jnp.sign(p.h)
         velocity = system.velocity(p.t, state)
@@ -280,10 +280,10 @@ class EventDetectingStepper(AbstractStepper):
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
     ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
         """The functions and their rates, from a small step where a state alone does not say how it moves."""
-        values, rates, _ = self._moving(system, p, carry)
-        return (values, self._probed(system, integrator, p, carry, values)) if rates is None else (values, rates)
+        values, rates, _ = self._motion(system, p, carry)
+        return (values, self._probe_rates(system, integrator, p, carry, values)) if rates is None else (values, rates)
 
-    def _probed(
+    def _probe_rates(
         self,
         system: AbstractSystem,
         integrator: AbstractIntegrator,

@@ -92,20 +92,20 @@ class EventHandler:
         if not task.problem:
             own = {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
         if self.contacts is not None:
-            own["outputs"] = self.contacts.observed(own.get("outputs", task.outputs), self.source)
+            own["outputs"] = self.contacts.with_contact_outputs(own.get("outputs", task.outputs), self.source)
         return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
 
     def _functions(self) -> tuple[Function, ...]:
-        found = [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
-        given = (function_of(event, self._task.outputs, self.converted.back) for event in self._events)
-        return tuple(own or other for own, other in zip(found or (None,) * len(self._events), given, strict=True))
+        contact_functions = [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
+        event_functions = (function_of(event, self._task.outputs, self.converted.back) for event in self._events)
+        return tuple(own or other for own, other in zip(contact_functions or (None,) * len(self._events), event_functions, strict=True))
 
     @property
-    def holding(self) -> bool:
+    def has_closed_contacts(self) -> bool:
         """Whether a contact is closed, or has been."""
         return self.contacts is not None and self.contacts.closed is not None
 
-    def of_joints(self, multipliers: Any) -> Any:
+    def joint_multipliers(self, multipliers: Any) -> Any:
         """Multipliers without those of contacts, which come last."""
         system = self.system
         if multipliers is None or not isinstance(system, UnilateralSystem):
@@ -118,44 +118,44 @@ class EventHandler:
         if self.contacts is None:
             return state
         state = self.contacts.begin(jnp.asarray(t), jax.tree.map(jnp.asarray, state), self.source)
-        self._write(t, state)
+        self._convert(t, state)
         return state
 
     @eager_numpy()
-    def act(self, t: float, state: State, watch: EventWatch) -> tuple[State, bool]:
+    def act(self, t: float, state: State, event_state: EventWatch) -> tuple[State, bool]:
         """The state behind the events that have fired, and whether the run ends there."""
         ends = False
         state = jax.tree.map(jnp.asarray, state)
         self._structure = jax.tree.structure(state)
-        fired = [int(number) for number in np.flatnonzero(watch.fired)]
-        touched = [k for k in fired if self.contacts is not None and self.contacts.belongs(k)]
-        for number in fired:
+        numbers = [int(number) for number in np.flatnonzero(event_state.fired)]
+        contact_numbers = [k for k in numbers if self.contacts is not None and self.contacts.has_event(k)]
+        for number in numbers:
             event = self._events[number]
-            if number in touched:
+            if number in contact_numbers:
                 # Contacts of the same instant respond together, where the first of them stands.
-                state = self._responded(touched, t, state) if number == touched[0] else state
+                state = self._respond(contact_numbers, t, state) if number == contact_numbers[0] else state
                 continue
-            after = self._acted(event, jnp.asarray(t), state)
+            after = self._apply(event, jnp.asarray(t), state)
             self.rows.append(EventRecord(t, number, _leaves(state), _leaves(after)))
             state, ends = after, ends or event.terminal
             if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
-                state = self._responded((), t, state)
+                state = self._respond((), t, state)
         return state, ends
 
-    def _responded(self, fired: Sequence[int], t: float, state: State) -> State:
+    def _respond(self, fired: Sequence[int], t: float, state: State) -> State:
         """The state behind the response of contacts, with a row for each that has taken part."""
         assert self.contacts is not None
-        after, passages = self.contacts.act(fired, jnp.asarray(t), state, self.source)
-        for number, impulse in passages:
+        after, contact_events = self.contacts.act(fired, jnp.asarray(t), state, self.source)
+        for number, impulse in contact_events:
             self.rows.append(EventRecord(t, number, _leaves(state), _leaves(after), impulse))
             state = after
-        self._write(t, state)
+        self._convert(t, state)
         return state
 
-    def _write(self, t: float, state: State) -> None:
+    def _convert(self, t: float, state: State) -> None:
         """Writes the system for the method, with the contacts that are closed."""
         if self.contacts is not None and self.contacts.closed is not None:
-            self.converted = self.contacts.written(self.source, self._task.integrator, t, state)
+            self.converted = self.contacts.convert(self.source, self._task.integrator, t, state)
 
     def accumulate(self, t: float) -> bool:
         """Whether events come too fast, or there are too many; asked once for each instant at which there are any."""
@@ -166,29 +166,29 @@ class EventHandler:
         self._last = t
         return self._crowd >= _CROWD or len(self.rows) >= self._task.max_events
 
-    def _acted(self, event: Event, t: Any, state: State) -> State:
-        given = self.converted.left(state)
+    def _apply(self, event: Event, t: Any, state: State) -> State:
+        state_at_source = self.converted.to_source(state)
         source = self.source
-        after = given if event.action is None else self._called(Function(event.action), t, given, source)
+        after = state_at_source if event.action is None else self._call(Function(event.action), t, state_at_source, source)
         if event.change is not None:
-            self._change(event, t, given, after)
+            self._change(event, t, state_at_source, after)
         if event.action is None and event.change is None:
             return state
-        self._check(event, float(t), given, after)
-        return self.converted.entered(after)
+        self._check(event, float(t), state_at_source, after)
+        return self.converted.to_system(after)
 
-    def _called(self, action: Function, *given: Any) -> State:
+    def _call(self, action: Function, *args: Any) -> State:
         """The state that an action returns: traced once, or called again and again if it asks for numbers."""
-        if not any(action.function is known for known in self._untraceable):
+        if not any(action.function is function for function in self._untraceable):
             try:
-                return jax.tree.map(jnp.asarray, _call_traced(action, *given))
+                return jax.tree.map(jnp.asarray, _call_traced(action, *args))
             except jax.errors.JAXTypeError:
                 self._untraceable.append(action.function)
-        return action(*given)
+        return action(*args)
 
-    def _change(self, event: Event, t: Any, given: State, after: State) -> None:
+    def _change(self, event: Event, t: Any, before: State, after: State) -> None:
         assert event.change is not None
-        source = event.change(t, given, self.source)
+        source = event.change(t, before, self.source)
         if not _alike(source, self.source):
             raise ValueError(
                 f"The change of event `{event.name}` must return the system with other numbers in the same places. For "
@@ -197,11 +197,11 @@ class EventHandler:
             )
         self.source, self.changed = source, True
         self.converted = convert_for(source, self._task.integrator, float(t), after, check_state=False).converted
-        self._write(float(t), after)
+        self._convert(float(t), after)
 
-    def check_gaps(self, watch: EventWatch) -> None:
+    def check_gaps(self, event_state: EventWatch) -> None:
         """Raises ValueError for impacts that a run begins beyond, which would never come."""
-        for event, sign, value in zip(self._events, np.asarray(watch.signs), np.asarray(watch.values), strict=True):
+        for event, sign, value in zip(self._events, np.asarray(event_state.signs), np.asarray(event_state.values), strict=True):
             if isinstance(event.action, Impact) and sign < 0:
                 raise ValueError(
                     f"The gap of event `{event.name}` is {value:.4g} at the start: the run begins beyond what it is to "
@@ -216,8 +216,8 @@ class EventHandler:
         except ValueError as error:
             if self._is_no_worse(t, before, state):
                 return
-            said = str(error).replace("`state0`", "the state that it returns")
-            raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {said}") from None
+            message = str(error).replace("`state0`", "the state that it returns")
+            raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {message}") from None
 
     def _is_no_worse(self, t: float, before: State, after: State) -> bool:
         """Whether a method that doesn't keep constraints has left what an action is found with."""
@@ -238,54 +238,54 @@ class EventHandler:
         found = _stack_records(self.rows, _leaves(self._task.state0))
         if not self.rows or self.changed:
             return found
-        structure, look = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
+        structure, observer = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
         sides = (jax.tree.unflatten(structure, found[part]) for part in ("before", "after"))
-        before, after = (frame_layout.flatten(look.frames(found["t"], states, None))[1] for states in sides)
+        before, after = (frame_layout.flatten(observer.frames(found["t"], states, None))[1] for states in sides)
         names = [name for name in before if name.startswith("invariants.")]
         return {**found, "jumps": {name: after[name] - before[name] for name in names}}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
-        found = _stack_records(self.rows, _leaves(self._task.state0))
-        named = {"events-t": found["t"], "events-number": found["number"], "events-impulse": found["impulse"]}
+        records = _stack_records(self.rows, _leaves(self._task.state0))
+        named = {"events-t": records["t"], "events-number": records["number"], "events-impulse": records["impulse"]}
         for part in ("before", "after"):
-            named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(found[part])}
+            named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(records[part])}
         if self.changed:
             leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
             named |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        held = {} if self.contacts is None else self.contacts.arrays()
-        return {**named, **held, "events-crowd": np.array([self._crowd, self._last])}
+        contacts = {} if self.contacts is None else self.contacts.arrays()
+        return {**named, **contacts, "events-crowd": np.array([self._crowd, self._last])}
 
     @eager_numpy()
-    def restore_contacts(self, found: Mapping[str, np.ndarray]) -> None:
+    def restore_contacts(self, arrays: Mapping[str, np.ndarray]) -> None:
         """The set of closed contacts as `arrays` has it; the state doesn't matter, which has one shape for all."""
         if self.contacts is not None:
-            self.contacts.restore(found)
-            self._write(float(self._task.t0), self._task.state0)
+            self.contacts.restore(arrays)
+            self._convert(float(self._task.t0), self._task.state0)
 
     @eager_numpy()
-    def restore(self, found: Mapping[str, np.ndarray], t: float, state: State) -> None:
+    def restore(self, checkpoint: Mapping[str, np.ndarray], t: float, state: State) -> None:
         """As `arrays` has it, or a part of that, to go on from there; `state` is that at t."""
         self._structure = jax.tree.structure(state)
-        if "events-t" in found:
-            self._restore_rows(found, state)
-        if "system-0" in found:
+        if "events-t" in checkpoint:
+            self._restore_records(checkpoint, state)
+        if "system-0" in checkpoint:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
-            new = [jnp.asarray(found[f"system-{k}"]) for k in range(len(leaves))]
+            new = [jnp.asarray(checkpoint[f"system-{k}"]) for k in range(len(leaves))]
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
-            given = self.converted.left(state)
-            self.converted = convert_for(self.source, self._task.integrator, t, given, check_state=False).converted
-        self.restore_contacts(found)
+            state_at_source = self.converted.to_source(state)
+            self.converted = convert_for(self.source, self._task.integrator, t, state_at_source, check_state=False).converted
+        self.restore_contacts(checkpoint)
 
-    def _restore_rows(self, found: Mapping[str, np.ndarray], state: State) -> None:
+    def _restore_records(self, checkpoint: Mapping[str, np.ndarray], state: State) -> None:
         count = len(_leaves(state))
-        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
-        rows = zip(found["events-t"], found["events-number"], found["events-impulse"], strict=True)
+        parts = [[checkpoint[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
+        rows = zip(checkpoint["events-t"], checkpoint["events-number"], checkpoint["events-impulse"], strict=True)
         for k, (at, number, impulse) in enumerate(rows):
             before, after = ([leaf[k] for leaf in part] for part in parts)
             self.rows.append(EventRecord(float(at), int(number), before, after, float(impulse)))
-        crowd, self._last = (float(x) for x in found["events-crowd"])
+        crowd, self._last = (float(x) for x in checkpoint["events-crowd"])
         self._crowd = int(crowd)
 
 

@@ -71,28 +71,28 @@ class Crossing(NamedTuple):
     at_low: Array
     at_high: Array
 
-    def then(self, functions: EventFunctions, s: Array, values: Values) -> Crossing:
+    def update(self, functions: EventFunctions, s: Array, values: Values) -> Crossing:
         """With what is seen at a later part s."""
         hit = jnp.any(functions.has_crossed(self.signs, values))
         first = hit & ~self.crossed
         signs = functions.updated_signs(self.signs, values)
         # Within a step values are estimates: the bracket begins where sides have changed last, if they have.
-        passed = jnp.any(signs != self.signs)
+        moved_low = jnp.any(signs != self.signs)
         low, at_low = (
-            jnp.where(passed, s, self.low),
-            jnp.where(passed, functions.first_crossing(signs, values), self.at_low),
+            jnp.where(moved_low, s, self.low),
+            jnp.where(moved_low, functions.first_crossing(signs, values), self.at_low),
         )
         after = Crossing(signs, self.crossed, low, self.high, at_low, self.at_high)
         there = self._replace(crossed=hit, high=s, at_high=functions.first_crossing(self.signs, values))
         return chosen(self.crossed, self, chosen(first, there, after))
 
-    def between(self, functions: EventFunctions, a: Sample, b: Sample) -> Crossing:
+    def update_between(self, functions: EventFunctions, a: Sample, b: Sample) -> Crossing:
         """With what is seen from one look to the next: the first turning beyond zero, and the end."""
         u = jnp.where(self.signs * _cubic(a, b, _turning_point(a, b)) < 0, _turning_point(a, b), 1.0)
         first = jnp.min(u)
         values = jnp.where(first < 1, _cubic(a, b, first), b.values)
         s = jnp.where(first < 1, a.s + first * (b.s - a.s), b.s)
-        return self.then(functions, s, values).then(functions, b.s, b.values)
+        return self.update(functions, s, values).update(functions, b.s, b.values)
 
 
 class _SearchState(NamedTuple):
@@ -102,7 +102,7 @@ class _SearchState(NamedTuple):
     - `closer`: whether the next look comes between those two, instead of behind them. - `count`: of looks.
     """
 
-    seen: Crossing
+    crossing: Crossing
     last: Sample
     middle: Sample
     spacing: Array
@@ -128,36 +128,36 @@ def find_crossing(
     reason. `skip`: whether not to look at all.
     """
     zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (functions.inside + 1))
-    seen = Crossing(signs, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
-    seen = seen._replace(at_low=functions.first_crossing(signs, first.values))
+    crossing = Crossing(signs, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
+    crossing = crossing._replace(at_low=functions.first_crossing(signs, first.values))
 
     def more(m: _SearchState) -> Array:
-        return ~skip & ~m.seen.crossed & (m.last.s < 1)
+        return ~skip & ~m.crossing.crossed & (m.last.s < 1)
 
     def body(m: _SearchState) -> _SearchState:
         s = jnp.where(m.closer, 0.5 * (m.last.s + m.middle.s), m.middle.s + m.spacing)
         # A remainder that would be a tiny part is added to this one.
         s = jnp.where(s > 1 - 1e-3 * m.spacing, 1.0, s)
-        look = chosen(s >= 1, last, at(s))
-        middle, behind = chosen(m.closer, look, m.middle), chosen(m.closer, m.middle, look)
+        sample = chosen(s >= 1, last, at(s))
+        middle, after = chosen(m.closer, sample, m.middle), chosen(m.closer, m.middle, sample)
         narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MAX_SAMPLES)
-        fits = jnp.all(_fits(m.last, middle, behind, rounding)) | narrow
+        fits = jnp.all(_fits(m.last, middle, after, rounding)) | narrow
         # Before the first look there is nothing to be seen.
-        seen = chosen(middle.s > m.last.s, m.seen.between(functions, m.last, middle), m.seen)
-        ended = seen.between(functions, middle, behind)
-        over = behind.s >= 1
+        crossing = chosen(middle.s > m.last.s, m.crossing.update_between(functions, m.last, middle), m.crossing)
+        end = crossing.update_between(functions, middle, after)
+        over = after.s >= 1
         wider = jnp.where(narrow, spacing, jnp.minimum(2 * m.spacing, spacing))
         return _SearchState(
-            chosen(fits, chosen(over, ended, seen), m.seen),
-            chosen(fits, chosen(over, behind, middle), m.last),
-            chosen(fits, behind, middle),
+            chosen(fits, chosen(over, end, crossing), m.crossing),
+            chosen(fits, chosen(over, after, middle), m.last),
+            chosen(fits, after, middle),
             jnp.where(fits, wider, 0.5 * (middle.s - m.last.s)),
             ~fits,
             m.count + 1,
         )
 
-    start = _SearchState(seen, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
-    return jax.lax.while_loop(more, body, start).seen
+    start = _SearchState(crossing, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(more, body, start).crossing
 
 
 def _cubic(a: Sample, b: Sample, u: Array) -> Values:
@@ -194,18 +194,18 @@ def _fits(a: Sample, m: Sample, b: Sample, rounding: Array) -> Bool[Array, " k"]
     """
     width = b.s - a.s
     u = (m.s - a.s) / jnp.where(width > 0, width, 1.0)
-    missed = jnp.maximum(jnp.abs(_cubic(a, b, u) - m.values), 0.125 * width * jnp.abs(_slope(a, b, u) - m.rates))
+    misfit = jnp.maximum(jnp.abs(_cubic(a, b, u) - m.values), 0.125 * width * jnp.abs(_slope(a, b, u) - m.rates))
     largest = jnp.maximum(jnp.maximum(jnp.abs(a.values), jnp.abs(m.values)), jnp.abs(b.values))
-    unclear = _nearly(a, m, missed) | _nearly(m, b, missed)
+    unclear = _nearly(a, m, misfit) | _nearly(m, b, misfit)
     # Without a distance there is nothing between.
-    return (m.s <= a.s) | (missed <= rounding) | ((missed <= _CLOSE * largest) & ~unclear)
+    return (m.s <= a.s) | (misfit <= rounding) | ((misfit <= _CLOSE * largest) & ~unclear)
 
 
-def _nearly(a: Sample, b: Sample, missed: Values) -> Bool[Array, " k"]:
+def _nearly(a: Sample, b: Sample, misfit: Values) -> Bool[Array, " k"]:
     """Whether cubics turn before zero by less than they are wrong by."""
-    turned = _cubic(a, b, _turning_point(a, b))
-    before = (turned * a.values > 0) & (turned * b.values > 0)
-    return (_turning_point(a, b) < 1) & before & (jnp.abs(turned) <= missed)
+    extremum = _cubic(a, b, _turning_point(a, b))
+    before = (extremum * a.values > 0) & (extremum * b.values > 0)
+    return (_turning_point(a, b) < 1) & before & (jnp.abs(extremum) <= misfit)
 
 
 def chosen(condition: Array, a: Any, b: Any) -> Any:

@@ -54,7 +54,7 @@ class SimultaneousEvents(NamedTuple):
             after = jax.lax.cond(fired[0], self.branches[0], _same, t, state)
             return jax.tree.map(lambda x: x[None], EventEffects(t, state, after))
 
-        def each(now: tuple[Array, State], k: Array) -> tuple[tuple[Array, State], EventEffects]:
+        def apply(now: tuple[Array, State], k: Array) -> tuple[tuple[Array, State], EventEffects]:
             follows = fired[k] & (k > jnp.argmax(fired))
             onward = functools.partial(self._onward, follows, k, -signs[k] * length)
             t, before = jax.lax.cond(follows, onward, lambda *now: now, *now)
@@ -62,9 +62,9 @@ class SimultaneousEvents(NamedTuple):
             after = jax.lax.cond(fired[k], act, _same, t, before)
             return (t, after), EventEffects(t, before, after)
 
-        return jax.lax.scan(each, (t, state), jnp.arange(len(self.branches)))[1]
+        return jax.lax.scan(apply, (t, state), jnp.arange(len(self.branches)))[1]
 
-    def nothing(self, t: Array, state: State) -> EventEffects:
+    def no_effects(self, t: Array, state: State) -> EventEffects:
         """That none has fired."""
         spread = lambda x: jnp.broadcast_to(x, (len(self.branches), *x.shape))  # noqa: E731
         return jax.tree.map(spread, EventEffects(t, state, state))
@@ -85,9 +85,9 @@ class SimultaneousEvents(NamedTuple):
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=1.0) for x in jax.tree.leaves(here)]))
         comes = (slope * way > _ROUNDING * largest) & (jnp.abs(value) <= _NEAR * jnp.abs(slope * way))
         change, comes = jax.lax.stop_gradient((change, comes))
-        moved = lambda late: space.move(state, late * velocity + 0.5 * late**2 * change)  # noqa: E731
-        late = root_at_zero(lambda late: self.functions(t + late, moved(late))[k], follows & comes)
-        return t + late, moved(late)
+        displaced = lambda late: space.move(state, late * velocity + 0.5 * late**2 * change)  # noqa: E731
+        late = root_at_zero(lambda late: self.functions(t + late, displaced(late))[k], follows & comes)
+        return t + late, displaced(late)
 
 
 def root_at_zero(function: Callable[[Array], Array], there: Array) -> Array:
@@ -95,10 +95,10 @@ def root_at_zero(function: Callable[[Array], Array], there: Array) -> Array:
 
     They vanish unless it is `there`, and are infinite or not a number where the function has no slope.
     """
-    known = lambda _, guess: guess  # noqa: E731
-    divided = lambda slope, value: value / slope(jnp.ones(()))  # noqa: E731
-    guarded = lambda x: jnp.where(there, function(x), x)  # noqa: E731
-    return jax.lax.custom_root(guarded, jnp.zeros(()), known, divided)
+    keep_guess = lambda _, guess: guess  # noqa: E731
+    newton_step = lambda slope, value: value / slope(jnp.ones(()))  # noqa: E731
+    masked = lambda x: jnp.where(there, function(x), x)  # noqa: E731
+    return jax.lax.custom_root(masked, jnp.zeros(()), keep_guess, newton_step)
 
 
 def _same(t: Array, state: State) -> State:
@@ -108,6 +108,6 @@ def _same(t: Array, state: State) -> State:
 
 def _undefined(follows: Array, t: Array, state: State) -> tuple[Array, State]:
     """Time and state with derivatives that are not a number, where states don't tell how they move."""
-    spoilt = jnp.where(follows, jnp.nan, 1.0)
-    late = root_at_zero(lambda late: spoilt * (late + follows * t), follows)
+    factor = jnp.where(follows, jnp.nan, 1.0)
+    late = root_at_zero(lambda late: factor * (late + follows * t), follows)
     return t + late, jax.tree.map(lambda x: x + late, state)

@@ -57,7 +57,7 @@ def with_event_state(
     stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress
 ) -> Progress:
     """A progress of a run without events, as one with them goes on from it."""
-    return stepper.watching(system, integrator, p)
+    return stepper.with_event_state(system, integrator, p)
 
 
 @numpy_jit
@@ -153,7 +153,7 @@ class _Run:
             self.p = begin(self.stepper, self.system, integrator, start.state, schedule.at is not None)
         if isinstance(self.stepper, EventDetectingStepper) and anew:
             assert events is not None
-            self.p = self.stepper.after(self.p, start.aftermath)
+            self.p = self.stepper.with_aftermath(self.p, start.aftermath)
             events.check_gaps(self.p.events)
         self.capacity = capacity(self.p.carry.state, segments, schedule)
         self.batched_observer = BatchedObserver(observer, min(self.capacity, _OBSERVED_ROWS))
@@ -337,7 +337,7 @@ class _Run:
 
     def _reported(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
         """A frame without the multipliers of contacts, which are outputs of their own."""
-        return t, state, multipliers if self.events is None else self.events.of_joints(multipliers)
+        return t, state, multipliers if self.events is None else self.events.joint_multipliers(multipliers)
 
     def append(self, frames: Frames, further: bool = True) -> None:
         """Hand frames on that were looked at."""
@@ -356,7 +356,7 @@ class _Run:
     def _nothing(self) -> Frames:
         """No frames, of the shapes of others."""
         p = self.p
-        multipliers = p.carry.multipliers if self.events is None else self.events.of_joints(p.carry.multipliers)
+        multipliers = p.carry.multipliers if self.events is None else self.events.joint_multipliers(p.carry.multipliers)
         return self.batched_observer.empty(p.carry.state, multipliers)
 
 

@@ -60,7 +60,7 @@ class EventActions(NamedTuple):
         return tuple(same if action is None else functools.partial(self._acted, action) for action in self.actions)
 
     def _acted(self, action: Function, t: Array, state: State) -> State:
-        new = self.converted.entered(action(t, self.converted.left(state), self.source))
+        new = self.converted.to_system(action(t, self.converted.to_source(state), self.source))
         leaves = zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True)
         return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(a, b.dtype) for a, b in leaves])
 
@@ -186,7 +186,7 @@ class _Replay(NamedTuple):
         moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
         together = SimultaneousEvents(self.system, self.steps.functions, self.acts.branches)
         acted = functools.partial(together, row.fired, row.signs, row.length)
-        happened = jax.lax.cond(at_event, acted, together.nothing, moved, end.state)
+        happened = jax.lax.cond(at_event, acted, together.no_effects, moved, end.state)
         after, state = happened.t[-1], jax.tree.map(lambda x: x[-1], happened.after)
         behind = lambda c: self._restarted(after, row.next, c._replace(state=state))  # noqa: E731
         new = jax.lax.cond(at_event, behind, lambda c: c, end)

@@ -68,23 +68,23 @@ class ControlledSteps(AbstractSegmentStepper):
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         # The limit ends a run before its next attempt: what is due at the last step that was made is done by then.
-        spent = p.n + p.rejected >= self.max_steps
-        left = self.t1 - p.t
+        exhausted = p.n + p.rejected >= self.max_steps
+        remaining = self.t1 - p.t
         h = p.h
         if self.control.max_step is not None:
             h = jnp.clip(h, -self.control.max_step, self.control.max_step)
         # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
-        last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(left)
-        h = jnp.where(last, left - self.left_limit_offset, h)
+        last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(remaining)
+        h = jnp.where(last, remaining - self.left_limit_offset, h)
         right_limit_offset = jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
         carry, info = counted_angles.step(integrator, system, p.t + right_limit_offset, h - right_limit_offset, p.carry)
         result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
-        good = ~spent & (result == 0) & (error <= 1)
+        good = ~exhausted & (result == 0) & (error <= 1)
         order = min(integrator.order, integrator.error_order or integrator.order) if info.order is None else info.order
-        factor = shrinking = self._factor(error, p.error, order, result)
-        kept = p.carry
+        factor = retry_factor = self._factor(error, p.error, order, result)
+        retry_carry = p.carry
         if info.others:
             others = tuple(
                 self._factor(
@@ -93,25 +93,25 @@ class ControlledSteps(AbstractSegmentStepper):
                 for e, k in info.others
             )
             carry, factor = integrator.select_order(carry, (factor, *others), accepted=True)
-            kept, shrinking = integrator.select_order(kept, (shrinking, *others), accepted=False)
+            retry_carry, retry_factor = integrator.select_order(retry_carry, (retry_factor, *others), accepted=False)
         # A step that was cut short for the end says nothing against longer ones after it.
-        following = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
-        moved = accept(p, jnp.where(last, self.t1, p.t + h), following, carry, info, jnp.zeros_like(result), error)
-        shrunk = h * jnp.minimum(shrinking, self.control.safety)
+        next_h = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
+        accepted = accept(p, jnp.where(last, self.t1, p.t + h), next_h, carry, info, jnp.zeros_like(result), error)
+        retry_h = h * jnp.minimum(retry_factor, self.control.safety)
         retry = p._replace(
-            h=jnp.where(spent, p.h, shrunk),
-            carry=kept if kept is p.carry else select(spent, p.carry, kept),
-            rejected=jnp.where(spent, p.rejected, p.rejected + 1),
-            newton=jnp.where(spent, p.newton, with_iterations(p, info)),
+            h=jnp.where(exhausted, p.h, retry_h),
+            carry=retry_carry if retry_carry is p.carry else select(exhausted, p.carry, retry_carry),
+            rejected=jnp.where(exhausted, p.rejected, p.rejected + 1),
+            newton=jnp.where(exhausted, p.newton, with_iterations(p, info)),
         )
-        new = select(good, moved, retry)
+        new = select(good, accepted, retry)
         resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
         code = jnp.where(
             ~good & (jnp.abs(new.h) < resolution),
             jnp.where(result == 0, jnp.int32(Result.step_too_small), result),
             jnp.int32(0),
         )
-        code = jnp.where(spent, jnp.int32(Result.max_steps_reached), code)
+        code = jnp.where(exhausted, jnp.int32(Result.max_steps_reached), code)
         return new._replace(result=code.astype(jnp.int32))
 
     def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:

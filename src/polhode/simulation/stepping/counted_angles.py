@@ -16,13 +16,13 @@ from polhode.systems.base import AbstractSystem, State
 
 def init(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
     """The carry at the start."""
-    carry = integrator.init(system.counting(state), t, h, system.uncounted(state))
+    carry = integrator.init(system.for_step_from(state), t, h, system.without_turns(state))
     return _with_counts(system, state, carry, 0.0)
 
 
 def restart(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
     """The carry with which to go on where loads may jump."""
-    after = integrator.restart(system.counting(carry.state), t, h, _bare(system, carry))
+    after = integrator.restart(system.for_step_from(carry.state), t, h, _bare(system, carry))
     return _with_counts(system, carry.state, after, 0.0)
 
 
@@ -30,9 +30,9 @@ def step(
     integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
 ) -> tuple[Carry, StepInfo]:
     """One step from t to t + h."""
-    after, info = integrator.step(system.counting(carry.state), t, h, _bare(system, carry))
+    after, info = integrator.step(system.for_step_from(carry.state), t, h, _bare(system, carry))
     after = _with_counts(system, carry.state, after, h)
-    return after, _with_code(system.miscounted(carry.state, after.state) if system.counts else None, info)
+    return after, _with_code(system.turn_failure(carry.state, after.state) if system.counts else None, info)
 
 
 def interpolate(
@@ -46,8 +46,8 @@ def interpolate(
 ) -> State:
     """The state at t + s·h within a step."""
     ends = _bare(system, carry0), _bare(system, carry1)
-    state = integrator.interpolate(system.counting(carry0.state), t, h, *ends, s)
-    return system.counted(carry0.state, state, s * h) if system.counts else state
+    state = integrator.interpolate(system.for_step_from(carry0.state), t, h, *ends, s)
+    return system.count_turns(carry0.state, state, s * h) if system.counts else state
 
 
 def _with_code(code: Array | None, info: StepInfo) -> StepInfo:
@@ -57,8 +57,8 @@ def _with_code(code: Array | None, info: StepInfo) -> StepInfo:
 
 
 def _bare(system: AbstractSystem, carry: Carry) -> Carry:
-    return carry._replace(state=system.uncounted(carry.state)) if system.counts else carry
+    return carry._replace(state=system.without_turns(carry.state)) if system.counts else carry
 
 
 def _with_counts(system: AbstractSystem, before: State, carry: Carry, h: Any) -> Carry:
-    return carry._replace(state=system.counted(before, carry.state, h)) if system.counts else carry
+    return carry._replace(state=system.count_turns(before, carry.state, h)) if system.counts else carry

@@ -80,13 +80,13 @@ class AbstractSegmentStepper(AbstractStepper):
         """Numbers of which `of_numbers` makes the same steps."""
 
 
-def describe(parts: Sequence[Segment]) -> dict[str, Any]:
+def describe(segments: Sequence[Segment]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each leg if there are several."""
-    steppers = [segment.stepper for segment in parts]
-    told: dict[str, Any] = {"h": float(steppers[0].spacing)}
+    steppers = [segment.stepper for segment in segments]
+    metadata: dict[str, Any] = {"h": float(steppers[0].spacing)}
     if len(steppers) > 1:
-        told["legs"] = [[float(s.t0), float(s.spacing), int(s.last) - int(s.first)] for s in steppers]
-    return told
+        metadata["legs"] = [[float(s.t0), float(s.spacing), int(s.last) - int(s.first)] for s in steppers]
+    return metadata
 
 
 def shift(start: float, end: float) -> float:

@@ -137,7 +137,7 @@ class AbstractStepper(eqx.Module):
 
 def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:
     """Progress after an accepted step; if `result` is a failure only the code is taken over."""
-    moved = p._replace(
+    new = p._replace(
         n=p.n + 1,
         t=t,
         h=h,
@@ -147,7 +147,7 @@ def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result
         newton=with_iterations(p, info),
         error=error,
     )
-    return select(result == 0, moved, p)._replace(result=result)
+    return select(result == 0, new, p)._replace(result=result)
 
 
 def with_state_check(system: AbstractSystem, t: Array, state: Any, result: Array) -> Array:

@@ -100,7 +100,7 @@ class AbstractLagrangian(AbstractSystem):
         """Whether there is no load."""
         return True
 
-    def magnified(
+    def roundoff_amplification(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Round-off of energies as `discrete_derivatives` magnify it, over ε: in momenta, and in forces."""
@@ -123,7 +123,7 @@ class AbstractLagrangian(AbstractSystem):
         B = jax.jacfwd(self.constraint)(q) if self.m else jnp.zeros((0, self.n))
         return Derivatives(Tq, Tv, jax.grad(self.potential_energy)(q), B)
 
-    def predicted(self, h: Array, q: Coordinates, v: Coordinates) -> Coordinates:
+    def initial_guess(self, h: Array, q: Coordinates, v: Coordinates) -> Coordinates:
         """Where to begin to look for the coordinates at the end of a step."""
         return q + h * v
 

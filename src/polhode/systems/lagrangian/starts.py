@@ -36,10 +36,10 @@ class Gaps(NamedTuple):
     tolerance: float = START_TOLERANCE
 
 
-def check_gaps(*given: Gaps) -> None:
+def check_gaps(*all_gaps: Gaps) -> None:
     """Raises ValueError for violated constraints, all at once; warns between `START_TOLERANCE` and their tolerance."""
     errors: dict[str, str] = {}
-    for gaps in given:
+    for gaps in all_gaps:
         values, largest = np.abs(np.asarray(gaps.values)), max(1.0, float(np.max(np.abs(gaps.at), initial=0.0)))
         worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
         if values[worst] <= START_TOLERANCE * largest:
@@ -58,10 +58,10 @@ def check_gaps(*given: Gaps) -> None:
         raise ValueError(f"`state0` violates the constraints {', and those '.join(errors)}. {remedies}")
 
 
-def check_momenta(given: Any, expected: Any) -> None:
+def check_momenta(momenta: Any, reference: Any) -> None:
     """Raises ValueError for p far from ∂L/∂v, and warns where it is off by as much as the ends of steps may be."""
-    gap = float(np.max(np.abs(np.asarray(given) - np.asarray(expected)), initial=0.0))
-    largest = max(1.0, float(np.max(np.abs(np.asarray(expected)), initial=0.0)))
+    gap = float(np.max(np.abs(np.asarray(momenta) - np.asarray(reference)), initial=0.0))
+    largest = max(1.0, float(np.max(np.abs(np.asarray(reference)), initial=0.0)))
     if gap <= START_TOLERANCE * largest:
         return
     message = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."

@@ -59,14 +59,14 @@ class AbstractMechanical(AbstractSystem):
     def configuration(self) -> AbstractSpace:
         """The space of q."""
 
-    def given(self, state: Any, name: str) -> State:
-        """See `AbstractSystem.given`. States with names for other parts than q and v are those of other systems."""
+    def as_state(self, state: Any, name: str) -> State:
+        """See `AbstractSystem.as_state`. States with names for other parts than q and v are those of other systems."""
         if hasattr(state, "_fields"):
             raise ValueError(
                 f"`{name}` is a {type(state).__name__} ({', '.join(state._fields)}), as some methods write states, and "
                 "here it is to be a plain pair (q, v). Where it is the end of a run, begin in that run: `initial=run`."
             )
-        return super().given(state, name)
+        return super().as_state(state, name)
 
     @property
     @abc.abstractmethod

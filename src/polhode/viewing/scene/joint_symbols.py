@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polhode.joints.named_coordinates import AbstractMeasuredPair
-from polhode.joints.relative import Angle, Displacement, Reversed
+from polhode.joints.relative import Angle, Displacement, ReversedCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
@@ -96,7 +96,7 @@ def _freedoms(part: AbstractJoint) -> tuple[list[np.ndarray], list[np.ndarray]]:
     angles, slides = [], []
     for coordinate in part.coordinates().values() if isinstance(part, AbstractMeasuredPair) else ():
         inner, body = coordinate, part.bodies[0]
-        if isinstance(coordinate, Reversed):
+        if isinstance(coordinate, ReversedCoordinate):
             inner, body = coordinate.inner, part.bodies[1]
         R = np.asarray(body.R)
         if isinstance(inner, Angle):

@@ -145,7 +145,7 @@ class JointTree(AbstractCoordinates):
             twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
         return Motion(pose_rows, Twist(*_columns([*twists, AT_REST])))
 
-    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+    def joint_coordinate(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         for link in self.links:
             own = link.joint == joint or (joint is None and {link.name, self._below(link)} == {*bodies})
             if own and name in link.motion.names:
@@ -156,7 +156,7 @@ class JointTree(AbstractCoordinates):
         """Name of the body that carries a link."""
         return self.links[link.parent].name if link.parent >= 0 else "ground"
 
-    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+    def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All relative coordinates that q counts, by joint and name."""
         pairs = zip(self.links, self._points(q), strict=True)
         return {(k.joint, name): point[i] for k, point in pairs for i, name in enumerate(k.motion.names)}

@@ -158,11 +158,11 @@ class ReducedTree(AbstractCoordinates):
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return self.tree.strain_energy(self.whole(q))
 
-    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
-        return self.tree.counted(self.whole(q), joint, name, bodies)
+    def joint_coordinate(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+        return self.tree.joint_coordinate(self.whole(q), joint, name, bodies)
 
-    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
-        return self.tree.all_counted(self.whole(q))
+    def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        return self.tree.joint_coordinates(self.whole(q))
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         return self.tree.force_along(t, self.whole(q), self.rates(v), joint, name)
@@ -213,12 +213,12 @@ class ReducedTree(AbstractCoordinates):
 
 
 def reduce_tree(
-    tree: JointTree, following: Sequence[tuple[CoordinateIndex, dict[CoordinateIndex, float], float]]
+    tree: JointTree, dependencies: Sequence[tuple[CoordinateIndex, dict[CoordinateIndex, float], float]]
 ) -> JointTree | ReducedTree:
     """A tree in which coordinates follow: each with its leaders, their ratios, and an offset."""
-    if not following:
+    if not dependencies:
         return tree
-    followers, leader_ratios, offsets = zip(*following, strict=True)
+    followers, leader_ratios, offsets = zip(*dependencies, strict=True)
     entries = [(row, place, ratio) for row, ratios in enumerate(leader_ratios) for place, ratio in ratios.items()]
     return ReducedTree(
         tree=tree,

@@ -136,7 +136,9 @@ class JointFeedback(AbstractJointCoordinateForce):
         return jnp.zeros(())
 
 
-def with_forces(to: Vector, along: Sequence[AbstractJointCoordinateForce], t: Array, points: Sequence[Point], v: Vector) -> Vector:
+def with_forces(
+    to: Vector, along: Sequence[AbstractJointCoordinateForce], t: Array, points: Sequence[Point], v: Vector
+) -> Vector:
     """Generalised forces, with those of `along`; `points` are the coordinates of all joints."""
     for kind in _batches(along):
         to = to.at[kind.columns].add(kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v))
@@ -144,7 +146,13 @@ def with_forces(to: Vector, along: Sequence[AbstractJointCoordinateForce], t: Ar
 
 
 def with_slopes(
-    to: Array, along: Sequence[AbstractJointCoordinateForce], t: Array, points: Sequence[Point], v: Vector, *, of_rates: bool
+    to: Array,
+    along: Sequence[AbstractJointCoordinateForce],
+    t: Array,
+    points: Sequence[Point],
+    v: Vector,
+    *,
+    of_rates: bool,
 ) -> Array:
     """A matrix, less the derivatives of the forces along the coordinates, or along their rates."""
 

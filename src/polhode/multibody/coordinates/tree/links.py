@@ -44,9 +44,9 @@ class Link(eqx.Module):
         """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
         return _work(self.motion.turning(point), self.motion.sliding(point), A, loads)
 
-    def unit_loads(self, point: Point, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
+    def unit_loads(self, point: Point, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
         """Loads that unit accelerations of the joint put on everything that it carries."""
-        return _unit_loads(self.motion.turning(point), self.motion.sliding(point), A, carried)
+        return _unit_loads(self.motion.turning(point), self.motion.sliding(point), A, composite)
 
 
 class Inertia(NamedTuple):
@@ -92,27 +92,27 @@ def cross_rows(rows: Rows, b: Vec) -> Rows:
 
 
 @jax.jit
-def _work(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
-    rotational = jnp.zeros(()) if turning is None else loads.torques @ turning.T
-    return rotational if sliding is None else rotational + loads.forces @ A.T @ sliding.T
+def _work(axes: Rows | None, directions: Rows | None, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
+    rotational = jnp.zeros(()) if axes is None else loads.torques @ axes.T
+    return rotational if directions is None else rotational + loads.forces @ A.T @ directions.T
 
 
 @jax.jit
-def _unit_loads(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
-    rotational = None if turning is None else _rotation_loads(turning, carried)
-    if sliding is None:
+def _unit_loads(axes: Rows | None, directions: Rows | None, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
+    rotational = None if axes is None else _rotation_loads(axes, composite)
+    if directions is None:
         assert rotational is not None
         return rotational
-    directions = sliding @ A
-    moments = cross_rows(directions, carried.moment)
+    displacements = directions @ A
+    moments = cross_rows(displacements, composite.moment)
     if rotational is None:
-        return Loads(-moments, carried.mass * directions)
-    return Loads(rotational.torques - moments, rotational.forces + carried.mass * directions)
+        return Loads(-moments, composite.mass * displacements)
+    return Loads(rotational.torques - moments, rotational.forces + composite.mass * displacements)
 
 
-def _rotation_loads(turning: Rows, carried: Inertia) -> Loads:
-    torques = jnp.trace(carried.second) * turning - turning @ carried.second
-    return Loads(torques, cross_rows(turning, carried.moment))
+def _rotation_loads(axes: Rows, composite: Inertia) -> Loads:
+    torques = jnp.trace(composite.second) * axes - axes @ composite.second
+    return Loads(torques, cross_rows(axes, composite.moment))
 
 
 def central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:

@@ -175,21 +175,25 @@ def _gravity_in_links(links: Sequence[Link], relative: Sequence[Pose], gravity: 
     return gravities
 
 
-def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], carried: list[Inertia], i: int) -> None:
+def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], composites: list[Inertia], i: int) -> None:
     """Count a link with everything on it as part of its parent."""
     parent = links[i].parent
     if parent >= 0:
-        carried[parent] = carried[parent].plus(carried[i].seen_from(relative[i]))
+        composites[parent] = composites[parent].plus(composites[i].seen_from(relative[i]))
 
 
 @jax.jit
-def _weight_of_changes(w: Directions, carried: Inertia) -> Float[Array, "n n 3"]:
+def _weight_of_changes(w: Directions, composite: Inertia) -> Float[Array, "n n 3"]:
     """∫∂w_i/∂q_j dm for the velocities i and coordinates j of one joint."""
-    moment = carried.moment
+    moment = composite.moment
     axis_changes = jax.vmap(lambda a: jax.vmap(lambda b: cross(b, a))(w.s))(w.s) + w.s_change.transpose(0, 2, 1)
     axis_moments = cross_rows(w.s, moment)
     swing = jax.vmap(lambda a: jax.vmap(lambda b: cross(a, b))(axis_moments))(w.s)
-    return jax.vmap(lambda rows: cross_rows(rows, moment))(axis_changes) + swing + carried.mass * w.d_change.transpose(0, 2, 1)
+    return (
+        jax.vmap(lambda rows: cross_rows(rows, moment))(axis_changes)
+        + swing
+        + composite.mass * w.d_change.transpose(0, 2, 1)
+    )
 
 
 def _rates(
@@ -223,11 +227,11 @@ def _across(w: Directions, flow: Flow) -> Rows:
 
 
 @jax.jit
-def _loads_of_rates(w: Directions, rates: tuple[Rows, Rows], carried: Inertia, flow: Flow, twist: Twist) -> Loads:
+def _loads_of_rates(w: Directions, rates: tuple[Rows, Rows], composite: Inertia, flow: Flow, twist: Twist) -> Loads:
     """∫ẇ dm and ∫ρ × ẇ dm with ẇ = ḋ + ṡ × ρ + s × (ẋ - u)."""
     s_dot, d_dot = rates
-    momentum = flow.momentum - carried.mass * twist.u
-    moments = flow.moments - carried.moment[:, None] * twist.u
-    forces = carried.mass * d_dot + cross_rows(s_dot, carried.moment) + cross_rows(w.s, momentum)
-    torques = jnp.trace(carried.second) * s_dot - s_dot @ carried.second - cross_rows(d_dot, carried.moment)
+    momentum = flow.momentum - composite.mass * twist.u
+    moments = flow.moments - composite.moment[:, None] * twist.u
+    forces = composite.mass * d_dot + cross_rows(s_dot, composite.moment) + cross_rows(w.s, momentum)
+    torques = jnp.trace(composite.second) * s_dot - s_dot @ composite.second - cross_rows(d_dot, composite.moment)
     return Loads(torques + jnp.trace(moments) * w.s - w.s @ moments, forces)

@@ -21,7 +21,7 @@ from polhode.joints._pair import (
     default_point,
     displacement_along,
     join,
-    locked,
+    locked_axes,
 )
 from polhode.joints.generic import IDENTITY, ROTATIONS, TRANSLATIONS, Generic, directions
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -57,20 +57,24 @@ class DrivenConstraint(AbstractConstraintElement):
         return self.inner.size
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
-        return self.inner.residual(t, self._moved(t, poses))
+        return self.inner.residual(t, self._shift_frame(t, poses))
 
     def sides(self, t: Array, poses: Poses) -> Float[Array, " r"]:
-        facing = self._counterparts()
-        return jnp.zeros(0) if facing is None else self.inner.cosines(facing, self._moved(t, poses))
+        counterparts = self._counterparts()
+        return jnp.zeros(0) if counterparts is None else self.inner.cosines(counterparts, self._shift_frame(t, poses))
 
     def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
-        facing, moved = self._counterparts(), self._moved(t, poses)
-        return self.inner.residual(t, moved) if facing is None else self.inner.turned(facing, moved)
+        counterparts, shifted_poses = self._counterparts(), self._shift_frame(t, poses)
+        return (
+            self.inner.residual(t, shifted_poses)
+            if counterparts is None
+            else self.inner.angle_residual(counterparts, shifted_poses)
+        )
 
     def points(self) -> tuple[Array, ...]:
         return self.inner.points()
 
-    def _moved(self, t: Array, poses: Poses) -> Poses:
+    def _shift_frame(self, t: Array, poses: Poses) -> Poses:
         """Poses with the moved frame in the place of the first body."""
         first, s0 = poses[0], self.inner.s0
         r = jnp.zeros(3) if self.translation is None else self.translation(t) @ self.axes
@@ -134,7 +138,7 @@ class PrescribedRotation(AbstractPairJoint):
         inner = join(self, poses, None, perpendicular=([-rows[0]], [rows[1]]))
         return DrivenConstraint(inner, rows @ poses[0].R, None, Function(_AboutThird(angle)))
 
-    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+    def driven_coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         return {"angle": angle_about(_frames.axis("axis", self.axis), self._start())}
 
     def at_start(self, name: str, t0: Any) -> Any:
@@ -170,7 +174,7 @@ class PrescribedTranslation(AbstractPairJoint):
         inner = join(self, poses, default_point(self, self.point), along=[rows[2]])
         return DrivenConstraint(inner, rows @ poses[0].R, Function(_AlongThird(displacement)), None)
 
-    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+    def driven_coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         point = default_point(self, self.point)
         return {"displacement": displacement_along(_frames.axis("axis", self.axis), self._start(), point)}
 
@@ -199,13 +203,13 @@ class PrescribedMotion(AbstractPairJoint):
     def place(self, poses: Poses) -> DrivenConstraint:
         inner = Generic(self.first, self.second, self.point, self.fixed, self.axes).place(poses)
         has_rotation(self.first, type(self).__name__)
-        fixed = directions(self.fixed)
-        if self.translation is not None and fixed.isdisjoint(TRANSLATIONS):
+        names = directions(self.fixed)
+        if self.translation is not None and names.isdisjoint(TRANSLATIONS):
             raise ValueError("`translation` prescribes nothing: none of 'x', 'y', 'z' is in `fixed`.")
-        if self.rotation is not None and fixed.isdisjoint(ROTATIONS) and len(fixed) == 3:
+        if self.rotation is not None and names.isdisjoint(ROTATIONS) and len(names) == 3:
             raise ValueError("`rotation` prescribes nothing: none of 'rx', 'ry', 'rz' is in `fixed`.")
         axes = _frames.axes(self.axes) @ poses[0].R
-        return _driven(self, inner, axes, "translation", self.translation, "rotation", self.rotation)
+        return _driven_constraint(self, inner, axes, "translation", self.translation, "rotation", self.rotation)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -235,13 +239,13 @@ class PrescribedPose(AbstractPairJoint):
         a = b = jnp.zeros((0, 3))
         if self.rotation is not None:
             has_rotation(self.second, type(self).__name__)
-            a, b = (jnp.stack(rows) for rows in locked(*jnp.eye(3)))
+            a, b = (jnp.stack(rows) for rows in locked_axes(*jnp.eye(3)))
         zero = jnp.zeros(3)
         inner = FrameConstraint(zero, zero, jnp.zeros((0, 3)), a, b, self.position is not None)
-        return _driven(self, inner, jnp.eye(3), "position", self.position, "rotation", self.rotation)
+        return _driven_constraint(self, inner, jnp.eye(3), "position", self.position, "rotation", self.rotation)
 
 
-def _driven(
+def _driven_constraint(
     joint: AbstractPairJoint, inner: FrameConstraint, axes: Array, name: str, vector: Any, other: str, matrix: Any
 ) -> DrivenConstraint:
     """The constraint of a joint with two arguments that are functions of time, each of which may be None."""
@@ -256,7 +260,7 @@ def _driven(
 
 def _check_rotation(name: str, G: Array) -> None:
     if checks.is_concrete(G):
-        given = np.asarray(G)
-        defect = np.max(np.abs(given.T @ given - np.eye(3)))
-        if not defect < 1e-6 or np.linalg.det(given) < 0:
-            raise ValueError(f"`{name}` must return rotation matrices, at t = 0 it returns {given.tolist()}.")
+        matrix = np.asarray(G)
+        defect = np.max(np.abs(matrix.T @ matrix - np.eye(3)))
+        if not defect < 1e-6 or np.linalg.det(matrix) < 0:
+            raise ValueError(f"`{name}` must return rotation matrices, at t = 0 it returns {matrix.tolist()}.")

@@ -41,7 +41,9 @@ class Border(NamedTuple):
     def _part(self, P: Matrix, constraints: Indices) -> Matrix:
         groups = [(g, self._elements(g.rows, constraints)) for g in P]
         return tuple(
-            Blocks(g.values[e], self._own(g.rows, e, constraints), Indices(g.cols.numbers[e])) for g, e in groups if e.size
+            Blocks(g.values[e], self._own(g.rows, e, constraints), Indices(g.cols.numbers[e]))
+            for g, e in groups
+            if e.size
         )
 
     @staticmethod
