@@ -20,6 +20,6 @@ def with_most_effort(run: Callable[[], object]) -> None:
     """Run until all that it uses is compiled with most effort, as it is in runs that last some seconds."""
     for _ in range(3):
         for code in (x for x in gc.get_objects() if isinstance(x, CompiledFunction)):
-            code._worth = 0.0
+            code._seconds_left = 0.0
         run()
         until_compiled()

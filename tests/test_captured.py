@@ -512,11 +512,11 @@ def test_equal_functions_share_a_program(monkeypatch):
         return lambda t, y: -k * y
 
     end(made(3.0))
-    count = len(program_cache._PROGRAMS._found)
+    count = len(program_cache._PROGRAMS._programs)
     end(made(3.0))
-    assert len(program_cache._PROGRAMS._found) == count
+    assert len(program_cache._PROGRAMS._programs) == count
     end(made(4.0))
-    assert len(program_cache._PROGRAMS._found) > count
+    assert len(program_cache._PROGRAMS._programs) > count
 
 
 def test_programs_are_dropped_beyond_a_number():

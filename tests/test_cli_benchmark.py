@@ -57,7 +57,7 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_row_has_the_largest_step_that_is_accurate_enough_and_its_costs(scripts: Path) -> None:
-    row = peers.measured("ring", "polhode", sys.executable)
+    row = peers.measure("ring", "polhode", sys.executable)
     # A quarter is as close as can be, but its half isn't: that was chance.
     assert (row.by, row.value, row.reached, row.steps) == ("h", 0.0625, True, 128)
     assert row.off == pytest.approx(1e-4 / 256, rel=1e-6)
@@ -73,7 +73,7 @@ def test_a_row_has_the_largest_step_that_is_accurate_enough_and_its_costs(script
 def test_a_code_that_cannot_reach_the_error_has_its_least_one(scripts: Path) -> None:
     reference = repr(peers.CASES["ring"].reference[0])
     (scripts / "ring_lammps.py").write_text(STUCK.replace("REFERENCE", reference))
-    row = peers.measured("ring", "lammps", sys.executable)
+    row = peers.measure("ring", "lammps", sys.executable)
     assert not row.reached
     assert row.off == pytest.approx(1e-3)
     assert row.value == 2.0**-10
@@ -81,7 +81,7 @@ def test_a_code_that_cannot_reach_the_error_has_its_least_one(scripts: Path) -> 
 
 
 def test_the_table_replaces_its_part_of_a_file(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "installed", lambda python, code: None if code == "lammps" else "1.2")
+    monkeypatch.setattr(peers, "installed_version", lambda python, code: None if code == "lammps" else "1.2")
     file, (start, end) = scripts / "results.md", markdown_section.marks("benchmark")
     file.write_text(f"# Before\n\n{start}\nold\n{end}\n\nBehind\n")
     result = call("--update", str(file))
@@ -94,7 +94,7 @@ def test_the_table_replaces_its_part_of_a_file(scripts: Path, monkeypatch: pytes
     assert "old" not in behind
     # What fails leaves the file as it is.
     told = file.read_text()
-    monkeypatch.setattr(peers, "installed", lambda python, code: "1.2")
+    monkeypatch.setattr(peers, "installed_version", lambda python, code: "1.2")
     result = call("--update", str(file), "--json")
     assert result.exit_code == 1
     assert [row["code"] for row in json.loads(result.stdout)["rows"]] == ["polhode"]

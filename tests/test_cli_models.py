@@ -124,9 +124,9 @@ def test_values_in_a_row_belong_to_the_option_before_them():
         "f=6",
     ]
     wanted = ["--positions", "a=1", "--positions", "b=-2", "arm.urdf", "c=3", *row[5:]]
-    assert models.spread(row) == wanted
+    assert models.repeat_flags(row) == wanted
     row = ["run.zarr", "film.gif", "--arrows", "joint force", "weight", "--tint", "curvature"]
-    assert models.spread(row) == [*row[:4], "--arrows", *row[4:]]
+    assert models.repeat_flags(row) == [*row[:4], "--arrows", *row[4:]]
 
 
 @pytest.mark.parametrize(
@@ -284,4 +284,4 @@ def test_warnings_of_the_library_are_lines_without_a_program(tmp_path):
     assert result.stderr.startswith("polhode: Joints start outside of their ranges")
     assert result.stderr.count("\n") == 1
     assert json.loads(result.stdout)["name"] == "pendulum"
-    assert output.warning("of others", UserWarning, "file.py", 3) == "file.py:3: UserWarning: of others\n"
+    assert output.format_warning("of others", UserWarning, "file.py", 3) == "file.py:3: UserWarning: of others\n"

@@ -58,7 +58,7 @@ def test_scripts_are_as_accurate_as_the_table_says(row):
         check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     found = json.loads(done.stdout.splitlines()[-1])
-    assert row[2] == f"{found['by']} = {peers.rounded(found['value'], 3)}"
+    assert row[2] == f"{found['by']} = {peers.round_text(found['value'], 3)}"
     assert row[3] == f"{int(found['told']['steps']):,}"
     assert found["off"] == pytest.approx(float(row[4]), rel=0.5)
     assert found["reached"]

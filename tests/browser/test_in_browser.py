@@ -14,7 +14,7 @@ import polhode as ph
 from polhode.frames import Frames
 from polhode.problems.rebuild import rebuild
 from polhode.solution import show
-from polhode.solution.live_run import Stored
+from polhode.solution.live_run import StoredRun
 from polhode.solution.solution import Solution
 from polhode.viewing.page import page
 from polhode.viewing.scene.scene import Cloud, Scene
@@ -196,9 +196,9 @@ def test_a_live_run_is_followed(browser, tmp_path):
     problem = rebuild({"problem": "heavy-top", "parameters": {"duration": 1.0}})
     assert problem is not None
     ph.simulate(problem, h=1e-3, t1=0.3, store=path)
-    source = Stored(path)
+    source = StoredRun(path)
 
-    class Going(Stored):
+    class Going(StoredRun):
         def look(self) -> tuple[str, bool]:
             # Asked first: a word that was read before the end must not come with "nothing goes on".
             now = going[0]

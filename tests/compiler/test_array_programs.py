@@ -163,11 +163,11 @@ def test_the_effort_does_not_change_a_bit(monkeypatch):
 
     monkeypatch.setattr(jit, "_SECONDS_EACH", dict.fromkeys(range(3), 1e9))
     mapping = RowMap.of(lambda _, row: function(row), (), (X[0], WHERE[0]))
-    text = mapping.code._again
+    text = mapping.code._pending_text
     assert text is not None
     found = {}
     for effort in (jit._O0, jit._O1, jit._O2):
-        mapping.code._engine, mapping.code._call = mapping.code._compiled(text, effort)
+        mapping.code._engine, mapping.code._call = mapping.code._compile(text, effort)
         found[effort] = [x.tobytes() for x in jax.tree.leaves(mapping((), (X, WHERE)))]
     assert found[jit._O0] == found[jit._O1] == found[jit._O2]
 

@@ -7,7 +7,7 @@ import pytest
 from programs import PROGRAMS, A, V
 
 from polhode.compiler.scalars.cost import cost
-from polhode.compiler.scalars.packing import split
+from polhode.compiler.scalars.flat_lists import split
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla import scalar_backend
 from polhode.compiler.xla.entry_points import scalarise

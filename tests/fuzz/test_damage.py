@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.solution.live_run import Stored
+from polhode.solution.live_run import StoredRun
 from polhode.storage import RunStore, documents
 from polhode.storage.store import Checkpoint
 from polhode.viewing.page.payload import payload
@@ -263,7 +263,7 @@ def looks(path, folder):
     str(run.events)
     assert [run.bodies[name].position.shape for name in run.bodies]
     assert [run.joints[name].angle.shape for name in run.joints]
-    source = Stored(path)
+    source = StoredRun(path)
     source.look()
     payload([source.read()])
     for ending in ("csv", "html", "glb"):

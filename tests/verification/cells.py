@@ -207,7 +207,7 @@ def _end(run: ph.Solution) -> Carry:
 
 def is_machine_code() -> bool:
     """Whether all steps that this process knows of are machine code, and there are some."""
-    steps = [found for key, found in program_cache._PROGRAMS._found.items() if key[0] is native._native]
+    steps = [found for key, found in program_cache._PROGRAMS._programs.items() if key[0] is native._native]
     return bool(steps) and all(marching is not None for (marching,) in steps)
 
 
@@ -373,6 +373,6 @@ def is_exact(row: Row, errors: dict[str, float]) -> bool:
 def forget() -> None:
     """Drops compiled programs: those of one method are of no use to another."""
     _audited.cache_clear()
-    program_cache._PROGRAMS._found.clear()
+    program_cache._PROGRAMS._programs.clear()
     jax.clear_caches()
     gc.collect()

@@ -16,7 +16,7 @@ import pytest
 
 import polhode as ph
 from polhode.solution import show
-from polhode.solution.live_run import Stored
+from polhode.solution.live_run import StoredRun
 from polhode.storage import locks, metadata
 from polhode.storage.locks import Lock
 from polhode.viewing.page.server import Server
@@ -125,7 +125,7 @@ def test_what_is_wrong_with_a_store_is_said(server):
 def test_a_store_goes_on_as_long_as_somebody_writes(tmp_path):
     path = tmp_path / "top.zarr"
     ph.simulate(ph.problems.get("heavy-top"), t1=1e-3, store=path)
-    source = Stored(path)
+    source = StoredRun(path)
     word, live = source.look()
     assert not live
     ph.resume(path, t1=2e-3)
@@ -154,7 +154,7 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(locks, "is_locked", held)
     monkeypatch.setattr(metadata, "read_root", read)
-    source = Stored(path)
+    source = StoredRun(path)
     first, live = source.look()
     assert live
     last, live = source.look()

@@ -20,8 +20,8 @@ from polhode.cli.convergence import convergence
 from polhode.cli.export import export
 from polhode.cli.inspect import inspect
 from polhode.cli.list import list_names
-from polhode.cli.models import Grouped
-from polhode.cli.output import FAILED, say, warning
+from polhode.cli.models import GroupedOptionsCommand
+from polhode.cli.output import RUN_FAILED, say, format_warning
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run
@@ -53,14 +53,14 @@ app = typer.Typer(
     "128 + n ended by signal n.",
 )
 app.command("list")(list_names)
-app.command("run", cls=Grouped)(run)
+app.command("run", cls=GroupedOptionsCommand)(run)
 app.command("sweep")(sweep)
 app.command("inspect")(inspect)
 app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
 app.command("view")(view)
-app.command("export", cls=Grouped)(export)
+app.command("export", cls=GroupedOptionsCommand)(export)
 app.command("cache")(cache)
 app.command("benchmark")(benchmark)
 app.command("about")(about)
@@ -76,7 +76,7 @@ def main() -> None:
     # Looking for cyclic garbage among what importing and tracing make takes a quarter of a start, and finds next to
     # nothing; so does looking for it once more when the process ends.
     gc.set_threshold(_OBJECTS, 10, 10)
-    warnings.formatwarning = warning
+    warnings.formatwarning = format_warning
     _streams.prepare()
     _signals.hear()
     try:
@@ -87,6 +87,6 @@ def main() -> None:
     except _streams.OutputError as error:
         _streams.abandon()
         say(f"polhode: {error}")
-        sys.exit(FAILED)
+        sys.exit(RUN_FAILED)
     finally:
         gc.freeze()

@@ -10,7 +10,7 @@ import typer
 
 from polhode._signals import raise_signals
 from polhode.checks import short_repr
-from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, show, usage_errors
+from polhode.cli.output import RUN_FAILED, Json, Quiet, emit, fail, say, show, usage_errors
 
 SECTION = "benchmark"
 """The part of the file that `--update` writes."""
@@ -38,54 +38,54 @@ def benchmark(
     from polhode.cli import peers as codes
 
     with usage_errors():
-        chosen = _chosen(models or [])
+        names = _case_names(models or [])
         if update is not None:
             if models:
                 raise ValueError("`--update` writes the table of all models: name none, or leave it out.")
             markdown_section.parts(update, SECTION)
         if not codes.folder().is_dir():
             raise ValueError(f"The scripts are not in {codes.folder()}: install polhode from a wheel or a checkout.")
-    versions = {"polhode": codes.installed(sys.executable, "polhode"), "JAX": codes.installed(sys.executable, "jax")}
-    others = dict.fromkeys(code for name in chosen for code in codes.CASES[name].codes)
-    versions |= {code: codes.installed(peers, code) for code in others}
-    missing = [code for code in others if versions[code] is None]
-    if missing and not quiet:
-        wanted = " ".join(codes.NEEDED.get(code, code) for code in missing)
-        say(f"Not installed, and left out: {codes.titles(missing)}. `pip install {wanted}`")
-    rows, failed = [], []
-    for name in chosen:
+    versions = {"polhode": codes.installed_version(sys.executable, "polhode"), "JAX": codes.installed_version(sys.executable, "jax")}
+    others = dict.fromkeys(code for name in names for code in codes.CASES[name].codes)
+    versions |= {code: codes.installed_version(peers, code) for code in others}
+    absent = [code for code in others if versions[code] is None]
+    if absent and not quiet:
+        packages = " ".join(codes.PACKAGES.get(code, code) for code in absent)
+        say(f"Not installed, and left out: {codes.titles(absent)}. `pip install {packages}`")
+    rows, failures = [], []
+    for name in names:
         for code in ("polhode", *codes.CASES[name].codes):
-            if code in missing:
+            if code in absent:
                 continue
             if not quiet:
                 say(f"{name.replace('_', ' ')}, {codes.TITLES[code]} …")
             try:
                 with raise_signals():
-                    rows.append(codes.measured(name, code, sys.executable if code == "polhode" else peers))
+                    rows.append(codes.measure(name, code, sys.executable if code == "polhode" else peers))
             except codes.FailedError as error:
-                failed.append(str(error))
+                failures.append(str(error))
                 say(str(error))
-    known = {code: version for code, version in versions.items() if version is not None}
-    lines = [*codes.table(rows), "", codes.machine(known, missing)]
+    known_versions = {code: version for code, version in versions.items() if version is not None}
+    lines = [*codes.table(rows), "", codes.machine(known_versions, absent)]
     if as_json:
-        emit({"rows": [row._asdict() for row in rows], "versions": known, "missing": missing, "failed": failed})
+        emit({"rows": [row._asdict() for row in rows], "versions": known_versions, "missing": absent, "failed": failures})
     elif update is None:
         show("\n".join(lines))
-    if failed:
-        fail("Some didn't run, so that no table was written." if update is not None else "Some didn't run.", FAILED)
+    if failures:
+        fail("Some didn't run, so that no table was written." if update is not None else "Some didn't run.", RUN_FAILED)
     if update is not None:
         try:
             markdown_section.write(update, SECTION, lines)
         except OSError as error:
-            fail(f"`{update}` can't be written: {error}.", FAILED)
+            fail(f"`{update}` can't be written: {error}.", RUN_FAILED)
         say(f"table written to {update}")
 
 
-def _chosen(models: list[str]) -> list[str]:
+def _case_names(models: list[str]) -> list[str]:
     from polhode.cli.peers import CASES
 
     for name in models:
         if name.replace("-", "_") not in CASES:
-            known = ", ".join(each.replace("_", "-") for each in CASES)
-            raise ValueError(f"There is no benchmark {short_repr(name)}; there are {known}.")
+            names = ", ".join(each.replace("_", "-") for each in CASES)
+            raise ValueError(f"There is no benchmark {short_repr(name)}; there are {names}.")
     return [name.replace("-", "_") for name in models] or list(CASES)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, emit, fail, show
+from polhode.cli.output import RUN_FAILED, Json, emit, fail, show
 
 
 def cache(
@@ -26,19 +26,19 @@ def cache(
         if clear:
             disk_cache.clear()
     except OSError as error:
-        fail(f"The folder `{disk_cache.folder().parent}` can't be changed: {error}.", FAILED)
+        fail(f"The folder `{disk_cache.folder().parent}` can't be changed: {error}.", RUN_FAILED)
     sizes = disk_cache.sizes()
     size, count = sum(sizes), len(sizes)
-    gone = len(before) - count
+    deleted_count = len(before) - count
     if as_json:
-        deleted = {"deleted": gone} if clear else {}
+        deleted = {"deleted": deleted_count} if clear else {}
         because = {"because": disk_cache.objection()} if disk_cache.objection() else {}
-        told = {"folder": str(disk_cache.folder()), "on": disk_cache.is_on(), "programs": count, "bytes": size}
-        emit({**told, **deleted, **because})
+        report = {"folder": str(disk_cache.folder()), "on": disk_cache.is_on(), "programs": count, "bytes": size}
+        emit({**report, **deleted, **because})
         return
     off = "" if disk_cache.is_on() else f" {_because(disk_cache.objection())}: none is used, none is added."
     if clear:
-        show(f"Deleted {_programs(gone)}, {_amount(sum(before) - size)}.")
+        show(f"Deleted {_programs(deleted_count)}, {_amount(sum(before) - size)}.")
     show(f"{disk_cache.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(disk_cache.LARGEST)}.{off}")
 
 

@@ -12,7 +12,7 @@ import typer
 from polhode.checks import short_repr
 from polhode.cli import models
 from polhode.cli.output import (
-    FAILED,
+    RUN_FAILED,
     Json,
     Options,
     Quiet,
@@ -52,17 +52,17 @@ def convergence(
         names = _names(integrator)
         methods = {name: ph.integrators.get(name, **options) for name in names}
         _check_plot(plot)
-        chosen, imported = models.chosen(problem, settings)
-        if imported is not None and not (quiet or as_json):
-            models.announce(imported)
-            models.explain(chosen, method=False)
+        initial_value_problem, model = models.get_problem(problem, settings)
+        if model is not None and not (quiet or as_json):
+            models.announce(model)
+            models.explain(initial_value_problem, method=False)
         for name, method in methods.items():
             if not quiet and sys.stderr.isatty():
                 say(f"{name} …")
             try:
-                study = ph.studies.convergence(chosen, method, sizes, t1=t1)
+                study = ph.studies.convergence(initial_value_problem, method, sizes, t1=t1)
             except ph.SimulationError as error:
-                fail(f"{name}: {error.reason}", FAILED)
+                fail(f"{name}: {error.reason}", RUN_FAILED)
             studies[name] = dataclasses.replace(study, integrator=name)
     if plot is not None:
         _plot(studies, plot)
@@ -99,9 +99,9 @@ def _sizes(text: str) -> list[float]:
 
 
 def _check_plot(plot: Path | None) -> None:
-    known = (".png", ".svg", ".pdf")
-    if plot is not None and plot.suffix.lower() not in known:
-        raise ValueError(f"`--plot {plot}` must end in one of {', '.join(known)}.")
+    endings = (".png", ".svg", ".pdf")
+    if plot is not None and plot.suffix.lower() not in endings:
+        raise ValueError(f"`--plot {plot}` must end in one of {', '.join(endings)}.")
 
 
 def _summary(problem: str, studies: dict[str, Convergence]) -> dict[str, object]:
@@ -145,5 +145,5 @@ def _plot(studies: dict[str, Convergence], path: Path) -> None:
         with replacement(path) as part:
             plots.convergence_panels(panels).savefig(part)
     except OSError as error:
-        fail(f"the figure could not be written: {error}", FAILED)
+        fail(f"the figure could not be written: {error}", RUN_FAILED)
     say(f"figure written to {path}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polhode.cli.models import SUFFIXES, Given, imported, is_model_file
+from polhode.cli.models import SUFFIXES, ModelOptions, import_model, is_model_file
 from polhode.cli.output import WRONG_USAGE, Json, MeshPath, Settings, console, emit, fail, parse_settings, usage_errors
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def inspect(
     if not is_model_file(file):
         fail(f"`{file}` is no model file; known endings: {', '.join(SUFFIXES)}.", WRONG_USAGE)
     with usage_errors():
-        found = imported(file, parse_settings(settings), Given(mesh_path=mesh_path))
+        model = import_model(file, parse_settings(settings), ModelOptions(mesh_path=mesh_path))
     from polhode.importers.inspection import describe
 
-    contents = describe(found)
+    contents = describe(model)
     if as_json:
         emit(contents)
     else:
@@ -63,16 +63,16 @@ def _show(contents: Mapping[str, Any]) -> None:
     for item in contents["not_carried"]:
         what = f"{item['what']} ({_first(item['names'])})" if item["names"] else item["what"]
         line(f"[bold]not carried:[/] {escape(what)}: {escape(item['reason'])}")
-    for title, text in _limits_kept(contents):
+    for title, text in _limit_lines(contents):
         line(f"[bold]{title}:[/] {escape(text)}")
 
 
-def _limits_kept(contents: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _limit_lines(contents: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Limits of effort and of velocity, and who keeps to them, which a run doesn't show unless they are reached."""
-    limited = [joint for body in contents["bodies"] for joint in body["joints"] if joint["effort"]]
-    if limited:
+    joints = [joint for body in contents["bodies"] for joint in body["joints"] if joint["effort"]]
+    if joints:
         by = "actuators of the file, and by " if contents["actuators"] else ""
-        yield f"effort limits ({len(limited)})", f'kept by {by}controllers with force_limits="joint"'
+        yield f"effort limits ({len(joints)})", f'kept by {by}controllers with force_limits="joint"'
     names = contents["velocity_limits"]
     if names:
         yield f"velocity limits ({len(names)})", "kept by nothing; the audit of a run names the joints that exceed them"
@@ -86,8 +86,8 @@ def _tree(contents: Mapping[str, Any]) -> Tree:
     from rich.markup import escape
     from rich.tree import Tree
 
-    fixed = ", ".join(contents["ground"])
-    root = Tree(f"ground{escape(f' with {fixed}') if fixed else ''}")
+    ground = ", ".join(contents["ground"])
+    root = Tree(f"ground{escape(f' with {ground}') if ground else ''}")
     actuators = {one["name"]: one for one in contents["actuators"]}
     nodes: dict[str | None, Tree] = {None: root}
     for body in contents["bodies"]:
@@ -109,28 +109,28 @@ def _body(body: Mapping[str, Any]) -> str:
 
 def _joint(joint: Mapping[str, Any], actuators: Mapping[str, Mapping[str, Any]]) -> list[str]:
     kind = joint["kind"]
-    told = [f"{kind} {joint['name']}" + (f" along {_vector(joint['axis'])}" if joint["axis"] else "")]
+    parts = [f"{kind} {joint['name']}" + (f" along {_vector(joint['axis'])}" if joint["axis"] else "")]
     if joint["range"]:
-        told.append(f"range {_limits(joint['range'])} {_PLACE[kind]}")
+        parts.append(f"range {_limits(joint['range'])} {_PLACE[kind]}")
     for what, unit in (("damping", _DAMPING), ("friction", _FRICTION), ("armature", _ARMATURE)):
         if joint[what]:
-            told.append(f"{what} {joint[what]:.4g} {unit[kind]}")
+            parts.append(f"{what} {joint[what]:.4g} {unit[kind]}")
     if joint["stiffness"]:
         rest = "" if joint["rest"] is None else f" at rest at {joint['rest']:.4g} {_PLACE[kind]}"
-        told.append(f"spring {joint['stiffness']:.4g} {_STIFFNESS[kind]}{rest}")
+        parts.append(f"spring {joint['stiffness']:.4g} {_STIFFNESS[kind]}{rest}")
     if joint["effort"]:
-        told.append(f"effort {_limits(joint['effort'])} {_FRICTION[kind]}")
+        parts.append(f"effort {_limits(joint['effort'])} {_FRICTION[kind]}")
     if joint["velocity_limit"]:
-        told.append(f"velocity up to {joint['velocity_limit']:.4g} {_PLACE[kind]}/s")
-    return [", ".join(told), *(_actuator(actuators[name]) for name in joint["actuators"])]
+        parts.append(f"velocity up to {joint['velocity_limit']:.4g} {_PLACE[kind]}/s")
+    return [", ".join(parts), *(_actuator(actuators[name]) for name in joint["actuators"])]
 
 
 def _actuator(one: Mapping[str, Any]) -> str:
-    told = [f"actuator {one['name']}: {one['kind']}, gear {_vector(one['gear'])}"]
+    parts = [f"actuator {one['name']}: {one['kind']}, gear {_vector(one['gear'])}"]
     for what, key in (("control", "control_limits"), ("force", "force_limits")):
         if one[key]:
-            told.append(f"{what} {_limits(one[key])}")
-    return ", ".join(told)
+            parts.append(f"{what} {_limits(one[key])}")
+    return ", ".join(parts)
 
 
 def _limits(pair: list[float]) -> str:

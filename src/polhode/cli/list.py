@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polhode.cli.models import chosen
+from polhode.cli.models import get_problem
 from polhode.cli.output import Json, Settings, console, emit, usage_errors
 
 
@@ -19,7 +19,7 @@ class Kind(enum.StrEnum):
     experiments = "experiments"
 
 
-_SHOWN = {
+_COLUMNS = {
     Kind.problems: ("description", "parameters"),
     Kind.integrators: ("order", "evaluations", "error control", "promises"),
     Kind.experiments: ("paper", "title"),
@@ -40,7 +40,7 @@ def list_names(
 ) -> None:
     """List problems, integrators or the papers' experiments."""
     if taking is not None:
-        _suited(kind, taking, settings, as_json)
+        _list_compatibility(kind, taking, settings, as_json)
         return
     if settings:
         raise typer.BadParameter(
@@ -54,23 +54,23 @@ def list_names(
         return
     describe = {Kind.problems: _problems, Kind.integrators: _integrators, Kind.experiments: _experiments}[kind]
     if kind is Kind.problems and not as_json:
-        describe = _problems_unmade
+        describe = _problem_builders
     details = describe()
     if as_json:
         emit({kind.value: list(details), "details": details})
         return
     from rich.table import Table
 
-    headings = _SHOWN[kind]
+    headings = _COLUMNS[kind]
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("name", *headings):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for column in ("name", *headings):
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
     for name, row in details.items():
-        table.add_row(f"[bold]{name}[/]", *(_cell(row[heading]) for heading in headings))
+        table.add_row(f"[bold]{name}[/]", *(_cell(row[column]) for column in headings))
     console().print(table)
 
 
-def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: bool) -> None:
+def _list_compatibility(kind: Kind | None, name: str, settings: list[str] | None, as_json: bool) -> None:
     """Which integrators take a problem, as what, or why not."""
     from rich.markup import escape
     from rich.table import Table
@@ -80,14 +80,14 @@ def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: b
     if kind not in (None, Kind.integrators):
         raise typer.BadParameter(f"`--for` goes with integrators, not with {kind}")
     with usage_errors():
-        problem, _ = chosen(name, settings)
+        problem, _ = get_problem(name, settings)
     rows = ph.integrators.suited(problem)
     if as_json:
         emit({"problem": problem.name, "integrators": [row._asdict() for row in rows]})
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("name", "takes it", "what speaks for it", "as, or why not"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for column in ("name", "takes it", "what speaks for it", "as, or why not"):
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
     for row in rows:
         table.add_row(f"[bold]{row.name}[/]", "yes" if row.suited else "no", escape(row.why), escape(row.reason))
     console().print(table)
@@ -96,7 +96,7 @@ def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: b
 def _problems() -> dict[str, dict[str, Any]]:
     from polhode import problems
 
-    found = {name: problems.get(name) for name in problems.names()}
+    problems_by_name = {name: problems.get(name) for name in problems.names()}
     return {
         name: {
             "description": problem.doc.strip().splitlines()[0],
@@ -105,30 +105,30 @@ def _problems() -> dict[str, dict[str, Any]]:
             "outputs": list(problem.outputs),
             "parameters": list(problem.parameters),
         }
-        for name, problem in found.items()
+        for name, problem in problems_by_name.items()
     }
 
 
-def _problems_unmade() -> dict[str, dict[str, Any]]:
+def _problem_builders() -> dict[str, dict[str, Any]]:
     """Descriptions of problems without assembling their models, which takes many seconds for all of them."""
     import inspect
 
     from polhode.problems import registry
 
-    found = {name: registry.builder_of(name) for name in registry.names()}
+    builders = {name: registry.builder_of(name) for name in registry.names()}
     return {
         name: {
             "description": (builder.__doc__ or "").strip().splitlines()[0],
             "parameters": list(inspect.signature(builder).parameters),
         }
-        for name, builder in found.items()
+        for name, builder in builders.items()
     }
 
 
 def _integrators() -> dict[str, dict[str, Any]]:
     from polhode import integrators
 
-    found = {name: integrators.get(name) for name in integrators.names()}
+    methods = {name: integrators.get(name) for name in integrators.names()}
     return {
         name: {
             "order": method.order,
@@ -138,15 +138,15 @@ def _integrators() -> dict[str, dict[str, Any]]:
             "options": integrators.options(name),
             "promises": [f"{quantity}: {how}" for quantity, how in method.promises.items()],
         }
-        for name, method in found.items()
+        for name, method in methods.items()
     }
 
 
 def _experiments() -> dict[str, dict[str, Any]]:
     from polhode import experiments
 
-    found = {name: experiments.get(name) for name in experiments.names()}
-    return {name: {"paper": item.paper, "title": item.title} for name, item in found.items()}
+    items = {name: experiments.get(name) for name in experiments.names()}
+    return {name: {"paper": item.paper, "title": item.title} for name, item in items.items()}
 
 
 def _cell(value: Any) -> str:

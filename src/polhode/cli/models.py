@@ -24,7 +24,7 @@ def is_model_file(name: str) -> bool:
     return Path(name).suffix.lower() in SUFFIXES
 
 
-class Given(NamedTuple):
+class ModelOptions(NamedTuple):
     """Options of a command for a model file: NAME=VALUE for joints and actuators, and folders of meshes."""
 
     positions: list[str] | None = None
@@ -34,42 +34,42 @@ class Given(NamedTuple):
 
     def parsed(self) -> dict[str, dict[str, Any]]:
         """The values of each option that is given. Raises ValueError for what is no NAME=VALUE."""
-        found = {name: getattr(self, name) for name in _NAMED}
-        return {name: parse_settings(settings, f"--{name}") for name, settings in found.items() if settings}
+        texts = {name: getattr(self, name) for name in _ASSIGNMENTS}
+        return {name: parse_settings(settings, f"--{name}") for name, settings in texts.items() if settings}
 
     def options(self) -> list[str]:
         """Those that are given."""
         return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
 
-class Grouped(TyperCommand):
+class GroupedOptionsCommand(TyperCommand):
     """A command whose options for joints, actuators, columns and arrows take several values in a row."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, spread(args))
+        return super().parse_args(ctx, repeat_flags(args))
 
 
-def spread(arguments: Sequence[str]) -> list[str]:
+def repeat_flags(arguments: Sequence[str]) -> list[str]:
     """`--positions a=1 b=2` as `--positions a=1 --positions b=2`, which is what the parser takes."""
-    found: list[str] = []
-    flag, ended = "", False
+    repeated: list[str] = []
+    flag, only_arguments = "", False
     for argument in arguments:
-        ended = ended or argument == "--"
+        only_arguments = only_arguments or argument == "--"
         alone = "=" not in argument and flag not in _PLAIN
-        if argument.startswith("-") or alone or ended:
-            flag = argument if argument in _SEVERAL and not ended else ""
-        elif flag and found[-1] != flag:
-            found.append(flag)
-        found.append(argument)
-    return found
+        if argument.startswith("-") or alone or only_arguments:
+            flag = argument if argument in _SEVERAL and not only_arguments else ""
+        elif flag and repeated[-1] != flag:
+            repeated.append(flag)
+        repeated.append(argument)
+    return repeated
 
 
-_NAMED = ("positions", "velocities", "controls")
+_ASSIGNMENTS = ("positions", "velocities", "controls")
 _PLAIN = ("--columns", "--arrows")
-_SEVERAL = (*(f"--{name}" for name in _NAMED), *_PLAIN)
+_SEVERAL = (*(f"--{name}" for name in _ASSIGNMENTS), *_PLAIN)
 
 
-def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> ImportedModel:  # noqa: B008
+def import_model(path: str, settings: dict[str, Any], given: ModelOptions = ModelOptions()) -> ImportedModel:  # noqa: B008
     """The model of a file; settings are options, or JOINT and JOINT.velocity."""
     import polhode as ph
 
@@ -100,18 +100,18 @@ def _folders(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def load(path: str, settings: dict[str, Any], given: Given) -> tuple[ImportedModel, Problem]:
+def load(path: str, settings: dict[str, Any], given: ModelOptions) -> tuple[ImportedModel, Problem]:
     """The model of a file and its problem; settings as for `imported`, and `formulation`."""
     settings = dict(settings)
     formulation = settings.pop("formulation", None)
-    found = imported(path, settings, given)
-    return found, found.problem(None if formulation is None else str(formulation))
+    model = import_model(path, settings, given)
+    return model, model.problem(None if formulation is None else str(formulation))
 
 
-def chosen(
+def get_problem(
     name: str,
     settings: list[str] | None,
-    given: Given = Given(),  # noqa: B008
+    given: ModelOptions = ModelOptions(),  # noqa: B008
 ) -> tuple[Problem, ImportedModel | None]:
     """The problem of that name or of that model file, and what was imported, if anything was."""
     import polhode as ph
@@ -121,14 +121,14 @@ def chosen(
         for option in given.options():
             raise ValueError(f"`{option}` goes with model files; `{name}` is a problem, which takes `--set`.")
         return ph.problems.get(name, **parameters), None
-    imported, problem = load(name, parameters, given)
-    return problem, imported
+    model, problem = load(name, parameters, given)
+    return problem, model
 
 
 def announce(imported: ImportedModel) -> None:
     """Contents of the file and what was left out, on standard error."""
-    measured = [name for name, record in imported.joints.items() if record.measured]
-    say(f"{imported.source}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}")
+    names = [name for name, record in imported.joints.items() if record.measured]
+    say(f"{imported.source}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(names)}")
     for item in imported.not_carried:
         say(f"  not carried over: {item}")
 

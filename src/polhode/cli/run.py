@@ -14,7 +14,7 @@ from polhode._signals import end, number_of
 from polhode.cli import models
 from polhode.cli.export import ENDINGS, check_endings, write_files
 from polhode.cli.output import (
-    FAILED,
+    RUN_FAILED,
     Json,
     MeshPath,
     Options,
@@ -29,7 +29,7 @@ from polhode.cli.output import (
     parse_settings,
     say,
     usage_errors,
-    waiting,
+    status_line,
 )
 from polhode.printable import printable
 
@@ -108,29 +108,29 @@ def run(
     with usage_errors(), interruptions_reported():
         check_endings(export or ())
         options = parse_settings(option, "--option")
-        with waiting(f"building {problem}", not quiet):
-            chosen, imported = models.chosen(
-                problem, settings, models.Given(positions, velocities, controls, mesh_path)
+        with status_line(f"building {problem}", not quiet):
+            initial_value_problem, model = models.get_problem(
+                problem, settings, models.ModelOptions(positions, velocities, controls, mesh_path)
             )
-        method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
-        if talk and imported is not None:
-            models.announce(imported)
+        method = ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
+        if talk and model is not None:
+            models.announce(model)
         if talk:
-            _announce(chosen, _called(integrator or (chosen.integrator if options else None), options), step, rtol, t1)
-            models.explain(chosen, method=integrator is None and rtol is None)
+            _announce(initial_value_problem, _method_text(integrator or (initial_value_problem.integrator if options else None), options), step, rtol, t1)
+            models.explain(initial_value_problem, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
         how = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"breakpoints": breakpoint_ or (), "when_full": when_full, "estimate_error": estimate_error}
         progress = not quiet and sys.stderr.isatty()
         outcome = carry_out(
-            out, lambda: ph.simulate(chosen, method, store=out, overwrite=True, progress=progress, **how)
+            out, lambda: ph.simulate(initial_value_problem, method, store=out, overwrite=True, progress=progress, **how)
         )
     if replaces and not quiet:
         say(f"replaced the earlier run in {out}")
     write_files(outcome.solution, export or (), quiet=not talk)
-    more = models.summary(imported) if imported is not None else {}
+    more = models.summary(model) if model is not None else {}
     if options:
-        more |= {"integrator": integrator or chosen.integrator, "options": options}
+        more |= {"integrator": integrator or initial_value_problem.integrator, "options": options}
     report(outcome, out, more, as_json, quiet)
 
 
@@ -149,14 +149,14 @@ def carry_out(out: Path | None, act: Callable[[], Solution]) -> Outcome:
     try:
         return Outcome(act())
     except ph.SimulationError as error:
-        return Outcome(error.solution, f"{error.reason} {kept(out, error.solution)}")
+        return Outcome(error.solution, f"{error.reason} {where_stored(out, error.solution)}")
     except KeyboardInterrupt as error:
         solution = getattr(error, "solution", None)
         if solution is None or getattr(error, "repeated", False):
             raise
         return Outcome(solution, signal=number_of(error) or signal.SIGINT)
     except OSError as error:
-        fail(str(error), FAILED)
+        fail(str(error), RUN_FAILED)
 
 
 def report(outcome: Outcome, out: Path | None, more: dict[str, Any], as_json: bool, quiet: bool) -> None:
@@ -175,21 +175,21 @@ def report(outcome: Outcome, out: Path | None, more: dict[str, Any], as_json: bo
             say(f"  {summary['written_as']}")
         _show(solution, summary, out)
     whole = solution.stats["result"] == ph.Result.successful
-    message = "" if whole else outcome.message or f"{solution.stats['result'].message} {kept(out, solution)}"
+    message = "" if whole else outcome.message or f"{solution.stats['result'].message} {where_stored(out, solution)}"
     if outcome.signal is not None and (whole or outcome.signal != signal.SIGINT):
         sys.stdout.flush()
         end(outcome.signal, printable(message))
     if not whole:
-        fail(message, FAILED)
+        fail(message, RUN_FAILED)
 
 
-def _called(integrator: str | None, options: dict[str, Any]) -> str | None:
+def _method_text(integrator: str | None, options: dict[str, Any]) -> str | None:
     """The method as it was asked for."""
     settings = ", ".join(f"{key}={value}" for key, value in options.items())
     return f"{integrator} ({settings})" if settings else integrator
 
 
-def kept(out: Path | None, solution: Solution) -> str:
+def where_stored(out: Path | None, solution: Solution) -> str:
     """Where to find what a run has computed that did not reach its end."""
     import polhode as ph
 
@@ -271,11 +271,11 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
         screen.print(f"[bold yellow]{escape(remark)}[/]", highlight=False)
     for line in _digits(stats.get("error_estimate")):
         screen.print(escape(line), highlight=False)
-    rejected = f", {stats['rejected']} rejected" if stats["rejected"] else ""
+    rejections = f", {stats['rejected']} rejected" if stats["rejected"] else ""
     timed = summary["us_per_step"]
     each = f" ({timed:.3g} µs a step, saving included)" if timed is not None else ""
     screen.print(
-        f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejected} in {stats['wall_time_s']:.3g} s"
+        f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejections} in {stats['wall_time_s']:.3g} s"
         f"{each}; {preparation(stats)}",
         highlight=False,
     )
@@ -291,9 +291,9 @@ def _digits(estimate: dict[str, Any] | None) -> list[str]:
     if "failed" in estimate:
         return [f"no estimate of the error: {estimate['failed']}"]
     lines = ["estimated error over the run, and right digits of the largest value:"]
-    for name, found in estimate.items():
-        parts = found.items() if "digits" not in found else [("", found)]
+    for name, estimates in estimate.items():
+        parts = estimates.items() if "digits" not in estimates else [("", estimates)]
         for part, each in parts:
-            called = f"{name} {part}".replace("_", " ").strip()
-            lines.append(f"  {called}: {each['error']:.2g}, {each['digits']:.1f} digits")
+            label = f"{name} {part}".replace("_", " ").strip()
+            lines.append(f"  {label}: {each['error']:.2g}, {each['digits']:.1f} digits")
     return lines

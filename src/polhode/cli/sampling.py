@@ -28,12 +28,12 @@ def members(parameters: list[str], samples: Path | None, seeds: int | None) -> d
         return {"samples": table(samples)}
     if not parameters:
         raise ValueError("A sweep needs `--param NAME=VALUES`, once for each, or `--samples FILE.csv`.")
-    named = dict(_parted(parameters))
-    if len(named) != len(parameters):
+    texts = dict(_split_assignments(parameters))
+    if len(texts) != len(parameters):
         raise ValueError("A parameter is given twice by `--param`.")
     if seeds is None:
-        return {"parameters": {name: values(name, text) for name, text in named.items()}}
-    draws = {name: draw(name, text) for name, text in named.items()}
+        return {"parameters": {name: values(name, text) for name, text in texts.items()}}
+    draws = {name: draw(name, text) for name, text in texts.items()}
     return {"samples": lambda random: {name: each(random) for name, each in draws.items()}, "seeds": seeds}
 
 
@@ -63,8 +63,8 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
         first, second = map(float, numbers)
     except ValueError:
         kind, first, second = "", 0.0, 0.0
-    spread = second if kind == "normal" else second - first
-    if kind not in _DRAWS or not (math.isfinite(first) and math.isfinite(spread)) or spread < 0:
+    width = second if kind == "normal" else second - first
+    if kind not in _DRAWS or not (math.isfinite(first) and math.isfinite(width)) or width < 0:
         raise ValueError(
             f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got "
             f"{short_repr(text)}."
@@ -88,21 +88,21 @@ def table(path: Path) -> dict[str, list[float]]:
     names, *rows = rows
     if len(set(names)) != len(names):
         raise ValueError(f"`--samples {path}` has two columns of one name.")
-    found: dict[str, list[float]] = {name: [] for name in names}
+    columns: dict[str, list[float]] = {name: [] for name in names}
     for number, row in enumerate(rows, 2):
         try:
             for name, word in zip(names, row, strict=True):
-                found[name].append(float(word))
+                columns[name].append(float(word))
         except ValueError:
             raise ValueError(f"`--samples {path}`, row {number}: {len(names)} numbers are needed, got {row}.") from None
-    return found
+    return columns
 
 
-def _parted(parameters: list[str]) -> list[tuple[str, str]]:
-    found = []
+def _split_assignments(parameters: list[str]) -> list[tuple[str, str]]:
+    assignments = []
     for text in parameters:
         name, equals, rest = text.partition("=")
         if not equals or not name.strip() or not rest.strip():
             raise ValueError(f"`--param` takes NAME=VALUES, got {short_repr(text)}.")
-        found.append((name.strip(), rest.strip()))
-    return found
+        assignments.append((name.strip(), rest.strip()))
+    return assignments

@@ -12,7 +12,7 @@ import typer
 from polhode._signals import end, number_of, raise_signals
 from polhode.cli import models, sampling
 from polhode.cli.output import (
-    FAILED,
+    RUN_FAILED,
     WRONG_USAGE,
     Json,
     Options,
@@ -86,53 +86,53 @@ def sweep(
                 "Nothing of the sweep would be left; give `--out SWEEP.zarr`, or `--statistics` with `--json`."
             )
         options = parse_settings(option, "--option")
-        chosen, _ = models.chosen(problem, settings)
-        method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
+        initial_value_problem, _ = models.get_problem(problem, settings)
+        method = ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
         how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}
         number = None
-        with raise_signals(), progress_bar(not quiet and sys.stderr.isatty(), chosen.name) as progress:
+        with raise_signals(), progress_bar(not quiet and sys.stderr.isatty(), initial_value_problem.name) as progress:
             try:
-                found = ph.ensemble(chosen, method, **members, **how, progress=progress)
+                ensemble = ph.ensemble(initial_value_problem, method, **members, **how, progress=progress)
             except ImportError as error:
                 fail(str(error), WRONG_USAGE)
             except KeyboardInterrupt as error:
                 number = number_of(error) or signal.SIGINT
-                found = getattr(error, "ensemble", None)
-                if found is None:
+                ensemble = getattr(error, "ensemble", None)
+                if ensemble is None:
                     raise
-    _report(found, chosen.name, out, as_json, quiet, number)
+    _report(ensemble, initial_value_problem.name, out, as_json, quiet, number)
 
 
 def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool, number: int | None) -> None:
     """Print what came of a sweep; end with status 1 if a member did not reach its end, or by the signal that came."""
-    stats, failed = found.stats, found.failed
+    stats, failures = found.stats, found.failed
     if as_json:
-        listed = [{**each, "result": each["result"].name} for each in failed]
-        told = {str(key): x.values for key, x in found.dataset.data_vars.items() if "member" not in x.dims}
+        rows = [{**each, "result": each["result"].name} for each in failures]
+        fields = {str(key): x.values for key, x in found.dataset.data_vars.items() if "member" not in x.dims}
         store = None if out is None else str(out)
-        emit({"problem": name, "stats": stats, "failed": listed, "statistics": told, "store": store})
+        emit({"problem": name, "stats": stats, "failed": rows, "statistics": fields, "store": store})
     elif not quiet:
-        ended = stats["members"] - stats["failed"]
-        show(f"{name}: {ended} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}")
+        finished_count = stats["members"] - stats["failed"]
+        show(f"{name}: {finished_count} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}")
         if stats.get("workers_lost"):
             show(f"{stats['workers_lost']} workers were lost on the way; others ran their members")
-        if out is not None and not failed:
+        if out is not None and not failures:
             show(f"stored in {out}")
-    if not failed:
+    if not failures:
         if number is not None:
             end(number)
         return
-    really = [each for each in failed if each["result"].name != "interrupted"]
+    really = [each for each in failures if each["result"].name != "interrupted"]
     for each in really[:_MOST_LISTED]:
         values = ", ".join(f"{key}={value}" for key, value in each["parameters"].items())
         say(f"  member {each['member']} ({values}): {each['result'].name} at t = {each['t_reached']:.6g}")
     if len(really) > _MOST_LISTED:
         say(f"  and {len(really) - _MOST_LISTED} more")
-    go_on = " Go on by the same line with `--resume`." if out is not None and len(really) < len(failed) else ""
-    message = f"{len(failed)} of {stats['members']} members did not reach their end; the rest is kept.{go_on}"
+    go_on = " Go on by the same line with `--resume`." if out is not None and len(really) < len(failures) else ""
+    message = f"{len(failures)} of {stats['members']} members did not reach their end; the rest is kept.{go_on}"
     if number not in (None, signal.SIGINT):
         sys.stdout.flush()
         end(number, message)
-    fail(message, FAILED)
+    fail(message, RUN_FAILED)

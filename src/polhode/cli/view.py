@@ -21,14 +21,14 @@ def view(
 ) -> None:
     """Look at runs in the browser: motion, charts, audit. Runs that still go on are followed. Ctrl-C ends it."""
     from polhode.solution import show
-    from polhode.solution.live_run import Stored
+    from polhode.solution.live_run import StoredRun
     from polhode.storage.metadata import is_run
 
     for run in runs:
         if not is_run(run):
             fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
     with usage_errors(), file_errors():
-        sources = [Stored(run) for run in runs]
+        sources = [StoredRun(run) for run in runs]
         for source in sources:
             source.look()
         server = show.serve(sources, _labels(runs), port, host)

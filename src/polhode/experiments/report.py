@@ -96,14 +96,14 @@ class Writer:
         rows = self._checks()
         failed, total = sum(not check["passed"] for check in rows), len(rows)
         took = sum(one.wall_time_s for one in self._in_order())
-        pending = len(self._names) - len(self._entries)
+        remaining_count = len(self._names) - len(self._entries)
         notes = [
             f"polhode {__version__}",
             f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             f"{platform.machine()}, {os.cpu_count()} cores",
             f"{len(self._entries)} experiments in {took / 60:.1f} minutes of one after the other",
             *(["quick: fewer steps and shorter spans"] if self._quick else []),
-            *([f"{pending} not run yet"] if pending else []),
+            *([f"{remaining_count} not run yet"] if remaining_count else []),
         ]
         parts = {
             "CSS": resources.files("polhode.experiments").joinpath("report.css").read_text(encoding="utf-8"),

@@ -94,18 +94,18 @@ def reproduce(
         raise ValueError("Name at least one experiment; `polhode.experiments.names()` lists them.")
     workers = checks.count("workers", workers, "processes", most=1024)
     writer = None if out is None else _writer(Path(out), [item.name for item in experiments], quick, small)
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for entry in _entries(experiments, quick, workers, progress):
-        found[entry.experiment.name] = entry
+        entries[entry.experiment.name] = entry
         passed = sum(check.passed for check in entry.outcome.checks)
         _say(
             progress,
-            f"[{len(found)}/{len(experiments)}] {entry.experiment.name}  {entry.experiment.title}\n"
+            f"[{len(entries)}/{len(experiments)}] {entry.experiment.name}  {entry.experiment.title}\n"
             f"    {passed} of {len(entry.outcome.checks)} checks passed in {entry.wall_time_s:.1f} s",
         )
         if writer is not None:
             writer.add(entry.experiment, entry.outcome, entry.wall_time_s, entry.error)
-    return Report(tuple(found[item.name] for item in experiments), writer.path if writer else None)
+    return Report(tuple(entries[item.name] for item in experiments), writer.path if writer else None)
 
 
 def _writer(out: Path, names: Sequence[str], quick: bool, small: bool) -> Writer:
@@ -141,8 +141,8 @@ def _collect(task: Future[list[tuple[Outcome, float, str]]], group: Sequence[Exp
         return [Entry(item, *rest) for item, rest in zip(group, task.result(), strict=True)]
     except BrokenProcessPool as error:
         why = f"a process of `workers` ended before it, perhaps for want of memory; take fewer. {error}"
-        failed = Check("the experiment runs to its end", "yes", why, False)
-        return [Entry(item, Outcome([failed]), 0.0, why) for item in group]
+        failure = Check("the experiment runs to its end", "yes", why, False)
+        return [Entry(item, Outcome([failure]), 0.0, why) for item in group]
 
 
 def _run_all(names: Sequence[str], quick: bool) -> list[tuple[Outcome, float, str]]:
@@ -159,8 +159,8 @@ def _run(item: Experiment, quick: bool) -> Entry:
             raise ValueError(f"Experiment `{item.name}` returned no checks, so it shows nothing.")
         return Entry(item, outcome, time.perf_counter() - began)
     except Exception as error:  # one experiment's failure, of whatever kind, must not cost the others' results
-        failed = Check("the experiment runs to its end", "yes", f"{type(error).__name__}: {error}", False)
-        return Entry(item, Outcome([failed]), time.perf_counter() - began, traceback.format_exc())
+        failure = Check("the experiment runs to its end", "yes", f"{type(error).__name__}: {error}", False)
+        return Entry(item, Outcome([failure]), time.perf_counter() - began, traceback.format_exc())
 
 
 def _say(enabled: bool, text: str) -> None:

@@ -49,8 +49,8 @@ def compile_source(source: Source, floating: bool, check_inertia: bool, finder: 
         raise ValueError(_explain(source, " ".join(str(error).split()))) from error
     step = compiled.model.opt.timestep
     if not step > 0:
-        raise ValueError(f"{source.called}: `timestep` of <option> must be greater than zero, it is {step:g}.")
-    _check_finite(compiled.model, source.called)
+        raise ValueError(f"{source.label}: `timestep` of <option> must be greater than zero, it is {step:g}.")
+    _check_finite(compiled.model, source.label)
     return compiled
 
 
@@ -129,12 +129,12 @@ def _explain(source: Source, message: str) -> str:
     body = re.search(r"Element name '([^']*)'", message)
     if "mass and inertia of moving bodies" in message and body:
         return (
-            f"{source.called}: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to "
+            f"{source.label}: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to "
             "it. Give it a mass and an inertia, or make its joint a fixed one."
         )
     if "A + B >= C" in message:
         message += " Correct the inertia, or read the file with check_inertia=False."
-    return f"{source.called} can't be read: {message}"
+    return f"{source.label} can't be read: {message}"
 
 
 def build_start(

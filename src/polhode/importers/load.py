@@ -88,18 +88,18 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
         losses = _add_parts(construction, records, request.wanted, robot)
         looks, undrawn = _looks(source, construction, compiled, finder)
     except ValueError as error:
-        raise ValueError(f"{source.called}: {error}") from error
+        raise ValueError(f"{source.label}: {error}") from error
     construction.model.file_joints.update({record.name: record for record in records if record.measured})
-    appearance.warn_of_missing(undrawn, source.called)
+    appearance.warn_of_missing(undrawn, source.label)
     links = {start.name(mujoco.mjtObj.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(
         name=source.name,
-        source=source.called,
+        source=source.label,
         model=construction.model,
         links=NameDict("link or body of the file", links),
         joints=NameDict("joint of the file", {record.name: record for record in records}),
         not_carried=losses,
-        parameters=request.parameters(source.given),
+        parameters=request.parameters(source.origin),
         timestep=float(compiled.model.opt.timestep),
         start=start,
         held=add_joints.held_values(records, request.positions, request.velocities),

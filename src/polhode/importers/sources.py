@@ -29,9 +29,9 @@ class Source:
     - `specification`: a `mujoco.MjSpec` that the user has made.
     """
 
-    called: str
+    label: str
     stem: str
-    given: str | None
+    origin: str | None
     root: ElementTree.Element | None
     path: Path | None = None
     text: str | None = None

@@ -81,8 +81,8 @@ class LoadTracking(AbstractController):
         m, q, omega = self.model, state.links, state.link_rates
         course = _Course(t, state.load, state.load_velocity, q)
         mu = self._rod_forces(course)
-        desired, desired_dot, desired_ddot = self._desired_motion(course, omega)
-        link_accelerations = jax.vmap(self._link_acceleration)(q, omega, desired, desired_dot, desired_ddot)
+        targets, desired_dot, desired_ddot = self._desired_motion(course, omega)
+        link_accelerations = jax.vmap(self._link_acceleration)(q, omega, targets, desired_dot, desired_ddot)
         centrifugal = m.masses * m.lengths * jnp.sum(omega**2, axis=1)
         ratio = m.masses / m.load_mass
         along = mu + q * (centrifugal + ratio * jnp.sum(q * (mu[0] + mu[1]), axis=1))[:, None]

@@ -31,8 +31,8 @@ def to_xarray(solution: Run) -> xarray.Dataset:
     names = solution.meta.get("names", {})
     variables = {name: (labels[name], leaf, unit(name, names.get("units"))) for name, leaf in leaves.items()}
     labels_there = coordinates(names, {name for label in labels.values() for name in label})
-    known = attributes(solution.meta, solution.stats)
-    return xarray.Dataset({**variables, **_events(solution)}, coords=labels_there, attrs=known)
+    attrs = attributes(solution.meta, solution.stats)
+    return xarray.Dataset({**variables, **_events(solution)}, coords=labels_there, attrs=attrs)
 
 
 def _events(solution: Run) -> dict[str, Any]:
@@ -40,10 +40,10 @@ def _events(solution: Run) -> dict[str, Any]:
     if "events" not in solution.stats:
         return {}
     events = solution.events
-    found: dict[str, Any] = {"events.time": ("event", events.t), "events.name": ("event", np.array(events.name, str))}
+    variables: dict[str, Any] = {"events.time": ("event", events.t), "events.name": ("event", np.array(events.name, str))}
     for part, states in (("before", events.before), ("after", events.after)):
         _, leaves = frame_layout.flatten(Frames(jnp.asarray(events.t), states, {}, {}, {}, None))
         labels = frame_layout.label(leaves, solution.meta.get("dimensions", {}))
         del leaves["time"]
-        found |= {f"events.{part}.{name}": (("event", *labels[name][1:]), leaf) for name, leaf in leaves.items()}
-    return found
+        variables |= {f"events.{part}.{name}": (("event", *labels[name][1:]), leaf) for name, leaf in leaves.items()}
+    return variables

@@ -51,25 +51,25 @@ def export(
     """
     path = Path(path)
     check_ending(path)
-    ending = path.suffix.lower()
-    if columns is not None and ending not in _TABLES:
+    suffix = path.suffix.lower()
+    if columns is not None and suffix not in _TABLES:
         raise ValueError(f"`columns` are for {', '.join(_TABLES)}; `{path.name}` shows the whole run.")
-    if (tint is not None or len(arrows)) and ending not in _FILMS:
+    if (tint is not None or len(arrows)) and suffix not in _FILMS:
         raise ValueError(f"`tint` and `arrows` are for films, {', '.join(_FILMS)}; pages let one choose them.")
-    if ending in _FILMS:
+    if suffix in _FILMS:
         look = (tint, (arrows,) if isinstance(arrows, str) else tuple(arrows))
-        scene = _moving(solution, joints)
-        with progress_bar(progress, path.name) as told, replacement(path) as part:
-            _FILMS[ending](solution, scene, part, look, told)
-    elif ending == ".pvd":
+        scene = _moving_scene(solution, joints)
+        with progress_bar(progress, path.name) as report, replacement(path) as part:
+            _FILMS[suffix](solution, scene, part, look, report)
+    elif suffix == ".pvd":
         _pvd(solution, path, joints)
     else:
         with replacement(path) as part:
-            _WRITERS[ending](solution, part, _Wanted(columns, joints))
+            _WRITERS[suffix](solution, part, _FormatOptions(columns, joints))
     return path
 
 
-class _Wanted(NamedTuple):
+class _FormatOptions(NamedTuple):
     """Options of some formats: columns of tables, and whether joints are marked."""
 
     columns: str | Sequence[str] | None
@@ -78,12 +78,12 @@ class _Wanted(NamedTuple):
 
 def check_ending(path: Path) -> None:
     """Raises ValueError for an ending that names no format."""
-    known = (*_WRITERS, ".pvd", *_FILMS)
-    if path.suffix.lower() not in known:
-        raise ValueError(f"`{path.name}` must end in one of {', '.join(known)} to say which format is wanted.")
+    endings = (*_WRITERS, ".pvd", *_FILMS)
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"`{path.name}` must end in one of {', '.join(endings)} to say which format is wanted.")
 
 
-def _csv(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _csv(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
     frame = solution.to_pandas(wanted.columns)
     frame.columns = [_no_formula(str(name)) for name in frame.columns]
@@ -95,36 +95,36 @@ def _no_formula(heading: str) -> str:
     return f"'{heading}" if heading.lstrip().startswith(_FORMULAS) or heading[:1].isspace() else heading
 
 
-def _parquet(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _parquet(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     try:
         solution.to_pandas(wanted.columns).to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
         raise ValueError("Writing Parquet needs pyarrow: `pip install 'polhode[parquet]'`.") from error
 
 
-def _netcdf(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _netcdf(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     if wanted.columns is None:
-        found = to_xarray(solution)
+        dataset = to_xarray(solution)
     else:
-        found = solution.to_pandas(wanted.columns).set_index("time").to_xarray()
-        found.attrs = attributes(solution.meta, solution.stats)
+        dataset = solution.to_pandas(wanted.columns).set_index("time").to_xarray()
+        dataset.attrs = attributes(solution.meta, solution.stats)
     content = io.BytesIO()
     try:
         # HDF5 crashes where a disk fills up, so it writes into memory.
-        found.to_netcdf(content, engine="h5netcdf")
+        dataset.to_netcdf(content, engine="h5netcdf")
     except ImportError as error:
         raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
     path.write_bytes(content.getbuffer())
 
 
-def _png(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _png(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     del wanted
     from polhode.viewing import plots
 
     plots.run(solution).savefig(path, dpi=_FINE)
 
 
-def _html(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _html(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     del wanted
     from polhode.solution import show
     from polhode.viewing.page import page
@@ -132,7 +132,7 @@ def _html(solution: Solution, path: Path, wanted: _Wanted) -> None:
     path.write_text(page.page(solution, show.scene_of(solution)), encoding="utf-8")
 
 
-def _moving(solution: Solution, joints: bool) -> Scene:
+def _moving_scene(solution: Solution, joints: bool) -> Scene:
     """The scene of a run, with symbols for joints or without. Raises ValueError where there is none."""
     from polhode.solution import show
 
@@ -157,17 +157,17 @@ def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: Progre
     film.gif(solution, scene, path, film.Look(*look), told)
 
 
-def _glb(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _glb(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     from polhode.viewing.files import gltf
 
-    gltf.write(solution, _moving(solution, wanted.joints), path)
+    gltf.write(solution, _moving_scene(solution, wanted.joints), path)
 
 
 def _pvd(solution: Solution, path: Path, joints: bool) -> None:
     from polhode.viewing.files import vtk
 
     # It has a folder of files beside it, which it replaces itself.
-    vtk.write(solution, _moving(solution, joints), path)
+    vtk.write(solution, _moving_scene(solution, joints), path)
 
 
 _Look = tuple[str | None, tuple[str, ...]]

@@ -11,7 +11,7 @@ from polhode.storage import locks, metadata
 from polhode.viewing.scene.scene import Scene
 
 
-class Stored:
+class StoredRun:
     """A run in a store, read again when it has grown.
 
     - `path`: of the store.
@@ -26,10 +26,10 @@ class Stored:
         """A word for what is in the store, and whether the run still goes on."""
         # Asked first: a run may end in between, and then its result is read.
         locked = locks.is_locked(self.path)
-        found = metadata.read_root(self.path)
-        result = found.stats.get("result")
+        root = metadata.read_root(self.path)
+        result = root.stats.get("result")
         live = result is None and locked
-        return f"{found.run} {found.frames} {result} {live}", live
+        return f"{root.run} {root.frames} {result} {live}", live
 
     def read(self) -> tuple[Solution, Scene | None]:
         """The run as far as it has come, and its scene, which is made once a run."""

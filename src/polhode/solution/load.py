@@ -37,26 +37,26 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     place = Path(path)
     with translate_os_errors(place):
         if salvage:
-            root, arrays, said = _salvaged(place)
+            root, arrays, damage = _salvage(place)
             count, more = metadata.whole(arrays.values(), root.frames)
-            said += [*more, *root.odd_metadata(arrays.values())]
+            damage += [*more, *root.odd_metadata(arrays.values())]
         else:
             root, arrays = metadata.open_root(place)
             root.check(arrays.values())
-            count, said = root.frames, []
+            count, damage = root.frames, []
         if count == 0:
-            why = f"; {said[0]}" if said else ": it has only just begun, or was cut off at its start"
+            why = f"; {damage[0]}" if damage else ": it has only just begun, or was cut off at its start"
             raise StoreError(f"The run `{place}` has no frames that can be read{why}.")
     frames = StoredFrames(root, arrays, count)
     stats = root.stats
-    if stats.get("result") is None or said:
+    if stats.get("result") is None or damage:
         stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
-    if said:
-        stats["damage"] = "; ".join(said)
+    if damage:
+        stats["damage"] = "; ".join(damage)
     return Solution(frames, stats, root.meta, reader=reader_of_stored(root.meta, stats, problem))
 
 
-def _salvaged(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:
+def _salvage(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:
     """A store as far as it can be had, by the copy of its root and without checksums if need be, and what is damaged.
 
     Raises StoreError if neither root can be read.
@@ -64,14 +64,14 @@ def _salvaged(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[s
     try:
         return *metadata.open_root(place), []
     except StoreError as error:
-        said = [str(error)]
+        damage = [str(error)]
     try:
-        found = metadata.read_root(place)
+        root = metadata.read_root(place)
     except StoreError:
         if not (place / RUN.copy).is_file():
             raise
-        found = metadata.read_root(place, RUN.copy)
+        root = metadata.read_root(place, RUN.copy)
     try:
-        return found, found.files(), said
+        return root, root.files(), damage
     except StoreError as error:
-        return found, found.unbound(), list(dict.fromkeys((*said, str(error))))
+        return root, root.unbound(), list(dict.fromkeys((*damage, str(error))))

@@ -26,7 +26,7 @@ _HEIGHT = 760
 def scene_of(solution: Run) -> Scene | None:
     """The scene that the run stored, or that of its problem; None, with a warning, if that can't be built anew."""
     if "scene" in solution.meta:
-        return _drawn(solution)
+        return _stored_scene(solution)
     try:
         problem = rebuild(solution.meta)
     except (ValueError, TypeError) as error:
@@ -36,7 +36,7 @@ def scene_of(solution: Run) -> Scene | None:
     return scene.readable(solution.outputs) if scene else None
 
 
-def _drawn(solution: Run) -> Scene | None:
+def _stored_scene(solution: Run) -> Scene | None:
     """The scene that the run stored; None, with a warning, for one that can't be drawn."""
     try:
         return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
@@ -74,22 +74,22 @@ class InMemory:
 
 def serve(sources: Sequence[Source], labels: Sequence[str], port: int = 0, host: str = "127.0.0.1") -> Server:
     """A server for the page of one run or two; see `Server`."""
-    several(len(sources))
+    check_count(len(sources))
 
     def look() -> tuple[str, bool]:
-        found = [source.look() for source in sources]
-        return " | ".join(word for word, _ in found), any(live for _, live in found)
+        states = [source.look() for source in sources]
+        return " | ".join(word for word, _ in states), any(live for _, live in states)
 
     return Server(" · ".join(labels), look, lambda: payload([source.read() for source in sources], labels), port, host)
 
 
-def several(count: int) -> None:
+def check_count(count: int) -> None:
     """Raises ValueError for more runs than a page compares."""
     if count > _MOST:
         raise ValueError(f"A page shows one run, or compares two; got {count}.")
 
 
-class Embedded:
+class EmbeddedPage:
     """A page inside a notebook, complete in itself."""
 
     def __init__(self, text: str) -> None:
@@ -102,12 +102,12 @@ class Embedded:
 
 def show(runs: Sequence[Run], labels: Sequence[str] | None, block: bool | None, browser: bool) -> Any:
     """See `Solution.show`."""
-    several(len(runs))
+    check_count(len(runs))
     names = list(labels) if labels else _labels(runs)
     if len(names) != len(runs):
         raise ValueError(f"`labels` must have a name for each of the {len(runs)} runs, got {len(names)}.")
     if _in_notebook():
-        return Embedded(document([(run, scene_of(run)) for run in runs], names))
+        return EmbeddedPage(document([(run, scene_of(run)) for run in runs], names))
     server = serve([InMemory(run) for run in runs], names)
     if browser:
         webbrowser.open(server.url)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
 """Attributes that users need not see."""
-_LISTED = 20
+_MOST_LISTED = 20
 _INSTEAD = {
     **dict.fromkeys(
         ("plot", "view", "render"),
@@ -161,15 +161,15 @@ class Solution(eqx.Module):
         method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
         step = f"h = {self.meta['h']:g}" if isinstance(self.meta.get("h"), float) else "error control"
         shape = np.shape(self.t)
-        known = len(shape) == 1 and shape[0] and checks.is_concrete(self.t)
-        span = f", t = {float(self.t[0]):g} … {float(self.t[-1]):g}" if known else ""
+        has_times = len(shape) == 1 and shape[0] and checks.is_concrete(self.t)
+        span = f", t = {float(self.t[0]):g} … {float(self.t[-1]):g}" if has_times else ""
         rows = [
             ("result", getattr(result, "name", "")),
             ("method", f"{method}, {step}"),
             ("frames", f"{' × '.join(map(str, shape))}{span}"),
-            ("bodies", ", ".join(list(self.bodies)[:_LISTED])),
-            ("joints", ", ".join(list(self.joints)[:_LISTED])),
-            ("forces", ", ".join(list(self.forces)[:_LISTED])),
+            ("bodies", ", ".join(list(self.bodies)[:_MOST_LISTED])),
+            ("joints", ", ".join(list(self.joints)[:_MOST_LISTED])),
+            ("forces", ", ".join(list(self.forces)[:_MOST_LISTED])),
             ("outputs", ", ".join(self.saved.outputs)),
             ("invariants", ", ".join(self.saved.invariants)),
         ]

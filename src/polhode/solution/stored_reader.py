@@ -24,26 +24,26 @@ def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem:
         _check_same(problem, meta["names"])
     elif not can_rebuild(meta):
         return None
-    return Reader(lambda: _stored_parts(meta, stats, problem or rebuild(meta)))
+    return Reader(lambda: stored_context(meta, stats, problem or rebuild(meta)))
 
 
 def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
     if not isinstance(problem, Problem):
         raise checks.not_a_problem(problem, "a Problem")
-    told = problem.named.metadata if problem.named else {"bodies": [], "joints": {}}
-    if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
+    names_of_problem = problem.named.metadata if problem.named else {"bodies": [], "joints": {}}
+    if list(names_of_problem["bodies"]) != list(names["bodies"]) or list(names_of_problem["joints"]) != list(names["joints"]):
         raise ValueError(
             f"`problem` is not the one of this run, which has the bodies {', '.join(names['bodies'])} and the joints "
-            f"{', '.join(names['joints']) or 'none'}; it has {', '.join(told['bodies']) or 'none'} and "
-            f"{', '.join(told['joints']) or 'none'}."
+            f"{', '.join(names['joints']) or 'none'}; it has {', '.join(names_of_problem['bodies']) or 'none'} and "
+            f"{', '.join(names_of_problem['joints']) or 'none'}."
         )
 
 
-def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> RunContext:
+def stored_context(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> RunContext:
     if problem is None or problem.named is None:
         raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
     if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
         raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
     method = deserialise(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
-    found = convert_for(problem.system, method, meta["t0"], problem.state0, check_state=False)
-    return RunContext(problem.named, problem.system, found.converted)
+    conversion = convert_for(problem.system, method, meta["t0"], problem.state0, check_state=False)
+    return RunContext(problem.named, problem.system, conversion.converted)

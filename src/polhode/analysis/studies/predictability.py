@@ -68,8 +68,8 @@ def warn_of(estimate: Lyapunov | None, t1: float, errors: Errors) -> None:
         warn(
             f"t1 = {t1:g} is {t1 / estimate.time:.0f} times the Lyapunov time, {estimate.time:.3g}. Until then "
             f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost_count} of "
-            f"{len(errors)} errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
-            "invariants instead of states.",
+            f"{len(errors)} errors are as large as what they are errors of. Compare end states of a shorter span, or "
+            "statistics and invariants instead of states.",
             ChaosWarning,
         )
 

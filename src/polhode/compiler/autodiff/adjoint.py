@@ -212,8 +212,8 @@ def _transposed_solver(
 def _adopt_from(primal: PrimalReplay, source: PrimalReplay, elements: Elements) -> Elements:
     """Elements of another replay in this one; None stays None."""
     positions = [k for k, x in enumerate(elements) if x is not None]
-    adopted = dict(zip(positions, primal.adopt(source.values([elements[k] for k in positions])), strict=True))
-    return [adopted.get(k) for k in range(len(elements))]
+    by_position = dict(zip(positions, primal.adopt(source.values([elements[k] for k in positions])), strict=True))
+    return [by_position.get(k) for k in range(len(elements))]
 
 
 def _sum(f: Terms, a: Any, b: Any) -> Any:

@@ -53,9 +53,9 @@ class _TangentSweep:
     def propagate(self, program: Program, variables: Iterable[Variable], tangents: Iterable[Any]) -> Elements:
         """From tangents of variables to those of the outputs; None where there is none."""
         self._tangents.update(zip(variables, tangents, strict=True))
-        required = _required_variables(program, self._active)
+        dependencies = _required_variables(program, self._active)
         for operation in program.operations:
-            if not required.isdisjoint(operation.results):
+            if not dependencies.isdisjoint(operation.results):
                 results = _RULES.get(operation.name, _TangentSweep._elementwise)(self, operation)
                 self._tangents.update(zip(operation.results, results, strict=True))
         return [self._tangent(x) for x in program.outputs]
@@ -210,9 +210,9 @@ _BodyResult = tuple[PrimalReplay, Elements, Elements]
 
 def _required_variables(program: Program, active: frozenset[Variable]) -> set[Variable]:
     """Active variables on whose tangents those of the outputs depend."""
-    required = {x for x in program.outputs if isinstance(x, Variable) and x in active}
+    dependencies = {x for x in program.outputs if isinstance(x, Variable) and x in active}
     for operation in reversed(program.operations):
-        if required.isdisjoint(operation.results):
+        if dependencies.isdisjoint(operation.results):
             continue
         if operation.name == "solution":
             candidates: Iterable[Any] = operation.params["equation"].free_variables
@@ -220,8 +220,8 @@ def _required_variables(program: Program, active: frozenset[Variable]) -> set[Va
             candidates = operation.operands[len(operation.results) :]
         else:
             candidates = [*operation.operands, *(v for inner in _bodies(operation) for v in inner.free_variables)]
-        required.update(x for x in candidates if isinstance(x, Variable) and x in active)
-    return required
+        dependencies.update(x for x in candidates if isinstance(x, Variable) and x in active)
+    return dependencies
 
 
 def _bodies(operation: Operation) -> list[Program]:

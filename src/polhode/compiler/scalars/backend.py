@@ -1,4 +1,4 @@
-"""Where the operations of a graph of scalars go: programs for XLA, or recorded ones for machine code."""
+"""Interface of the backends to which graphs of scalars are emitted: XLA, or programs for machine code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 
 class UnsupportedScalarOperation(Exception):
-    """A trace holds what can't be done element by element: a lookup at an index that the data give, a library call."""
+    """A trace contains an operation that needs arrays: data-dependent indexing, a library call."""
 
 
 class Kind:
-    """The kind of an operation: the name of a primitive and its parameters. `key` is equal where these are.
+    """The kind of an operation: the name of a primitive and its parameters; `key` compares both.
 
-    `primitive` is the primitive itself, which only programs for XLA need.
+    `primitive` is the primitive itself, which only XLA needs.
     """
 
     __slots__ = ("key", "name", "params", "primitive")
@@ -25,14 +25,13 @@ class Kind:
 
 
 Values = list[Any]
-"""Scalars of a program under construction, or known ones."""
+"""Scalars of a program under construction, or constants."""
 
 
 class AbstractScalarBackend(abc.ABC):
     """A program under construction.
 
-    `has_rows` tells whether loops over rows can be part of it, `keeps_rules` whether what has a derivative of its own
-    is marked with it.
+    `has_rows`: whether it supports loops over rows. `keeps_rules`: whether operations with a custom derivative keep it.
     """
 
     has_rows: ClassVar[bool] = False
@@ -40,11 +39,11 @@ class AbstractScalarBackend(abc.ABC):
 
     @abc.abstractmethod
     def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
-        """Give each node, in this order, its value; `wanted` are those that are asked for."""
+        """Computes the value of each node, in this order; `results` are the elements that are used afterwards."""
 
     @abc.abstractmethod
     def scalar(self, value: Any, dtype: Any) -> Any:
-        """A value, or a known scalar, as one of this type."""
+        """A value, or a constant, converted to this dtype."""
 
     @abc.abstractmethod
     def loop(
@@ -53,11 +52,11 @@ class AbstractScalarBackend(abc.ABC):
         body: Callable[[AbstractScalarBackend, Values], Values],
         start: Values,
     ) -> Values:
-        """The values carried at the end of a loop that goes on while `cond` holds; both get the program inside."""
+        """The final carry of a loop that runs while `cond` holds; both functions take the backend of the loop."""
 
     @abc.abstractmethod
     def branch(self, which: Any, branches: Sequence[Callable[[AbstractScalarBackend], Values]]) -> Values:
-        """The results of the branch of this number; all have the same types."""
+        """The results of the branch with this index; all branches have the same types."""
 
     @abc.abstractmethod
     def rows(
@@ -67,7 +66,7 @@ class AbstractScalarBackend(abc.ABC):
         rows: Sequence[Values],
         reverse: bool,
     ) -> tuple[Values, list[Values]]:
-        """The values carried after a loop over rows, and the rows that come out, from what a row makes of both."""
+        """The final carry of a loop over rows and the output rows; `body` maps carry and row to both."""
 
     @abc.abstractmethod
     def solution(
@@ -77,14 +76,17 @@ class AbstractScalarBackend(abc.ABC):
         equation: Callable[[AbstractScalarBackend, Values], Values],
         precondition: Callable[[AbstractScalarBackend, Values, Values], Values],
     ) -> Values:
-        """`x` and `place` as they are, but with derivatives of a solution, see `derivatives.solutions`."""
+        """`x` and `place` unchanged, with the derivatives of an implicit solution, see `implicit_solution`."""
 
     @abc.abstractmethod
     def custom_jvp(
         self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]
     ) -> Values:
-        """`outs` as they are, but with the derivatives that `tangents` makes of those of `of`."""
+        """`outs` unchanged, with the tangents that `tangents` computes from those of `of`."""
 
     @abc.abstractmethod
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
-        """The results, as arrays, of an equation on arrays of which these are the elements. Raises `UnsupportedScalarOperation`."""
+        """The results, as arrays, of an equation on arrays with these elements.
+
+        Raises `UnsupportedScalarOperation` if the backend has no arrays.
+        """

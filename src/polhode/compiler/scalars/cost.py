@@ -1,4 +1,4 @@
-"""How many scalar operations a program is, before and after it has been replayed."""
+"""Number of scalar operations of a program, before and after unrolling."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NO_LIBRARY = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *DECOMPOSI
 """Primitives that need no library."""
 
 ONE_FUNCTION = NO_LIBRARY - {"scatter", *SCATTERS}
-"""Of these, what one machine function may hold: a scatter to unknown places becomes a loop of its own."""
+"""Primitives that one machine function may contain: a data-dependent scatter becomes a loop of its own."""
 
 
 def cost(jaxpr: Any, is_constant: Sequence[bool] = (), scans: bool = False) -> float:
-    """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays.
+    """Number of scalar operations that `jaxpr` unrolls to; infinite if something in it must stay on arrays.
 
-    Arithmetic of constant indices is free. `known` says which arguments are such constants; none by default. `scans`:
-    whether a scan is a loop, which counts once besides what goes in and out, or something that must stay on arrays.
+    Arithmetic of constant indices is free. `is_constant`: which arguments are such constants; none by default. `scans`:
+    whether a scan is a loop, whose body counts once, as do its inputs and outputs, or must stay on arrays.
     """
     constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
@@ -82,7 +82,7 @@ def count_operations(jaxpr: Any) -> int:
 
 
 def calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:
-    """Whether `jaxpr` holds anything but `plain` primitives: which one machine function may not."""
+    """Whether `jaxpr` contains anything but `plain` primitives, which one machine function can't."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         call = callee(eqn)
@@ -97,7 +97,7 @@ def calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:
 
 
 def iterates(jaxpr: core.Jaxpr) -> bool:
-    """Whether a step solves equations by iteration: its derivatives are then rules that a replay would lose."""
+    """Whether a step solves equations iteratively: unrolling would lose the rules of its derivatives."""
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "while":
             return True

@@ -1,4 +1,4 @@
-"""Copying primitives: nothing is left of these in the compiled step."""
+"""Data movement, which unrolling removes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _split(eqn: Any, inputs: list[Elements]) -> list[Elements]:
 def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements]:
     x, fill = inputs
     config = eqn.params["padding_config"]
-    # Negative edges are cut off behind, when the space in between is there.
+    # Negative edges are cut off afterwards, once the interior padding is in place.
     margins = [(max(-low, 0), max(-high, 0)) for low, high, _ in config]
     wide = [n + a + b for n, (a, b) in zip(eqn.outvars[0].aval.shape, margins, strict=True)]
     out = np.empty(wide, dtype=object)
@@ -59,7 +59,7 @@ def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements]:
 
 
 def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
-    """Known indices: gather the positions instead of the values."""
+    """Constant indices: gather the positions instead of the values."""
     x, indices = inputs
     if not all(is_known(i) for i in indices.flat):
         return None
@@ -68,7 +68,7 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
 
 
 def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
-    """Known indices: scatter the positions instead of the values."""
+    """Constant indices: scatter the positions instead of the values."""
     x, indices, updates = inputs
     if eqn.params.get("update_jaxpr") is not None or not all(is_known(i) for i in indices.flat):
         return None
@@ -79,7 +79,7 @@ def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
 
 
 def scatter_targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
-    """Where each update goes, see `indexing.written`."""
+    """Flat position of each update, see `gather_scatter.written`."""
     return gather_scatter.scatter_positions(eqn.params, shape, indices.astype(np.int64), eqn.invars[2].aval.shape)
 
 
@@ -107,7 +107,7 @@ MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "iota": lambda e, x: [
         _constants(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))
     ],
-    # What a scan writes its rows into.
+    # The buffer into which a scan writes its rows.
     "empty": lambda e, _: [_empty(e)],
     "empty2": lambda e, _: [_empty(e)],
     "slice": _slice,

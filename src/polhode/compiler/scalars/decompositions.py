@@ -1,4 +1,4 @@
-"""Primitives that are replaced by several simpler ones."""
+"""Primitives in terms of simpler ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def decompose(eqn: Any) -> core.ClosedJaxpr:
 
 
 def differentiable_solve(eqn: Any) -> core.ClosedJaxpr:
-    """A `custom_linear_solve` whose operations have its derivative, where its own rule is not asked for.
+    """A `custom_linear_solve` as operations with the right derivative, for use without its own rule.
 
-    The programs that solve may hide their matrix from derivatives, as JAX's do. So the solution x is held fixed and
-    corrected by the solution for b - A x, which is round-off, but whose derivative is A⁻¹ (db - dA x).
+    Its solver may hide the matrix from derivatives, as JAX's do. So the solution x is held fixed and corrected by the
+    solution for b - A x, which is round-off, but whose derivative is A⁻¹ (db - dA x).
     """
 
     def differentiable(*operands: jax.Array) -> Any:
@@ -46,7 +46,7 @@ def is_batch_of_loops(eqn: Any) -> bool:
 
 
 def merge_loops(eqn: Any) -> core.ClosedJaxpr:
-    """A batch of loops as one that goes on while any member does; those at their end stay as they are."""
+    """A batch of loops as one loop that runs while any member does; finished members stay unchanged."""
     p = eqn.params
     n, m = p["cond_nconsts"], p["body_nconsts"]
     test, again = core.jaxpr_as_fun(p["cond_jaxpr"]), core.jaxpr_as_fun(p["body_jaxpr"])
@@ -95,7 +95,7 @@ def _position_of(first: Callable) -> Callable:
 
 
 def _in_total_order(equal: bool) -> Callable:
-    """Comparison as sorting does it: NaN is largest, and -0 comes before 0."""
+    """The total order of sorting: NaN is largest, and -0 comes before 0."""
 
     def compare(x: jax.Array, y: jax.Array) -> jax.Array:
         if not jnp.issubdtype(x.dtype, jnp.inexact):

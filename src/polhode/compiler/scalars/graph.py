@@ -1,4 +1,4 @@
-"""Graphs of scalar operations: folding, sharing, and the order in which they are carried out."""
+"""Graphs of scalar operations: constant folding, common subexpressions, topological order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind
 
 Elements = np.ndarray
-"""A NumPy object array with the shape of the value it stands for. Each element is a NumPy scalar, known while tracing,
-or a `Node`."""
+"""A NumPy object array with the shape of the value it stands for. Each element is a NumPy scalar, for a constant, or a
+`Node`."""
 
 _NUMPY: dict[str, Callable] = {
     "add": np.add,
@@ -40,7 +40,7 @@ _NUMPY: dict[str, Callable] = {
 
 
 def _kind(function: Callable, *examples: Any) -> Kind:
-    """The primitive behind a function of `jax.lax`, with its parameters."""
+    """The primitive of a function of `jax.lax`, with its parameters."""
     (eqn,) = jax.make_jaxpr(function)(*examples).eqns
     return Kind(eqn.primitive.name, eqn.params, eqn.primitive)
 
@@ -52,12 +52,12 @@ _NEGATION = _kind(jax.lax.neg, 1.0)
 
 
 def is_known(element: Any) -> bool:
-    """Whether the value of an element is known while tracing."""
+    """Whether an element is a constant."""
     return isinstance(element, np.generic)
 
 
 def is_zero(element: Any) -> bool:
-    """Whether an element is known to be zero."""
+    """Whether an element is a constant zero."""
     return _equals(element, 0)
 
 
@@ -66,7 +66,7 @@ def _equals(element: Any, number: float) -> bool:
 
 
 class Node:
-    """A scalar that is known only when the program runs."""
+    """A scalar that is computed at run time."""
 
     __slots__ = ("dtype", "kind", "operands", "value")
 
@@ -79,7 +79,7 @@ class Graph:
 
     **Arguments:**
 
-    - `emission`: where operations go.
+    - `backend`: to which operations are emitted.
     """
 
     def __init__(self, backend: AbstractScalarBackend) -> None:
@@ -87,14 +87,14 @@ class Graph:
         self._nodes: dict[Any, Node] = {}
 
     def leaf(self, value: Any) -> Node:
-        """The node of a scalar that has been emitted, or is an input."""
+        """The node of an emitted scalar or an input."""
         key = ("leaf", id(value))
         if key not in self._nodes:
             self._nodes[key] = Node(None, (), value.dtype, value)
         return self._nodes[key]
 
     def operation(self, kind: Kind, dtype: Any, operands: Sequence[Any]) -> Any:
-        """A node, or a known scalar or an operand where that is all that is left of the operation."""
+        """The result of an operation: a node, or a constant or an operand if it simplifies to that."""
         name = kind.name
         if name == "select_n" and is_known(operands[0]):
             return operands[1 + int(operands[0])]
@@ -109,7 +109,7 @@ class Graph:
             if name == "integer_pow":
                 return dtype.type(operands[0] ** kind.params["y"])
             if name in _NUMPY and not (name == "div" and dtype.kind in "iu"):
-                # As compiled: infinite or NaN, without a word; it may be what nobody selects.
+                # Infinite or NaN without a warning, as in compiled code; it may belong to an unselected branch.
                 with np.errstate(all="ignore"):
                     return dtype.type(_NUMPY[name](*operands))
         if dtype.kind == "f":
@@ -119,7 +119,7 @@ class Graph:
         return self._node(kind, tuple(operands), dtype)
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
-        """a + b and the like, for sums and products."""
+        """A binary operation of sums, products and reductions."""
         if is_known(a):
             if is_known(b):
                 return type(a)(_NUMPY[name](a, b))
@@ -129,7 +129,7 @@ class Graph:
         return short if short is not None else self._node(_BINARY[name], (a, b), a.dtype)
 
     def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:
-        """Structural zeros and ones drop out; None if nothing can be saved."""
+        """Drops structural zeros and ones; None if the operation does not simplify."""
         zero_a, zero_b = _equals(a, 0), _equals(b, 0)
         zero = a if zero_a else b
         if name == "add":
@@ -152,13 +152,13 @@ class Graph:
         return node
 
     def emit(self, elements: Sequence[Any]) -> list[Any]:
-        """Scalars of the program under construction (or known ones) for these elements."""
+        """Scalars of the program under construction, or constants, for these elements."""
         self._backend.emit(_topological_order([e for e in elements if isinstance(e, Node)]), elements)
         return [e.value if isinstance(e, Node) else e for e in elements]
 
 
 def _topological_order(roots: Sequence[Node]) -> list[Node]:
-    """The nodes behind `roots` that have no value yet, operands first."""
+    """The nodes without a value on which `roots` depend, operands first."""
     order: list[Node] = []
     visited: set[Node] = set()
     for root in roots:
@@ -175,7 +175,7 @@ def _topological_order(roots: Sequence[Node]) -> list[Node]:
 
 
 def leaf_values(roots: Sequence[Any]) -> set[int]:
-    """Identities of the values of all leaves behind some elements."""
+    """Identities of the values of all leaves on which elements depend."""
     values: set[int] = set()
     visited: set[int] = set()
     stack = [root for root in roots if isinstance(root, Node)]

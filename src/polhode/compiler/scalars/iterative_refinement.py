@@ -1,4 +1,4 @@
-"""Linear equations solved by an approximate inverse, in programs under construction."""
+"""Iterative refinement of linear equations with an approximate inverse, in programs under construction."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from polhode.compiler.autodiff.tolerances import ACCEPTANCE, CONTRACTION, MAX_CO
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Values
 
 Map = Callable[[PrimalReplay, Elements], Elements]
-"""A linear map of elements, carried out in the scope of a loop."""
+"""A linear map of elements, evaluated in the replay of a loop."""
 
 
 def solve_by_refinement(primal: PrimalReplay, matvec: Map, inverse: Map, b: Elements) -> Elements:
-    """The solution y of `matvec(y)` = b by defect correction; NaN where that does not converge."""
+    """The solution y of `matvec(y)` = b by defect correction; NaN where it does not converge."""
     n = len(b)
     constant = primal.floats(b)
 

@@ -1,6 +1,6 @@
-"""Factors of small matrices, triangular systems and short sorts, element by element.
+"""Factorisations of small matrices, triangular systems and short sorts, element by element.
 
-Arrays need a library for these, which takes longer to call than a handful of scalars to compute.
+On arrays these are library calls, which take longer than a few scalar operations.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import jax.numpy as jnp
 from jax.extend import core
 
 _MAX_SIZE = 8
-"""Rows and columns of a matrix, at most: operations grow with the cube."""
+"""Largest number of rows and columns of a matrix: operations grow with its cube."""
 
 _MAX_LENGTH = 16
-"""Of what is sorted."""
+"""Longest axis that is sorted."""
 
 
 def expand_library_call(eqn: Any) -> core.ClosedJaxpr | None:
-    """The equation in terms of primitives that have rules; None if it is none of these, or too large."""
+    """The equation in terms of primitives with rules; None if it is no such call, or too large."""
     rule = _RULES.get(eqn.primitive.name)
     if rule is None:
         return None
@@ -61,7 +61,7 @@ def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
                 rows[k], rows[i] = _swap_where(is_pivot, rows[k], rows[i])
                 (order[k],), (order[i],) = _swap_where(is_pivot, [order[k]], [order[i]])
             for i in range(k + 1, m):
-                # As LAPACK: where nothing is left of a column, there is nothing to divide.
+                # As LAPACK: a zero pivot means that the whole column is zero.
                 factor = jnp.where(rows[k][k] == 0, rows[i][k], rows[i][k] / rows[k][k])
                 columns = zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)
                 rows[i] = [*rows[i][:k], factor, *(a - factor * b for a, b in columns)]
@@ -71,7 +71,7 @@ def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
 
 
 def _swap_where(where: Any, a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
-    """a and b, or b and a where that is asked for."""
+    """a and b, exchanged where the condition holds."""
     pairs = list(zip(a, b, strict=True))
     return [jnp.where(where, y, x) for x, y in pairs], [jnp.where(where, x, y) for x, y in pairs]
 
@@ -144,7 +144,7 @@ def _sort(params: Any, avals: Any) -> Callable[..., Any] | None:
     def sort(*arrays: Any) -> Any:
         columns = [[jax.lax.index_in_dim(x, i, axis, keepdims=False) for i in range(n)] for x in arrays]
         keys = columns[0]
-        # How many come before: smaller ones, and equal ones in front.
+        # The rank of each key: the number of smaller keys, and of equal ones before it.
         places = [
             sum(((_is_less(b, a, equal=k < i)).astype(jnp.int32) for k, b in enumerate(keys) if k != i), 0)
             for i, a in enumerate(keys)

@@ -1,4 +1,4 @@
-"""Which primitives are arithmetic, element by element."""
+"""Names of elementwise primitives, reductions and scatters."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ IDENTITIES = {
     "reduce_and": True,
     "reduce_or": False,
 }
-"""Reductions of no elements."""
+"""Identity elements: reductions of no elements."""
 
 SCATTERS = {
     "scatter-add": "add",

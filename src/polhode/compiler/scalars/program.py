@@ -1,4 +1,4 @@
-"""Programs on scalars as plain lists of operations: what becomes machine code."""
+"""Scalar programs as lists of operations, from which machine code is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedS
 
 
 class Variable:
-    """A scalar that is known only when the program runs."""
+    """A scalar that is computed at run time."""
 
     __slots__ = ("dtype",)
 
@@ -20,7 +20,7 @@ class Variable:
 
 
 class Operation:
-    """One operation: its name and parameters, what it takes (variables and known scalars) and what results."""
+    """One operation: its name and parameters, its operands (variables and constants) and its results."""
 
     __slots__ = ("name", "operands", "params", "results")
 
@@ -29,7 +29,7 @@ class Operation:
 
 
 class Program:
-    """Operations, one after the other. Inside loops and branches they also see the variables of what is around."""
+    """A sequence of operations. Bodies of loops and branches also see the variables of the surrounding program."""
 
     def __init__(self, dtypes: Sequence[np.dtype]) -> None:
         self.inputs = [Variable(d) for d in dtypes]
@@ -38,14 +38,14 @@ class Program:
 
     @property
     def size(self) -> int:
-        """Number of operations, those of loops and branches once."""
+        """Number of operations; those of loops and branches count once."""
         inner = (body for operation in self.operations for body in subprograms(operation))
         n_passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
         return len(self.operations) + n_passed + sum(body.size for body in inner)
 
     @property
     def free_variables(self) -> dict[Variable, None]:
-        """Variables of what is around that are used here, in order."""
+        """Variables of the surrounding program that are used here, in order."""
         own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
         used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
         for operation in self.operations:
@@ -55,7 +55,7 @@ class Program:
         return {v: None for v in used if v not in own}
 
     def prune(self) -> None:
-        """Drop operations of which nothing is used."""
+        """Drop operations whose results are not used."""
         used = {x for x in self.outputs if isinstance(x, Variable)}
         operations: list[Operation] = []
         for operation in reversed(self.operations):
@@ -70,7 +70,7 @@ class Program:
 
 
 def subprograms(operation: Operation) -> list[Program]:
-    """The regions that an operation consists of."""
+    """The programs inside an operation: bodies, conditions and branches."""
     return [body for key in _SUBPROGRAMS.get(operation.name, ()) for body in _as_list(operation.params[key])]
 
 
@@ -89,12 +89,12 @@ def _as_list(value: Program | list[Program]) -> list[Program]:
 
 @final
 class ProgramBackend(AbstractScalarBackend):
-    """Operations of a region.
+    """Appends operations to a program.
 
     **Arguments:**
 
-    - `region`: to which they are appended.
-    - `keeps_rules`: whether what has a derivative of its own is marked with it.
+    - `program`: to which they are appended.
+    - `keeps_rules`: whether operations with a custom derivative keep it.
     """
 
     has_rows = True
@@ -167,12 +167,12 @@ class ProgramBackend(AbstractScalarBackend):
         self, outs: Values, of: Values, tangents: Callable[[AbstractScalarBackend, Values], Values]
     ) -> Values:
         program = Program([x.dtype for x in of])
-        # Linear, so that what is inside needs no rules; some have rules that use themselves without end.
+        # Linear, so that its operations need no rules; some rules would recurse without end.
         program.outputs = tangents(ProgramBackend(program), list(program.inputs))
         return self._add("ruled", {"tangents": program}, [*outs, *of], [x.dtype for x in outs])
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
-        # Also what returns nothing needs arrays: it is called for what it does, such as printing.
+        # An operation without results is called for its side effect, such as printing, and needs arrays too.
         if not eqn.outvars or any(v.aval.size for v in eqn.outvars):
             raise UnsupportedScalarOperation(eqn.primitive.name)
         return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]

@@ -1,7 +1,7 @@
-"""Reads and writes at places that only the data give, as choices among all places that there are.
+"""Data-dependent reads and writes as selections among all possible positions.
 
-On scalars there is no memory to look into. Tables of users' loads and pivots of small matrices are short, so that an
-element is selected by comparing the index with every place.
+Scalars can't be indexed. Tables of users' loads and pivots of small matrices are short, so that an element is selected
+by comparing the index with every position.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from polhode.compiler.scalars.graph import Elements, is_known
 from polhode.compiler.scalars.primitives import SCATTERS
 
 _MAX_SELECTIONS = 4096
-"""Selections that one read or write may become."""
+"""Largest number of selections for one read or write."""
 
 KnownValues = Sequence[np.ndarray | None]
-"""For each input its values, where they are known while tracing."""
+"""For each input its values if they are constants, else None."""
 
 
 def as_selections(eqn: Any, inputs: Sequence[Elements]) -> core.ClosedJaxpr | None:
-    """The equation as selections; None if it is no read or write, or would become too many."""
+    """The equation as selections; None if it is no read or write, or would need too many."""
     rule = _RULES.get(eqn.primitive.name)
     if rule is None:
         return None
@@ -44,7 +44,7 @@ def as_selections(eqn: Any, inputs: Sequence[Elements]) -> core.ClosedJaxpr | No
 
 
 def _candidates(constants: KnownValues, highest: Sequence[int], elements: int) -> list[tuple[int, ...]] | None:
-    """All places of windows, as far as they are open; None if these are too many for windows of so many elements."""
+    """All possible positions of a window; None if these are too many for windows of so many elements."""
     ranges = [
         range(high + 1) if at is None else sorted(set(np.clip(at, 0, high).ravel().tolist()))
         for at, high in zip(constants, highest, strict=True)
@@ -53,7 +53,7 @@ def _candidates(constants: KnownValues, highest: Sequence[int], elements: int) -
 
 
 def _starts_at(starts: Sequence[Any], place: tuple[int, ...], highest: Sequence[int]) -> Any:
-    """Whether windows begin there; `highest` moves them inside."""
+    """Whether windows start at `place`, once they are clipped to 0 … `highest`."""
     same = [jnp.clip(s, 0, high) == k for s, k, high in zip(starts, place, highest, strict=True)]
     return functools.reduce(jnp.logical_and, same)
 
@@ -128,7 +128,7 @@ def _bind(primitive: Any, params: Any, *args: Any) -> Any:
 
 
 def _fill_value(params: Any, dtype: Any) -> Any:
-    """The elements in the place of those that are not there."""
+    """The value of elements outside the array."""
     if params["fill_value"] is not None:
         return params["fill_value"]
     if np.issubdtype(dtype, np.inexact):
@@ -143,7 +143,7 @@ def _scatter(params: Any, avals: Any, constants: KnownValues, name: str) -> Call
     highest = [x.shape[d] - sizes.get(d, 1) for d in dims.scatter_dims_to_operand_dims]
     places = _candidates(_components(constants[1], len(highest)), highest, math.prod(updates.shape))
     if places is None or (name == "scatter" and params.get("update_jaxpr") is None and _batches(indices) > 1):
-        # Where several windows are written to, the last of them counts.
+        # Where several windows overlap, the last update counts.
         return None
     at = [
         gather_scatter.scatter_positions(params, x.shape, np.broadcast_to(p, indices.shape), updates.shape)
@@ -178,7 +178,7 @@ _UPDATE_RULES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _platform(params: Any, avals: Any, constants: KnownValues) -> Callable[..., Any] | None:
-    """Of several ways to compute something, that for the host, which is named or the default."""
+    """Of the alternatives for several platforms, that for the CPU, by name or by default."""
     which = next(k for k, names in enumerate(params["platforms"]) if names is None or "cpu" in names)
     return lambda: np.int32(which)
 

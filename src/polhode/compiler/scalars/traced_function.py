@@ -1,4 +1,4 @@
-"""Functions as programs on scalars."""
+"""Functions traced once, to be unrolled into scalar programs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from jax.extend import core
 from polhode.compiler.primitives.lowering import ARRAYS, Backend, lower
 from polhode.compiler.scalars.backend import AbstractScalarBackend
 from polhode.compiler.scalars.cost import cost
+from polhode.compiler.scalars.flat_lists import split
 from polhode.compiler.scalars.graph import leaf_values
-from polhode.compiler.scalars.packing import split
 from polhode.compiler.scalars.unroll import Unroller
 from polhode.compiler.xla.scalar_backend import XlaBackend
 
 _MAX_SPLIT = 1000
-"""Elements of an array that a program closes over, above which it stays an array."""
+"""Largest size of a closed-over array that is split into elements."""
 
 
 class TracedFunction:
-    """`fun` traced once, to be replayed on flat lists of scalars.
+    """`fun` traced once, to be evaluated on flat lists of scalars.
 
     **Arguments:**
 
     - `fun`: a function of pytrees of arrays.
     - `examples`: arguments to trace it with; only their structure, shapes and dtypes matter.
-    - `target`: what runs it.
+    - `target`: the backend that runs it.
     """
 
     def __init__(self, fun: Callable, *examples: Any, target: Backend = ARRAYS) -> None:
@@ -39,12 +39,12 @@ class TracedFunction:
         self.cost = cost(self.closed_jaxpr.jaxpr, scans=target.rows is None)
 
     def call_on_arrays(self, *args: Any) -> Any:
-        """The result of the function, from its trace as it is."""
+        """The result of the function, evaluated on arrays."""
         flat = [jnp.asarray(x) for x in jax.tree.leaves(args)]
         return jax.tree.unflatten(jax.tree.structure(self.out_shape), core.jaxpr_as_fun(self.closed_jaxpr)(*flat))
 
     def constants(self) -> list[Any]:
-        """The elements of what `fun` closes over and JAX traces, such as the leaves of a system."""
+        """The elements of closed-over tracers, such as the leaves of a system."""
         return [x for c in self.closed_jaxpr.consts if _is_split(c) for x in split(c)]
 
     def used_inputs(self) -> list[bool]:
@@ -61,7 +61,7 @@ class TracedFunction:
         return [id(slot) in used for slot in slots]
 
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
-        """From the flat list of all argument elements to that of all result elements.
+        """The flat list of all elements of the result, from that of the arguments.
 
         `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `XlaBackend`.
         `constants` stand in for `constants()`.
@@ -71,7 +71,7 @@ class TracedFunction:
     def emit(
         self, backend: AbstractScalarBackend, flat: Sequence[Any], constants: Sequence[Any] | None = None
     ) -> list[Any]:
-        """The same as operations of a program under construction."""
+        """The same, emitted to a backend."""
         unroller = Unroller(backend)
         jaxpr = self.closed_jaxpr.jaxpr
         inputs = unroller.restore(flat, [v.aval for v in jaxpr.invars])
@@ -87,7 +87,7 @@ class TracedFunction:
 
 
 class _Slot:
-    """Stands for a scalar of which only the dtype matters."""
+    """Placeholder for a scalar of which only the dtype matters."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype

@@ -1,4 +1,4 @@
-"""A trace on arrays, replayed element by element into a graph of scalar operations."""
+"""Unrolls a jaxpr on arrays, element by element, into a graph of scalar operations."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ from polhode.compiler.scalars.select_gather import as_selections
 
 
 class Unroller:
-    """One replay of a trace into a graph.
+    """Evaluates jaxprs element by element in one graph.
 
     **Arguments:**
 
-    - `emission`: the program under construction.
-    - `scalars_only`: whether to raise `UnsupportedScalarOperation` where an operation needs arrays, instead of putting them together.
+    - `backend`: the program under construction.
+    - `scalars_only`: whether to raise `UnsupportedScalarOperation` where an operation needs arrays, instead of packing
+      their elements.
     """
 
     def __init__(self, backend: AbstractScalarBackend, scalars_only: bool = False) -> None:
@@ -61,13 +62,13 @@ class Unroller:
         return [read(v) for v in jaxpr.outvars]
 
     def unpack(self, x: Any) -> Elements:
-        """The elements of an array; constants stay known."""
+        """The elements of an array; those of a constant array are constants."""
         shape = np.shape(x)
         if not isinstance(x, Tracer):
-            # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
+            # JAX arrays too: as constants inside one machine function they make XLA abort.
             return element_array(shape, np.asarray(x).reshape(-1))
-        traced: Any = x
-        return element_array(shape, (self.graph.leaf(traced[index] if shape else traced) for index in np.ndindex(shape)))
+        array: Any = x
+        return element_array(shape, (self.graph.leaf(array[index] if shape else array) for index in np.ndindex(shape)))
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
         """Elements of the given shapes from one flat list of scalars of the program."""
@@ -147,18 +148,18 @@ class Unroller:
         params = dict(eqn.params)
         if "sharding" in params:
             params["sharding"] = None
-        # Dimensions of size one are stretched, as the primitives themselves do.
+        # Dimensions of size one are broadcast, as by the primitives themselves.
         flat = [(x if x.shape == shape else np.broadcast_to(x, shape)).reshape(-1) for x in inputs]
         if eqn.primitive.name == "add_any":
-            # The sum that differentiation makes, where it does not know the types.
+            # The sum of cotangents in differentiation, whatever their types.
             add = self.graph.binary
             return element_array(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
         kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
         return element_array(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
 
     def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
-        remaining = [d for d in range(x.ndim) if d not in axes]
-        table = x.transpose(*remaining, *axes).reshape(*(x.shape[d] for d in remaining), -1)
+        free_axes = [d for d in range(x.ndim) if d not in axes]
+        table = x.transpose(*free_axes, *axes).reshape(*(x.shape[d] for d in free_axes), -1)
         out = np.empty(table.shape[:-1], dtype=object)
         for index in np.ndindex(out.shape):
             total = table[index][0]
@@ -168,7 +169,7 @@ class Unroller:
         return out
 
     def _scatter(self, eqn: Any, x: Elements, indices: Elements, updates: Elements) -> Elements | None:
-        """Known indices: combine each update with the element that it goes to."""
+        """Constant indices: combine each update with its target element."""
         if not all(is_known(i) for i in indices.flat):
             return None
         operation = SCATTERS[eqn.primitive.name]
@@ -192,7 +193,7 @@ class Unroller:
         return element_array(eqn.outvars[0].aval.shape, products)
 
     def _product(self, row: list[Any], col: list[Any]) -> Any:
-        """The sum of the products of some elements."""
+        """The scalar product of two lists of elements."""
         binary = self.graph.binary
         total: Any = np.float64(0.0)
         for x, y in zip(row, col, strict=True):
@@ -211,7 +212,9 @@ class Unroller:
         ) -> tuple[Unroller, list[Elements]]:
             unroller = Unroller(backend)
             operands = [*unroller.adopt(captures[which]), *unroller.restore(flat, avals)]
-            return unroller, unroller.evaluate(closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], operands)
+            return unroller, unroller.evaluate(
+                closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], operands
+            )
 
         def cond(backend: AbstractScalarBackend, flat: list[Any]) -> Any:
             unroller, (out,) = run_part(backend, p["cond_jaxpr"], slice(0, nc), flat)
@@ -227,34 +230,41 @@ class Unroller:
         index, *operands = inputs
         branches = eqn.params["branches"]
         if is_known(index[()]):
-            taken = branches[int(index[()])]
-            return self.evaluate(taken.jaxpr, [self.unpack(c) for c in taken.consts], operands)
+            taken_branch = branches[int(index[()])]
+            return self.evaluate(taken_branch.jaxpr, [self.unpack(c) for c in taken_branch.consts], operands)
         avals = [v.aval for v in eqn.outvars]
         captures = self._capture(operands)
 
         def run_branch(backend: AbstractScalarBackend, branch: Any) -> list[Any]:
             unroller = Unroller(backend)
-            outs = unroller.evaluate(branch.jaxpr, [unroller.unpack(c) for c in branch.consts], unroller.adopt(captures))
+            outs = unroller.evaluate(
+                branch.jaxpr, [unroller.unpack(c) for c in branch.consts], unroller.adopt(captures)
+            )
             return unroller.flatten(outs, avals)
 
         (which,) = self.graph.emit([index[()]])
         return self.restore(self._backend.branch(which, [lambda e, b=b: run_branch(e, b) for b in branches]), avals)
 
     def _scan(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        """A loop over rows. What is known and equal in all of them is part of the program, or no part of it at all."""
+        """A loop over rows. Inputs and outputs that are equal in all rows are not part of the loop."""
         p = parameters(eqn)
         closed_jaxpr = p["jaxpr"]
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         consts, carry = inputs[:n_consts], inputs[n_consts : n_consts + n_carry]
         tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
-        of_carry, of_rows = closed_jaxpr.in_avals[n_consts : n_consts + n_carry], closed_jaxpr.in_avals[n_consts + n_carry :]
+        of_carry, of_rows = (
+            closed_jaxpr.in_avals[n_consts : n_consts + n_carry],
+            closed_jaxpr.in_avals[n_consts + n_carry :],
+        )
         columns = [table[:, k] for table in tables for k in range(table.shape[1])]
         const_captures = self._capture(consts)
         common = [self._capture([column[:1]])[0][0] if _is_common(column) else None for column in columns]
         varying_columns = [column for column, same in zip(columns, common, strict=True) if same is None]
         constants: list[Any] = []
 
-        def row(backend: AbstractScalarBackend, carry_values: list[Any], row_values: list[Any]) -> tuple[list[Any], list[Any]]:
+        def row(
+            backend: AbstractScalarBackend, carry_values: list[Any], row_values: list[Any]
+        ) -> tuple[list[Any], list[Any]]:
             unroller, here = Unroller(backend), iter(row_values)
             at = iter(unroller.element(next(here) if same is None else same) for same in common)
             row_inputs = [element_array(a.shape, at) for a in of_rows]
@@ -286,7 +296,9 @@ class Unroller:
         of_equation, of_precondition = map(self._capture, captures)
         of_x, of_place = avals[: len(x)], avals[len(x) :]
 
-        def run_part(backend: AbstractScalarBackend, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
+        def run_part(
+            backend: AbstractScalarBackend, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]
+        ) -> list[Any]:
             unroller = Unroller(backend)
             operands = unroller.restore([value for part in flat for value in part], [v.aval for v in jaxpr.invars])
             outs = unroller.evaluate(jaxpr, unroller.adopt(closed_over), operands)
@@ -301,11 +313,13 @@ class Unroller:
         return self.restore(outs, avals)
 
     def _custom_jvp(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        """An operation with a derivative of its own, which is that of JAX's `custom_jvp`."""
+        """An operation with a custom derivative, by JAX's `custom_jvp`."""
         inner, consts = cast(Callee, callee(eqn))
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
-        float_inputs, float_outputs = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
+        float_inputs, float_outputs = (
+            [k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars)
+        )
         captures = self._capture(inputs)
 
         def tangents(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
@@ -322,11 +336,11 @@ class Unroller:
         return outs
 
     def element(self, value: Any) -> Any:
-        """An element of this graph from a known scalar or one of the program."""
+        """An element of this graph, from a constant or a scalar of the program."""
         return value if is_known(value) else self.graph.leaf(value)
 
     def _capture(self, values: Sequence[Elements]) -> list[Elements]:
-        """The same elements as known scalars and those of the program, ready to be used in another graph."""
+        """The same elements as constants and scalars of the program, for use in another graph."""
         out = []
         for value in values:
             copy = np.empty(value.shape, dtype=object)
@@ -336,7 +350,7 @@ class Unroller:
         return out
 
     def adopt(self, values: Sequence[Elements]) -> list[Elements]:
-        """Elements of this graph from `_captured` ones."""
+        """Elements of this graph from the result of `_capture`."""
         out = []
         for value in values:
             copy = np.empty(value.shape, dtype=object)
@@ -348,11 +362,13 @@ class Unroller:
 
 _CUSTOM_JVP = ("custom_jvp_call",)
 _CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
-"""Operations with derivatives of their own, and with such as only JAX knows to go back through."""
+"""Operations with a custom derivative, and those with a custom reverse rule, which only JAX can use."""
 
 
-def _jvp_rule(eqn: Any, avals: Sequence[Any], float_inputs: Sequence[int], float_outputs: Sequence[int]) -> core.ClosedJaxpr:
-    """From all operands and the tangents of those that move to the tangents of those results that are floats."""
+def _jvp_rule(
+    eqn: Any, avals: Sequence[Any], float_inputs: Sequence[int], float_outputs: Sequence[int]
+) -> core.ClosedJaxpr:
+    """From all operands and the tangents of `float_inputs` to the tangents of `float_outputs`."""
     names = [core.Var(aval) for aval in avals]
     inner, _ = cast(Callee, callee(eqn))
     equation = eqn.replace(invars=names)
@@ -370,18 +386,18 @@ def _jvp_rule(eqn: Any, avals: Sequence[Any], float_inputs: Sequence[int], float
 
 
 class _DtypeOnly(NamedTuple):
-    """In the place of an array's shape and type, where all that matters is the type."""
+    """Stands for the shape and dtype of an array where only the dtype matters."""
 
     dtype: Any
 
 
 def element_array(shape: tuple[int, ...], elements: Iterable[Any]) -> Elements:
-    """Elements in this shape, taken one after the other."""
+    """An array of this shape, filled with elements in row-major order."""
     return np.fromiter(elements, object, math.prod(shape)).reshape(shape)
 
 
 def _is_common(column: Elements) -> bool:
-    """Whether all rows hold the same node, or the same number to the last bit."""
+    """Whether all rows have the same node, or bitwise the same number."""
     first = column[0]
     if not is_known(first):
         return all(e is first for e in column)

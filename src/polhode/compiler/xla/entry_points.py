@@ -11,7 +11,7 @@ from jax.extend import core
 from polhode.compiler import size_limits
 from polhode.compiler.primitives.lowering import Backend
 from polhode.compiler.scalars.cost import NO_LIBRARY, ONE_FUNCTION, calls_out, count_operations, iterates
-from polhode.compiler.scalars.packing import join, split
+from polhode.compiler.scalars.flat_lists import join, split
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla.fused_call import hidden_one, in_one_function
 from polhode.compiler.xla.row_loop import lower_rows

@@ -23,7 +23,7 @@ from polhode.compiler.placement import on_processor
 from polhode.compiler.primitives.row_loop import on_arrays
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.cost import NO_LIBRARY, calls_out, iterates
-from polhode.compiler.scalars.packing import join, split
+from polhode.compiler.scalars.flat_lists import join, split
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla.fused_call import hidden_one, in_one_function
 

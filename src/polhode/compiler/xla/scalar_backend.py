@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
-from polhode.compiler.scalars.packing import stack
+from polhode.compiler.scalars.flat_lists import stack
 
 _SMALL = 10_000
 """Copies of operations that XLA may make before cuts pay; LLVM removes that many by itself."""
@@ -89,7 +89,9 @@ class XlaBackend(AbstractScalarBackend):
                     total += size
                     mask = 0
                 ancestors[node] = mask
-            total += sum(ancestors[e].bit_count() for e in {e for e in outputs if hasattr(e, "operands")} if e in ancestors)
+            total += sum(
+                ancestors[e].bit_count() for e in {e for e in outputs if hasattr(e, "operands")} if e in ancestors
+            )
             if total <= _SMALL:
                 break
         return frozenset(cuts)

@@ -98,7 +98,7 @@ def _errors(problem: ph.Problem, integrator: AbstractIntegrator | str, h: float)
     pairs = (x, PLACE), (R, ROTATION), (spin, SPIN), (velocity, VELOCITY), (run.multipliers[-1][:3], MULTIPLIERS)
     energy = float(run.invariants["energy"][-1])
     return (
-        *(float(np.linalg.norm(np.asarray(found) - exact)) for found, exact in pairs),
+        *(float(np.linalg.norm(np.asarray(value) - exact)) for value, exact in pairs),
         abs(energy - ENERGY),
         float(np.max(run.residuals["position"])),
     )

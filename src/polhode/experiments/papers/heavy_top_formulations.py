@@ -96,7 +96,7 @@ def _peer_checks(full: Mapping[str, Study], modified: Study, bare: Study) -> lis
         checks.append(Check(f"error at h = 1e-4, 2.5e-5, {label}, computed with Exudyn", _PEER[f], s.error[at], near))
     rv, angles, ep = (full[f] for f in _ALL)
     at, first = [rv.at(h) for h in _PEER_STEPS], rv.at(1e-4)
-    reused = float(modified.iterations[modified.at(1e-4)])
+    modified_count = float(modified.iterations[modified.at(1e-4)])
     return [
         *checks,
         Check(
@@ -128,8 +128,8 @@ def _peer_checks(full: Mapping[str, Study], modified: Study, bare: Study) -> lis
         Check(
             "iterations at h = 1e-4, RV, modified Newton, computed with Exudyn",
             _PEER_MODIFIED,
-            reused,
-            2 * rv.iterations[first] < reused <= _PEER_MODIFIED,
+            modified_count,
+            2 * rv.iterations[first] < modified_count <= _PEER_MODIFIED,
             "Modified Newton renews its matrix by another rule there. Checked is that the count is not above Exudyn's, "
             "and more than twice that of full Newton.",
         ),
@@ -206,7 +206,9 @@ def _tangent_checks(rv: Study, bare: Study, modified: Study, bare_modified: Stud
     first, last = rv.at(1e-4), rv.at(1.25e-5)
     more = (bare.iterations - rv.iterations)[first:]
     paper = slice(first, last + 1)
-    ratios, reused = (b.iterations[paper] / a.iterations[paper] for a, b in ((rv, bare), (modified, bare_modified)))
+    ratios, modified_ratios = (
+        b.iterations[paper] / a.iterations[paper] for a, b in ((rv, bare), (modified, bare_modified))
+    )
     return [
         Check(
             "more iterations without tangent operator, by step",
@@ -218,8 +220,8 @@ def _tangent_checks(rv: Study, bare: Study, modified: Study, bare_modified: Stud
         Check(
             "iterations without over with tangent operator, h = 1e-4 to 1.25e-5: full, modified Newton",
             "hardly any effect with modified Newton",
-            [ratios.tolist(), reused.tolist()],
-            bool(np.all((reused - 1 < 0.5 * (ratios - 1)) & (reused < 1.4))),
+            [ratios.tolist(), modified_ratios.tolist()],
+            bool(np.all((modified_ratios - 1 < 0.5 * (ratios - 1)) & (modified_ratios < 1.4))),
             "More than the paper found: 10 to 30 %. Checked is that it is less than half of that with full Newton.",
         ),
     ]

@@ -73,9 +73,9 @@ def size_reduction() -> Outcome:
                 run = ph.simulate(_problem(), name, h=h, t1=10.0, save_every=None)
                 least[label][k] = min(least[label][k], 1e6 * run.stats["wall_time_s"] / run.stats["steps"])
     runs = {label: [ph.simulate(_problem(), name, h=h, t1=10.0) for h in _COSTS] for label, name in _FORMS.items()}
-    iterations = {label: [float(r.stats["newton_iterations"]) for r in found] for label, found in runs.items()}
+    iterations = {label: [float(r.stats["newton_iterations"]) for r in group] for label, group in runs.items()}
     checks = [
-        *(_same_check(h, [found[k] for found in runs.values()]) for k, h in enumerate(_COSTS)),
+        *(_same_check(h, [group[k] for group in runs.values()]) for k, h in enumerate(_COSTS)),
         *_time_checks(least, iterations),
     ]
     steps = np.array(_COSTS)
@@ -178,7 +178,7 @@ def _growth_checks() -> list[Check]:
     runs = [_run("reml", h, 10.0) for h in steps]
     early = [float(np.max(normal_part(r)[np.asarray(r.t) <= 2])) for r in runs]
     late = [float(np.max(normal_part(r))) for r in runs]
-    reached = [float(_run("reml", h, 10.0).stats["t_reached"]) for h in (0.05, 0.02)]
+    end_times = [float(_run("reml", h, 10.0).stats["t_reached"]) for h in (0.05, 0.02)]
     return [
         Check(
             "largest |q·v| up to t = 2, h = 0.005, 0.0025, 0.00125",
@@ -189,8 +189,8 @@ def _growth_checks() -> list[Check]:
         Check(
             "largest |q·v| up to t = 10, and where the runs with h = 0.05 and 0.02 end",
             "nothing said",
-            [*late, *reached],
-            all(a > 4 * b for a, b in zip(late, early, strict=True)) and max(reached) < 10,
+            [*late, *end_times],
+            all(a > 4 * b for a, b in zip(late, early, strict=True)) and max(end_times) < 10,
             _GROWTH,
         ),
     ]

@@ -28,15 +28,15 @@ def mass_spring() -> Outcome:
 
     The paper prints V = ¼Σk(x² + x⁴); the code of its authors has ½. Both are run, and the figures are those of ¼.
     """
-    found = {name: np.array([_error(name, h) for h in _STEPS]) for name in _FACTORS}
-    checks = [*_shape_checks(), *(check for name in _FACTORS for check in _checks(name, found[name]))]
-    curves = {f"V with {c}": (np.array(_STEPS), found[name]) for name, c in _FACTORS.items()}
+    errors = {name: np.array([_error(name, h) for h in _STEPS]) for name in _FACTORS}
+    checks = [*_shape_checks(), *(check for name in _FACTORS for check in _checks(name, errors[name]))]
+    curves = {f"V with {c}": (np.array(_STEPS), errors[name]) for name, c in _FACTORS.items()}
     run = _run("printed", 0.1)
     columns = {name: np.asarray(run.outputs["coordinates"])[:, k] for k, name in enumerate(("x1", "q2", "x2"))}
     return Outcome(
         checks,
         {"Run (Figs. 1, 2)": plots.run(run), "Errors": plots.convergence(curves, "error of q at t = 10")},
-        {"motion": {"t": np.asarray(run.t), **columns}, "errors": {"h": np.array(_STEPS), **found}},
+        {"motion": {"t": np.asarray(run.t), **columns}, "errors": {"h": np.array(_STEPS), **errors}},
     )
 
 

@@ -30,10 +30,10 @@ def spring_pendulum() -> Outcome:
     """EML with h = 0.01 up to t = 1; errors of q at t = 1 against the exact motion for other steps."""
     problem = ph.problems.get("spring-pendulum")
     wrong = _with_another_derivative(problem)
-    errors, found_wrong = _errors(problem), _errors(wrong)
+    errors, wrong_errors = _errors(problem), _errors(wrong)
     run = _run(problem, 0.01)
-    checks = [*_energy_checks(run), *_place_checks(problem, run, errors), *_code_checks(wrong, found_wrong)]
-    curves = {"EML": (np.array(_STEPS), errors), "with r²θ̇² in ∂T/∂r": (np.array(_STEPS), found_wrong)}
+    checks = [*_energy_checks(run), *_place_checks(problem, run, errors), *_code_checks(wrong, wrong_errors)]
+    curves = {"EML": (np.array(_STEPS), errors), "with r²θ̇² in ∂T/∂r": (np.array(_STEPS), wrong_errors)}
     q = np.asarray(run.outputs["coordinates"])
     energies = {"generalised": np.asarray(run.invariants["energy"]), "total": np.asarray(run.outputs["total_energy"])}
     return Outcome(
@@ -41,7 +41,7 @@ def spring_pendulum() -> Outcome:
         {"Run (Figs. 3, 4)": plots.run(run), "Errors": plots.convergence(curves, "error of q at t = 1")},
         {
             "motion": {"t": np.asarray(run.t), "r": q[:, 0], "theta": q[:, 1], "phi": q[:, 2], **energies},
-            "errors": {"h": np.array(_STEPS), "EML": errors, "with another derivative": found_wrong},
+            "errors": {"h": np.array(_STEPS), "EML": errors, "with another derivative": wrong_errors},
         },
     )
 

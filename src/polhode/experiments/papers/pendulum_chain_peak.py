@@ -42,10 +42,10 @@ def peak() -> Outcome:
 
     The latter stands for ODE45 with the tolerances of the authors' code, RelTol 1e-6 and AbsTol 1e-12.
     """
-    exact, chosen = reference(2, "unit", "paper"), problem(2, "unit", "paper")
-    variable = with_control(chosen)
-    constant = with_constant_steps(chosen, variable.stats["steps"], save_every=1)
-    ambient = ph.simulate(chosen.system, "dopri5", rtol=1e-6, atol=1e-12, state0=chosen.state0, t1=DURATION)
+    exact, case = reference(2, "unit", "paper"), problem(2, "unit", "paper")
+    variable = with_control(case)
+    constant = with_constant_steps(case, variable.stats["steps"], save_every=1)
+    ambient = ph.simulate(case.system, "dopri5", rtol=1e-6, atol=1e-12, state0=case.state0, t1=DURATION)
     runs = {"RKMK(5,4), controlled steps": variable, "RKMK5, constant steps": constant}
     checks = _end_checks(exact, variable) + _peak_checks(exact) + _step_checks(variable)
     figures = {
@@ -179,9 +179,9 @@ def _draw_end(axes: Axes, exact: PlanarMotion, runs: dict[str, ph.Solution]) -> 
     for i in range(2):
         axes.plot(grid, [exact(t)[1][i, 1] for t in grid], color="#9aa0a8", lw=3, label=None if i else "exact")
     for (label, run), style, colour in zip(runs.items(), ("o", "x"), COLOURS, strict=False):
-        shown = np.asarray(run.t) >= 2.1
-        values = np.asarray(run.state[1])[shown, :, 1]
-        axes.plot(np.asarray(run.t)[shown], values, style, ms=3, mew=0.9, color=colour, label=[label, None])
+        is_late = np.asarray(run.t) >= 2.1
+        values = np.asarray(run.state[1])[is_late, :, 1]
+        axes.plot(np.asarray(run.t)[is_late], values, style, ms=3, mew=0.9, color=colour, label=[label, None])
     axes.set(xlabel="t (s)", title="ω⁽²⁾ of both masses (rad/s)")
     axes.legend(fontsize=7.5)
 

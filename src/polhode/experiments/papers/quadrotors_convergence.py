@@ -38,14 +38,14 @@ def convergence() -> Outcome:
     steps = np.array([_DURATION / count for count in _COUNTS])
     curves = {name: (steps, np.array([_error(problem, name, h, exact) for h in steps])) for name in _METHODS}
     checks = []
-    for name, (order, known) in _METHODS.items():
+    for name, (order, peer) in _METHODS.items():
         errors = curves[name][1]
         slope = ph.studies.observed_order(steps, errors, 1e-12)
         slopes = np.log2(errors[:-1] / errors[1:])
-        agrees = bool(np.all(np.abs(slopes - known) < 0.05))
+        agrees = bool(np.all(np.abs(slopes - peer) < 0.05))
         checks += [
             Check(f"order of {name}", order, slope, abs(slope - order) < 0.15),
-            Check(f"slopes of {name}, computed", known, slopes, agrees),
+            Check(f"slopes of {name}, computed", peer, slopes, agrees),
         ]
     columns = {"h": steps, **{name: errors for name, (_, errors) in curves.items()}}
     figure = plots.convergence(curves, "error of the state at t = 0.5")

@@ -69,9 +69,11 @@ def _energy_checks(energies: dict[str, np.ndarray]) -> list[Check]:
         checks.append(
             Check(f"slopes of the E-error, map {m}", order, slopes, bool(np.all(np.abs(slopes - order) < 0.02)))
         )
-    for m, wanted in _ENERGY.items():
-        found = energies[m][:5] if len(wanted) == 5 else energies[m][[0, 4]]
-        checks.append(Check(f"E-error, map {m}, computed", wanted, found, np.allclose(found, wanted, rtol=5e-3)))
+    for m, expected in _ENERGY.items():
+        measured = energies[m][:5] if len(expected) == 5 else energies[m][[0, 4]]
+        checks.append(
+            Check(f"E-error, map {m}, computed", expected, measured, np.allclose(measured, expected, rtol=5e-3))
+        )
     return checks
 
 

@@ -137,7 +137,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         mass = jnp.concatenate([g.moving_mass for g in self.bodies])
         inertia = jnp.concatenate([g.rigid_inertia for g in self.bodies])
         rigid = 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
-        return sum((g.relative_energy(points, v) for g, points in self._deforming(q)), start=rigid)
+        return sum((g.relative_energy(points, v) for g, points in self._deformable_groups(q)), start=rigid)
 
     def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
         mass = jnp.concatenate([g.weight for g in self.bodies])
@@ -156,9 +156,9 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return self.deforming
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
-        return sum((g.strain_energy(points) for g, points in self._deforming(q)), start=jnp.zeros(()))
+        return sum((g.strain_energy(points) for g, points in self._deformable_groups(q)), start=jnp.zeros(()))
 
-    def _deforming(self, q: Point) -> list[tuple[BodyGroup, Point]]:
+    def _deformable_groups(self, q: Point) -> list[tuple[BodyGroup, Point]]:
         """Bodies that deform, with their coordinates."""
         return [(g, points) for g, points in zip(self.bodies, self.points(q), strict=True) if g.formulation.deforms]
 
@@ -195,7 +195,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return jnp.sum(momenta, axis=0), rigid if spin is None else rigid + spin
 
     def spin_of_deforming(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
-        spins = [g.spin(points, v) for g, points in self._deforming(q)]
+        spins = [g.spin(points, v) for g, points in self._deformable_groups(q)]
         return sum(spins, start=jnp.zeros(3)) if spins else None
 
     def mass(self, q: Point) -> Matrix:

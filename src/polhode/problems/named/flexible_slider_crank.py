@@ -93,18 +93,18 @@ def _rod(p: Mapping[str, Any]) -> FlexiblePart:
         shapes[:, 1, k - 1] = np.sin(k * np.pi * s)
         shapes[:, 5, k - 1] = k * np.pi / length * np.cos(k * np.pi * s)
     shapes[:, 0, 2], shapes[:, 0, 3] = 4 * s * (1 - s), s * (2 * s - 1)
-    bending = p["modulus"] * moment * np.pi**4 / (2 * length**3)
-    stiffness = np.diag([bending, 16 * bending, 0.0, 0.0])
+    bending_stiffness = p["modulus"] * moment * np.pi**4 / (2 * length**3)
+    stiffness = np.diag([bending_stiffness, 16 * bending_stiffness, 0.0, 0.0])
     stiffness[2:, 2:] = p["modulus"] * area / (3 * length) * np.array([[16.0, -8.0], [-8.0, 7.0]])
     masses = p["density"] * area * length * simpson
     # Sections resist turning about the rod only: that they tilt is left out, as in Simeon's model.
-    twisting = p["density"] * 2 * moment * length * simpson[:, None, None] * np.diag([1.0, 0.0, 0.0])
+    rotary_inertias = p["density"] * 2 * moment * length * simpson[:, None, None] * np.diag([1.0, 0.0, 0.0])
     return from_modes(
         s[:, None] * np.array([length, 0.0, 0.0]),
         masses,
         shapes,
         stiffness,
-        inertias=twisting,
+        inertias=rotary_inertias,
         nodes={"B": 0, "middle": _POINTS // 2, "C": _POINTS - 1},
         damping=p["damping"],
     )

@@ -98,7 +98,7 @@ def heavy_top(
     """
     checks.choice("formulation", formulation, _FORMULATIONS)
     checks.choice("data", data, _DATA)
-    given = {
+    values = {
         "mass": mass,
         "length": length,
         "gravity": gravity,
@@ -107,7 +107,7 @@ def heavy_top(
         "angular_velocity": angular_velocity,
         "duration": duration,
     }
-    numbers = {key: _DATA[data][key] if value is None else value for key, value in given.items()}
+    numbers = {key: _DATA[data][key] if value is None else value for key, value in values.items()}
     top = TopParameters(
         mass=checks.positive("mass", numbers["mass"], (), "mass of the top"),
         length=checks.positive("length", numbers["length"], (), "distance of the centre of mass"),

@@ -79,7 +79,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     phi = 2 * np.pi * np.arange(n) / n
     outward = np.stack((np.cos(phi), np.sin(phi), 0 * phi), axis=1)
     speed = checks.array("speed", p["speed"], (), "radial velocity at the start")
-    velocity, turning = _flexure(n, k)
+    velocity, angular_velocity = _flexure(n, k)
     model = Model()
     rod = model.add_rod(
         points=radius * outward,
@@ -89,7 +89,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         constrained=p["constrained"],
         closed=True,
         velocity=speed * velocity,
-        angular_velocity=speed / radius * turning[:, None] * jnp.array([1.0, 0.0, 0.0]),
+        angular_velocity=speed / radius * angular_velocity[:, None] * jnp.array([1.0, 0.0, 0.0]),
         name="ring",
     )
 

@@ -1,4 +1,4 @@
-"""Arrays to flat lists of scalars and back."""
+"""Conversion between pytrees of arrays and flat lists of scalars."""
 
 from __future__ import annotations
 
