@@ -135,7 +135,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
 
     0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
     """
-    if not (system.mechanism.forces or system.coordinates.loaded):
+    if not (system.mechanism.forces or system.coordinates.has_own_loads):
         return 0.0
     if system.n > _DENSE or not checks.is_concrete(system, state):
         return None

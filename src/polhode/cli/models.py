@@ -100,36 +100,36 @@ def _folders(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def load(path: str, settings: dict[str, Any], given: ModelOptions) -> tuple[ImportedModel, Problem]:
+def load(path: str, settings: dict[str, Any], options: ModelOptions) -> tuple[ImportedModel, Problem]:
     """The model of a file and its problem; settings as for `imported`, and `formulation`."""
     settings = dict(settings)
     formulation = settings.pop("formulation", None)
-    model = import_model(path, settings, given)
+    model = import_model(path, settings, options)
     return model, model.problem(None if formulation is None else str(formulation))
 
 
 def get_problem(
     name: str,
     settings: list[str] | None,
-    given: ModelOptions = ModelOptions(),  # noqa: B008
+    options: ModelOptions = ModelOptions(),  # noqa: B008
 ) -> tuple[Problem, ImportedModel | None]:
     """The problem of that name or of that model file, and what was imported, if anything was."""
     import polhode as ph
 
     parameters = parse_settings(settings)
     if not is_model_file(name):
-        for option in given.options():
+        for option in options.options():
             raise ValueError(f"`{option}` goes with model files; `{name}` is a problem, which takes `--set`.")
         return ph.problems.get(name, **parameters), None
-    model, problem = load(name, parameters, given)
+    model, problem = load(name, parameters, options)
     return problem, model
 
 
-def announce(imported: ImportedModel) -> None:
+def announce(model: ImportedModel) -> None:
     """Contents of the file and what was left out, on standard error."""
-    names = [name for name, record in imported.joints.items() if record.measured]
-    say(f"{imported.source}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(names)}")
-    for item in imported.not_carried:
+    names = [name for name, record in model.joints.items() if record.measured]
+    say(f"{model.source}: {len(model.model.bodies)} bodies; joint_positions are {', '.join(names)}")
+    for item in model.not_carried:
         say(f"  not carried over: {item}")
 
 
@@ -140,10 +140,10 @@ def explain(problem: Problem, method: bool) -> None:
             say(f"  {reason}")
 
 
-def summary(imported: ImportedModel) -> dict[str, Any]:
+def summary(model: ImportedModel) -> dict[str, Any]:
     """The part of the `--json` object about a model file."""
     return {
-        "joints": [name for name, record in imported.joints.items() if record.measured],
-        "bodies": [body.name for body in imported.model.bodies if body.kind == "rigid"],
-        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
+        "joints": [name for name, record in model.joints.items() if record.measured],
+        "bodies": [body.name for body in model.model.bodies if body.kind == "rigid"],
+        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in model.not_carried],
     }

@@ -76,9 +76,9 @@ def format_warning(message: Any, category: type[Warning], filename: str, lineno:
 
 
 @contextlib.contextmanager
-def status_line(text: str, wanted: bool) -> Iterator[None]:
+def status_line(text: str, show: bool) -> Iterator[None]:
     """A line that says what is being done, on standard error and only where that is a terminal."""
-    if not wanted or not sys.stderr.isatty():
+    if not show or not sys.stderr.isatty():
         yield
         return
     with console(stderr=True).status(text):

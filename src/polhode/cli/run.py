@@ -272,8 +272,8 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     for line in _digits(stats.get("error_estimate")):
         screen.print(escape(line), highlight=False)
     rejections = f", {stats['rejected']} rejected" if stats["rejected"] else ""
-    timed = summary["us_per_step"]
-    each = f" ({timed:.3g} µs a step, saving included)" if timed is not None else ""
+    step_time = summary["us_per_step"]
+    each = f" ({step_time:.3g} µs a step, saving included)" if step_time is not None else ""
     screen.print(
         f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejections} in {stats['wall_time_s']:.3g} s"
         f"{each}; {preparation(stats)}",

@@ -105,12 +105,12 @@ def sweep(
     _report(ensemble, initial_value_problem.name, out, as_json, quiet, number)
 
 
-def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool, number: int | None) -> None:
+def _report(ensemble: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool, number: int | None) -> None:
     """Print what came of a sweep; end with status 1 if a member did not reach its end, or by the signal that came."""
-    stats, failures = found.stats, found.failed
+    stats, failures = ensemble.stats, ensemble.failed
     if as_json:
         rows = [{**each, "result": each["result"].name} for each in failures]
-        fields = {str(key): x.values for key, x in found.dataset.data_vars.items() if "member" not in x.dims}
+        fields = {str(key): x.values for key, x in ensemble.dataset.data_vars.items() if "member" not in x.dims}
         store = None if out is None else str(out)
         emit({"problem": name, "stats": stats, "failed": rows, "statistics": fields, "store": store})
     elif not quiet:

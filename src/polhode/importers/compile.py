@@ -76,7 +76,7 @@ def _check_finite(model: Any, label: str) -> None:
 def _robot(source: Source, floating: bool) -> CompiledModel:
     assert source.root is not None
     robot = urdf.build_spec(source.root, floating)
-    model = robot.compiled()
+    model = robot.compile()
     names = {number: mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, number) for number in range(1, model.nbody)}
     return CompiledModel(model, {number: robot.inertials.get(name, MASSLESS) for number, name in names.items()})
 

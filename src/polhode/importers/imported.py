@@ -148,10 +148,10 @@ class ImportedModel:
 
         - `name`: that of the file by default.
         """
-        links = [_link(self, joints) for joints in self._stacks().values()]
+        links = [_link(self, joints) for joints in self._joint_chains().values()]
         return mjcf.export(self.model, self.name if name is None else name, links, strict=strict)
 
-    def _stacks(self) -> dict[int, list[FileJoint]]:
+    def _joint_chains(self) -> dict[int, list[FileJoint]]:
         """Joints of the file by the bodies of the model that they carry, in their order."""
         chains: dict[int, list[FileJoint]] = {}
         for joint in self.joints.values():

@@ -45,7 +45,7 @@ class LoadRequest(NamedTuple):
     keyframe: str | int | None
     floating: bool
     check_inertia: bool
-    wanted: ImportOptions
+    options: ImportOptions
     folders: tuple[Path, ...]
 
     def parameters(self, path: str | None) -> dict[str, Any]:
@@ -57,9 +57,9 @@ class LoadRequest(NamedTuple):
             "keyframe": self.keyframe,
             "floating": self.floating,
             "check_inertia": self.check_inertia,
-            "controls": {name: "a function" if callable(u) else u for name, u in self.wanted.controls.items()},
-            "limits": self.wanted.limits,
-            "stick_velocity": self.wanted.stick_velocity,
+            "controls": {name: "a function" if callable(u) else u for name, u in self.options.controls.items()},
+            "limits": self.options.limits,
+            "stick_velocity": self.options.stick_velocity,
             "mesh_paths": [str(folder) for folder in self.folders],
         }
 
@@ -85,7 +85,7 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
         start = compile.build_start(compiled, request.keyframe, request.positions, request.velocities)
         construction = build_bodies(start, request.check_inertia)
         records = add_joints.build_joints(construction, speeds)
-        losses = _add_parts(construction, records, request.wanted, robot)
+        losses = _add_parts(construction, records, request.options, robot)
         looks, undrawn = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.label}: {error}") from error

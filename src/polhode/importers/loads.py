@@ -41,7 +41,7 @@ def add_passive(construction: Construction, joints: Sequence[FileJoint], options
             _add_to_turns(construction, joint, data, losses)
             continue
         _add_along(construction, joint, data, options)
-        if data.limited and options.limits:
+        if data.has_limits and options.limits:
             stops = _stops(construction, joint)
             if isinstance(stops, str):
                 without_stops.setdefault(stops, []).append(joint.name)
@@ -62,11 +62,11 @@ class _OfJoint(NamedTuple):
     damping: float
     armature: float
     friction: float
-    limited: bool
+    has_limits: bool
 
 
 def _of_joint(construction: Construction, joint: FileJoint) -> _OfJoint:
-    m = construction.start.compiled
+    m = construction.start.model
     dof, number = int(m.jnt_dofadr[joint.number]), joint.number
     return _OfJoint(
         stiffness=0.0 if is_disabled(m, "spring") else float(m.jnt_stiffness[number]),
@@ -74,7 +74,7 @@ def _of_joint(construction: Construction, joint: FileJoint) -> _OfJoint:
         damping=0.0 if is_disabled(m, "damper") else float(m.dof_damping[dof]),
         armature=float(m.dof_armature[dof]),
         friction=0.0 if is_disabled(m, "frictionloss") else float(m.dof_frictionloss[dof]),
-        limited=bool(m.jnt_limited[number]) and not is_disabled(m, "limit"),
+        has_limits=bool(m.jnt_limited[number]) and not is_disabled(m, "limit"),
     )
 
 
@@ -97,7 +97,7 @@ def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, 
         ("springs", data.stiffness),
         ("armature", data.armature),
         ("dampers", 0.0 if has_damper else data.damping),
-        ("limits", data.limited),
+        ("limits", data.has_limits),
         ("dry friction", data.friction),
     ):
         if value:
@@ -108,7 +108,7 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
     """The damper of a ball or a free joint; whether it could be added."""
     if not damping or joint.kind not in ("ball", "free"):
         return False
-    start, body = construction.start, int(construction.start.compiled.jnt_bodyid[joint.number])
+    start, body = construction.start, int(construction.start.model.jnt_bodyid[joint.number])
     if joint.kind == "ball":
         element: Any = BallDamper(jnp.asarray(damping))
     else:
@@ -119,6 +119,6 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
 
 def _stops(construction: Construction, joint: FileJoint) -> JointStops | str:
     """Stops of a hinge or slide with a range, or why there are none."""
-    m, i = construction.start.compiled, joint.number
+    m, i = construction.start.model, joint.number
     limit = Limit(m.jnt_range[i], float(m.jnt_margin[i]), m.jnt_solref[i], m.jnt_solimp[i])
     return limit.stops(joint, construction.inertia_along(i), f"{joint.name} stops")

@@ -121,7 +121,7 @@ def _is_private(folder: Path) -> bool:
 class MeshFile(AbstractMesh):
     """A mesh in a file. - `called`: in the model file. - `path`: where it is. - `scale`: along its axes, (3,)."""
 
-    called: str
+    label: str
     path: Path
     scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
@@ -133,7 +133,7 @@ class MeshFile(AbstractMesh):
             raise ValueError("meshes need trimesh and pycollada: pip install 'polhode[import]'") from error
         except Exception as error:
             # Readers raise whatever they like for files that are none of theirs.
-            raise ValueError(f"{self.called} (can't be read: {' '.join(str(error).split()) or repr(error)})") from error
+            raise ValueError(f"{self.label} (can't be read: {' '.join(str(error).split()) or repr(error)})") from error
 
 
 @functools.lru_cache(maxsize=512)

@@ -38,7 +38,7 @@ class RobotSpec(NamedTuple):
     inertials: Mapping[str, Inertial]
     parents: Mapping[str, str]
 
-    def compiled(self) -> Any:
+    def compile(self) -> Any:
         """As a `mujoco.MjModel`."""
         model = self.spec.compile()
         deep_trees.nest(model, self.parents)

@@ -172,7 +172,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
         of_places = self.near(q).potential(t, self.motion(q))
-        return of_places + self.coordinates.strain_energy(q) if self.coordinates.strained else of_places
+        return of_places + self.coordinates.strain_energy(q) if self.coordinates.has_strain_energy else of_places
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         """The same of a motion, but for what deformations of bodies store."""
@@ -329,7 +329,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     @property
     def has_waves(self) -> bool:
-        return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.strained)
+        return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.has_strain_energy)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         limit = stability_limit(self, t, state)

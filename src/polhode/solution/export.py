@@ -83,30 +83,30 @@ def check_ending(path: Path) -> None:
         raise ValueError(f"`{path.name}` must end in one of {', '.join(endings)} to say which format is wanted.")
 
 
-def _csv(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
+def _csv(solution: Solution, path: Path, options: _FormatOptions) -> None:
     # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
-    frame = solution.to_pandas(wanted.columns)
+    frame = solution.to_pandas(options.columns)
     frame.columns = [_no_formula(str(name)) for name in frame.columns]
     frame.to_csv(path, index=False)
 
 
-def _no_formula(heading: str) -> str:
+def _no_formula(name: str) -> str:
     """A heading that spreadsheets show instead of computing it: names come from files of other people."""
-    return f"'{heading}" if heading.lstrip().startswith(_FORMULAS) or heading[:1].isspace() else heading
+    return f"'{name}" if name.lstrip().startswith(_FORMULAS) or name[:1].isspace() else name
 
 
-def _parquet(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
+def _parquet(solution: Solution, path: Path, options: _FormatOptions) -> None:
     try:
-        solution.to_pandas(wanted.columns).to_parquet(path, engine="pyarrow", index=False)
+        solution.to_pandas(options.columns).to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
         raise ValueError("Writing Parquet needs pyarrow: `pip install 'polhode[parquet]'`.") from error
 
 
-def _netcdf(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
-    if wanted.columns is None:
+def _netcdf(solution: Solution, path: Path, options: _FormatOptions) -> None:
+    if options.columns is None:
         dataset = to_xarray(solution)
     else:
-        dataset = solution.to_pandas(wanted.columns).set_index("time").to_xarray()
+        dataset = solution.to_pandas(options.columns).set_index("time").to_xarray()
         dataset.attrs = attributes(solution.meta, solution.stats)
     content = io.BytesIO()
     try:
@@ -117,15 +117,15 @@ def _netcdf(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
     path.write_bytes(content.getbuffer())
 
 
-def _png(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
-    del wanted
+def _png(solution: Solution, path: Path, options: _FormatOptions) -> None:
+    del options
     from polhode.viewing import plots
 
     plots.run(solution).savefig(path, dpi=_FINE)
 
 
-def _html(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
-    del wanted
+def _html(solution: Solution, path: Path, options: _FormatOptions) -> None:
+    del options
     from polhode.solution import show
     from polhode.viewing.page import page
 
@@ -145,22 +145,22 @@ def _moving_scene(solution: Solution, joints: bool) -> Scene:
     return scene if joints else scene.without_symbols()
 
 
-def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, told: ProgressCallback | None) -> None:
+def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, report: ProgressCallback | None) -> None:
     from polhode.viewing.film import film
 
-    film.mp4(solution, scene, path, film.Look(*look), told)
+    film.mp4(solution, scene, path, film.Look(*look), report)
 
 
-def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: ProgressCallback | None) -> None:
+def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, report: ProgressCallback | None) -> None:
     from polhode.viewing.film import film
 
-    film.gif(solution, scene, path, film.Look(*look), told)
+    film.gif(solution, scene, path, film.Look(*look), report)
 
 
-def _glb(solution: Solution, path: Path, wanted: _FormatOptions) -> None:
+def _glb(solution: Solution, path: Path, options: _FormatOptions) -> None:
     from polhode.viewing.files import gltf
 
-    gltf.write(solution, _moving_scene(solution, wanted.joints), path)
+    gltf.write(solution, _moving_scene(solution, options.joints), path)
 
 
 def _pvd(solution: Solution, path: Path, joints: bool) -> None:

@@ -148,12 +148,12 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return not any(group.formulation.dissipative for group in self.bodies)
 
     @property
-    def deforming(self) -> bool:
+    def has_deformable_bodies(self) -> bool:
         return any(group.formulation.deforms for group in self.bodies)
 
     @property
-    def strained(self) -> bool:
-        return self.deforming
+    def has_strain_energy(self) -> bool:
+        return self.has_deformable_bodies
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return sum((g.strain_energy(points) for g, points in self._deformable_groups(q)), start=jnp.zeros(()))
@@ -175,7 +175,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return np.concatenate([np.full(g.rows, g.energetic) for g in self.bodies])
 
     @property
-    def joined(self) -> tuple[tuple[int, int], ...]:
+    def connected_rows(self) -> tuple[tuple[int, int], ...]:
         first = {(group, member): row for row, (_, group, member, node) in enumerate(self.places) if node == 0}
         return tuple((first[group, member], row) for row, (_, group, member, node) in enumerate(self.places) if node)
 

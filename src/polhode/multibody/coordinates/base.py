@@ -60,7 +60,7 @@ class AbstractCoordinates(eqx.Module):
         return True
 
     @property
-    def loaded(self) -> bool:
+    def has_own_loads(self) -> bool:
         """Whether there are loads of the coordinates' own."""
         return False
 
@@ -166,11 +166,11 @@ class AbstractCoordinates(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def joined(self) -> tuple[tuple[int, int], ...]:
+    def connected_rows(self) -> tuple[tuple[int, int], ...]:
         """Rows of `motion` that the coordinates themselves hold together; the ground is -1."""
 
     @property
-    def deforming(self) -> bool:
+    def has_deformable_bodies(self) -> bool:
         """Whether some bodies deform."""
         return False
 
@@ -180,7 +180,7 @@ class AbstractCoordinates(eqx.Module):
         return None
 
     @property
-    def strained(self) -> bool:
+    def has_strain_energy(self) -> bool:
         """Whether there is a `strain_energy`: some bodies deform, or the coordinates have loads of their own."""
         return False
 

@@ -43,7 +43,7 @@ class Balance(eqx.Module):
     @property
     def works(self) -> bool:
         coordinates = self.system.coordinates
-        if not (coordinates.conservative or coordinates.loaded):
+        if not (coordinates.conservative or coordinates.has_own_loads):
             # The damping of flexible bodies isn't known as a power.
             return False
         return bool(self.working) or not coordinates.conservative or self.system.mechanism.driven
@@ -121,7 +121,7 @@ class Balance(eqx.Module):
     def carried(self) -> tuple[int, ...]:
         """The free bodies and the nodes on them."""
         free = set(self.free)
-        nodes = {b for a, b in self.system.coordinates.joined if a in free}
+        nodes = {b for a, b in self.system.coordinates.connected_rows if a in free}
         return tuple(sorted(free | (nodes if self.system.coordinates.local else set())))
 
     def _power(self, t: Array, q: Point, v: Vector, motion: Motion) -> Float[Array, ""]:
@@ -172,7 +172,7 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
 def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
     """Rows of the bodies that no joint ties to the ground, in any number of steps."""
     masses = np.asarray(system.coordinates.masses)
-    pairs = list(system.coordinates.joined)
+    pairs = list(system.coordinates.connected_rows)
     others = [group for group in system.mechanism.joints if not group.relative]
     internal = [group for group in system.mechanism.joints if group.relative]
     for group in internal:
@@ -186,7 +186,7 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
         pairs += _pairs(group, internal=not to_ground)
     grounded = _connected_rows(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in grounded]
-    if system.coordinates.deforming and len(free) < np.count_nonzero(masses > 0):
+    if system.coordinates.has_deformable_bodies and len(free) < np.count_nonzero(masses > 0):
         # Angular momenta of bodies that deform are known of all of them together.
         return ()
     return tuple(free)

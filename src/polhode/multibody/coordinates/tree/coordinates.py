@@ -92,7 +92,7 @@ class JointTree(AbstractCoordinates):
         return all(effort.conservative for effort in self.efforts)
 
     @property
-    def strained(self) -> bool:
+    def has_strain_energy(self) -> bool:
         return bool(self.efforts)
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
@@ -100,7 +100,7 @@ class JointTree(AbstractCoordinates):
         return sum((effort.stored(points) for effort in self.efforts), start=jnp.zeros(()))
 
     @property
-    def loaded(self) -> bool:
+    def has_own_loads(self) -> bool:
         return bool(self.efforts)
 
     @property
@@ -216,7 +216,7 @@ class JointTree(AbstractCoordinates):
         return np.array([link.energetic for link in self.links])
 
     @property
-    def joined(self) -> tuple[tuple[int, int], ...]:
+    def connected_rows(self) -> tuple[tuple[int, int], ...]:
         has_joint = [link.parent >= 0 or isinstance(link.motion, AbstractJointMotion) for link in self.links]
         return tuple((link.parent, row) for row, link in enumerate(self.links) if has_joint[row])
 

@@ -49,19 +49,19 @@ class ReducedTree(AbstractCoordinates):
     # --- from the coordinates to those of the tree and back ---------------------------------------------------------
 
     @property
-    def _tied(self) -> np.ndarray:
+    def _dependent(self) -> np.ndarray:
         """Velocities of the tree that follow."""
         return np.array([place.velocity for place in self.followers])
 
     @property
-    def _kept(self) -> np.ndarray:
+    def _independent(self) -> np.ndarray:
         """Velocities of the tree that are those of the coordinates, in their order."""
-        return np.setdiff1d(np.arange(self.tree.n), self._tied)
+        return np.setdiff1d(np.arange(self.tree.n), self._dependent)
 
     @property
     def _columns(self) -> np.ndarray:
         """The velocities that the entries of G belong to."""
-        return np.searchsorted(self._kept, [place.velocity for place in self.leaders]).astype(int)
+        return np.searchsorted(self._independent, [place.velocity for place in self.leaders]).astype(int)
 
     def whole(self, q: Point) -> Point:
         """The coordinates of all joints of the tree."""
@@ -81,19 +81,19 @@ class ReducedTree(AbstractCoordinates):
         values = jnp.zeros(len(self.followers))
         if self.leaders:
             values = values.at[np.array(self.rows)].add(self.ratios * v[self._columns])
-        return jnp.concatenate((v, values))[np.argsort(np.concatenate((self._kept, self._tied)))]
+        return jnp.concatenate((v, values))[np.argsort(np.concatenate((self._independent, self._dependent)))]
 
-    def _gathered(self, rows: Array) -> Array:
+    def _reduce_rows(self, rows: Array) -> Array:
         """Gᵀ times an array with a row for each velocity of the tree."""
-        own = rows[self._kept]
+        own = rows[self._independent]
         if not self.leaders:
             return own
-        of_followers = rows[self._tied[np.array(self.rows)]]
+        of_followers = rows[self._dependent[np.array(self.rows)]]
         return own.at[self._columns].add(self.ratios.reshape(-1, *(1,) * (rows.ndim - 1)) * of_followers)
 
-    def _reduced(self, matrix: Matrix) -> Matrix:
+    def _reduce_matrix(self, matrix: Matrix) -> Matrix:
         whole = to_dense(matrix, (self.tree.n, self.tree.n))
-        return dense_block(self._gathered(self._gathered(whole).T).T)
+        return dense_block(self._reduce_rows(self._reduce_rows(whole).T).T)
 
     # --- as the tree has it -----------------------------------------------------------------------------------------
 
@@ -125,12 +125,12 @@ class ReducedTree(AbstractCoordinates):
         return self.tree.conservative
 
     @property
-    def strained(self) -> bool:
-        return self.tree.strained
+    def has_strain_energy(self) -> bool:
+        return self.tree.has_strain_energy
 
     @property
-    def loaded(self) -> bool:
-        return self.tree.loaded
+    def has_own_loads(self) -> bool:
+        return self.tree.has_own_loads
 
     @property
     def brief(self) -> bool:
@@ -152,8 +152,8 @@ class ReducedTree(AbstractCoordinates):
         return self.tree.energetic
 
     @property
-    def joined(self) -> tuple[tuple[int, int], ...]:
-        return self.tree.joined
+    def connected_rows(self) -> tuple[tuple[int, int], ...]:
+        return self.tree.connected_rows
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return self.tree.strain_energy(self.whole(q))
@@ -182,8 +182,8 @@ class ReducedTree(AbstractCoordinates):
     def columns(self, body: Body | str) -> np.ndarray:
         """Velocities of the joint that carries a body, or of those that this joint follows."""
         of_body = self.tree.columns(body)
-        own = np.searchsorted(self._kept, np.intersect1d(of_body, self._kept))
-        is_leader = np.isin(self._tied[np.array(self.rows, int)], of_body)
+        own = np.searchsorted(self._independent, np.intersect1d(of_body, self._independent))
+        is_leader = np.isin(self._dependent[np.array(self.rows, int)], of_body)
         return np.unique(np.concatenate((own, self._columns[is_leader])))
 
     def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
@@ -195,16 +195,16 @@ class ReducedTree(AbstractCoordinates):
     # --- matrices and forces ----------------------------------------------------------------------------------------
 
     def mass(self, q: Point) -> Matrix:
-        return self._reduced(self.tree.mass(self.whole(q)))
+        return self._reduce_matrix(self.tree.mass(self.whole(q)))
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
-        return self._gathered(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
+        return self._reduce_rows(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
-        return self._reduced(self.tree.stiffness(mechanism, t, self.whole(q), self.rates(v)))
+        return self._reduce_matrix(self.tree.stiffness(mechanism, t, self.whole(q), self.rates(v)))
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
-        return self._reduced(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
+        return self._reduce_matrix(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
         del mechanism
