@@ -55,7 +55,7 @@ try:
 except ImportError:
     pytype_aval_mappings = {}
 
-_FORKED = False
+_IS_FORKED = False
 
 
 class EvaluatingTrace(Trace):  # pyright: ignore[reportGeneralTypeIssues]
@@ -184,7 +184,7 @@ def check_environment() -> None:
             "`jax_disable_jit` is on, with which every step would be interpreted operation by operation. Call "
             "functions of your own under `jax.disable_jit()` to look into them, and runs outside."
         )
-    if _FORKED:
+    if _IS_FORKED:
         raise RuntimeError(
             "This process was forked from one in which JAX had already computed; its threads are missing here, and the "
             "first computation would hang. Start processes by 'spawn': multiprocessing.get_context('spawn')."
@@ -203,13 +203,13 @@ def _root_of(frame: types.FrameType) -> str:
     return frame.f_globals.get("__name__", "").partition(".")[0]
 
 
-def _forked() -> None:
-    global _FORKED
+def _note_fork() -> None:
+    global _IS_FORKED
     # A process in which nothing was computed yet may be forked.
     from jax._src import xla_bridge
 
-    _FORKED = _FORKED or xla_bridge.backends_are_initialized()
+    _IS_FORKED = _IS_FORKED or xla_bridge.backends_are_initialized()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_note_fork)

@@ -37,7 +37,7 @@ def everything(a, b):
 def along(function, a, b):
     """The derivative along a direction, by machine code and by JAX."""
     way = directions((a, b))
-    made = RowMap.along(function, everything, a, b)(a, (rowed(b), rowed(way)))
+    made = RowMap.jvp(function, everything, a, b)(a, (rowed(b), rowed(way)))
     return jax.tree.map(lambda x: x[0], made), jax.jvp(jax.jit(function), (a, b), way)[1]
 
 
@@ -45,7 +45,7 @@ def back(function, a, b):
     """The transposed derivative, by machine code and by JAX."""
     out, pull = jax.vjp(jax.jit(function), a, b)
     weights = directions(out)
-    made = RowMap.back(function, everything, a, b, out)(a, (rowed(b), rowed(weights)))
+    made = RowMap.vjp(function, everything, a, b, out)(a, (rowed(b), rowed(weights)))
     return jax.tree.map(lambda x: x[0], made), pull(jax.tree.map(jnp.asarray, weights))
 
 
@@ -208,7 +208,7 @@ def test_loops_of_unknown_length_have_derivatives_along_directions_only():
 
     close(along(doubled, A, B))
     with pytest.raises(UnsupportedNativeOperation, match="unknown length"):
-        RowMap.back(doubled, everything, A, B, A)
+        RowMap.vjp(doubled, everything, A, B, A)
 
 
 def test_rules_that_only_go_back_have_derivatives_of_arrays_that_way():
@@ -219,4 +219,4 @@ def test_rules_that_only_go_back_have_derivatives_of_arrays_that_way():
     function.defvjp(lambda x: (jnp.sin(x), x), lambda x, c: (3 * jnp.cos(x) * c,))
     close(back(lambda a, b: function(a) * b[0], A, B))
     with pytest.raises(UnsupportedNativeOperation, match="custom_vjp"):
-        RowMap.along(lambda a, b: function(a) * b[0], everything, A, B)
+        RowMap.jvp(lambda a, b: function(a) * b[0], everything, A, B)

@@ -154,7 +154,7 @@ def test_searches_are_marked_only_where_the_record_is_derived():
     np.testing.assert_allclose(RowMap.of(lambda _, a: root(a), None, np.float64(2.0))(None, np.array([2.0])), 2**0.5)
     for way in (jax.grad(root), jax.jit(jax.grad(root)), jax.jacfwd(root)):
         np.testing.assert_allclose(way(2.0), 0.5 / 2**0.5, rtol=1e-14)
-    back = RowMap.back(lambda _, a: root(a), lambda _, a: a, None, np.float64(2.0), np.float64(1.0))
+    back = RowMap.vjp(lambda _, a: root(a), lambda _, a: a, None, np.float64(2.0), np.float64(1.0))
     np.testing.assert_allclose(back(None, (np.array([2.0]), np.array([1.0]))), 0.5 / 2**0.5, rtol=1e-14)
 
 

@@ -80,7 +80,7 @@ def test_loops_inside_loops_are_found():
 def test_another_process_would_find_it_again():
     args = arguments(3000)
     made = program(lambda *given: swept(*given, True), *args)
-    assert made.lasts
+    assert made.is_portable
     again = pickle.loads(pickle.dumps(made))
     for found, wanted in zip(run(again, *args), run(made, *args), strict=True):
         np.testing.assert_array_equal(found, wanted)

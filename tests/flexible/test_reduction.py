@@ -105,7 +105,7 @@ def test_a_patch_follows_rigid_motions_and_spreads_loads():
     theta = modal.turns[2].sum(axis=1)
     rest = moved[patch] - weights @ moved[patch] - np.cross(theta, arms)
     np.testing.assert_allclose(weights @ np.cross(arms, rest), 0.0, atol=1e-12)
-    assert modal.turning == (False, False, True)
+    assert modal.rotates == (False, False, True)
     np.testing.assert_allclose(modal.turns[1], 0.0)
 
 

@@ -43,7 +43,7 @@ class WithoutInertia(ValueError):
 class AbsoluteLayout(AbstractLayout):
     """Which body of the model is which row of which group."""
 
-    written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable, ToFixedPointBody)
+    conversion_types = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable, ToFixedPointBody)
 
     def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
         for body in bodies:

@@ -199,12 +199,12 @@ def _build(
         mechanism=mechanism,
         coordinates=coordinates,
         labels=labels,
-        dropping=tuple(sorted(dropped.items())),
+        redundant=tuple(sorted(dropped.items())),
         complete=None,
         counter=counter,
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
-        written_as=layout.written_as,
+        conversion_types=layout.conversion_types,
     )
 
 

@@ -20,10 +20,10 @@ PlacedElement = tuple[str, Any, AbstractConstraintElement | AbstractForceElement
 class AbstractLayout(abc.ABC):
     """Which body of a model is which row of its coordinates.
 
-    `written_as` makes conversions of systems in these coordinates to ones of other kinds, those that lose least first.
+    `conversion_types` makes conversions of systems in these coordinates to ones of other kinds, those that lose least first.
     """
 
-    written_as: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
+    conversion_types: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
 
     def unreplaced(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the coordinates themselves don't replace."""

@@ -53,7 +53,9 @@ class TurnRegister:
                 continue
             (local_angle,) = coordinate.angles()
             ends = tuple(self._row(body) for body in pair.bodies)
-            angle = _near(local_angle.angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate))
+            angle = _near(
+                local_angle.angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate)
+            )
             self._numbers[id(pair), coordinate_name] = len(self._angles)
             self._angles.append(_Angle(angle, ends[local_angle.first], ends[local_angle.second]))
             self._names.append(_name(name, pair, coordinate_name, coordinate))
@@ -77,7 +79,9 @@ class TurnRegister:
                 pair = terms[k].pair
                 coordinate_name = next(iter(pair.coordinates())) if terms[k].name is None else str(terms[k].name)
                 key, coordinate = (id(pair), coordinate_name), pair.coordinate(coordinate_name)
-                angle = _near(angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate))
+                angle = _near(
+                    angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate)
+                )
                 name = _name(getattr(pair, "name", None), pair, coordinate_name, coordinate)
             if key not in self._numbers:
                 self._numbers[key] = len(self._angles)
@@ -117,7 +121,9 @@ def _terms(part: Any) -> list[Term]:
 
 def _name(joint: str | None, pair: AbstractMeasuredPair, coordinate_name: str, coordinate: Any) -> AngleName:
     first, second = (body.name for body in pair.bodies)
-    return AngleName(joint, coordinate_name, (first, second), -1.0 if isinstance(coordinate, ReversedCoordinate) else 1.0)
+    return AngleName(
+        joint, coordinate_name, (first, second), -1.0 if isinstance(coordinate, ReversedCoordinate) else 1.0
+    )
 
 
 def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:

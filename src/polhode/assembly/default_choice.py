@@ -120,7 +120,7 @@ def method_for(
         return ("herk4" if system.m else "rkmk4"), "explicit; implicit methods don't take rates of these coordinates"
     if system.m:
         return "generalized-alpha", "there are constraints"
-    if system.has_waves:
+    if system.has_stiff_forces:
         return "generalized-alpha", "it steps over waves in elastic elements, which bound explicit steps"
     rate = fastest(system, t0, state)
     if rate is None:

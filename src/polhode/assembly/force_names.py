@@ -131,7 +131,7 @@ def _references(
     name: str, part: Any, element: AbstractForceElement, names: Mapping[int, str], system: MultibodySystem
 ) -> tuple[AngleReference, ...]:
     """Where the turns of the angles of an element are known from: they are counted, or coordinates of a tree."""
-    numbers = None if system.counter is None else system.counter.owned(name)
+    numbers = None if system.counter is None else system.counter.angles_of(name)
     if numbers is not None:
         return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in numbers)
     terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]

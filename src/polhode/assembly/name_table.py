@@ -89,7 +89,7 @@ def build_name_table(
             "kind": getattr(pair, "kind", type(pair).__name__),
             "bodies": [body.name for body in pair.bodies],
             "coordinates": {label: last - len(own) + k for k, label in enumerate(own)},
-            "angles": [label for label, c in own.items() if is_angle(c.measured)],
+            "angles": [label for label, c in own.items() if is_angle(c.coordinate)],
             "load": numbers.get(model_name or ""),
             **_point_metadata(joint_rows.get(model_name or "")),
             **_limit_metadata(pair),

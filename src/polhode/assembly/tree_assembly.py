@@ -59,7 +59,7 @@ MINIMAL = "minimal"
 class TreeLayout(AbstractLayout):
     """Which body of a model is which link, and the joints that are left over."""
 
-    written_as = (ToHamiltonian, ToJointLagrangian, ToFixedPointBody)
+    conversion_types = (ToHamiltonian, ToJointLagrangian, ToFixedPointBody)
 
     def __init__(self, model: ModelParts, repair: bool) -> None:
         for body in model.bodies:

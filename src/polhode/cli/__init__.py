@@ -21,7 +21,7 @@ from polhode.cli.export import export
 from polhode.cli.inspect import inspect
 from polhode.cli.list import list_names
 from polhode.cli.models import GroupedOptionsCommand
-from polhode.cli.output import RUN_FAILED, say, format_warning
+from polhode.cli.output import RUN_FAILED, format_warning, say
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run

@@ -45,7 +45,10 @@ def benchmark(
             markdown_section.parts(update, SECTION)
         if not codes.folder().is_dir():
             raise ValueError(f"The scripts are not in {codes.folder()}: install polhode from a wheel or a checkout.")
-    versions = {"polhode": codes.installed_version(sys.executable, "polhode"), "JAX": codes.installed_version(sys.executable, "jax")}
+    versions = {
+        "polhode": codes.installed_version(sys.executable, "polhode"),
+        "JAX": codes.installed_version(sys.executable, "jax"),
+    }
     others = dict.fromkeys(code for name in names for code in codes.CASES[name].codes)
     versions |= {code: codes.installed_version(peers, code) for code in others}
     absent = [code for code in others if versions[code] is None]
@@ -68,7 +71,9 @@ def benchmark(
     known_versions = {code: version for code, version in versions.items() if version is not None}
     lines = [*codes.table(rows), "", codes.machine(known_versions, absent)]
     if as_json:
-        emit({"rows": [row._asdict() for row in rows], "versions": known_versions, "missing": absent, "failed": failures})
+        emit(
+            {"rows": [row._asdict() for row in rows], "versions": known_versions, "missing": absent, "failed": failures}
+        )
     elif update is None:
         show("\n".join(lines))
     if failures:

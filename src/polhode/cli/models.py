@@ -32,7 +32,7 @@ class ModelOptions(NamedTuple):
     controls: list[str] | None = None
     mesh_path: list[str] | None = None
 
-    def parsed(self) -> dict[str, dict[str, Any]]:
+    def values(self) -> dict[str, dict[str, Any]]:
         """The values of each option that is given. Raises ValueError for what is no NAME=VALUE."""
         texts = {name: getattr(self, name) for name in _ASSIGNMENTS}
         return {name: parse_settings(settings, f"--{name}") for name, settings in texts.items() if settings}
@@ -69,7 +69,7 @@ _PLAIN = ("--columns", "--arrows")
 _SEVERAL = (*(f"--{name}" for name in _ASSIGNMENTS), *_PLAIN)
 
 
-def import_model(path: str, settings: dict[str, Any], given: ModelOptions = ModelOptions()) -> ImportedModel:  # noqa: B008
+def import_model(path: str, settings: dict[str, Any], command_options: ModelOptions = ModelOptions()) -> ImportedModel:  # noqa: B008
     """The model of a file; settings are options, or JOINT and JOINT.velocity."""
     import polhode as ph
 
@@ -77,14 +77,14 @@ def import_model(path: str, settings: dict[str, Any], given: ModelOptions = Mode
     for key in ("floating", "check_inertia", "limits"):
         if not isinstance(options.get(key, True), bool):
             raise ValueError(f"`--set {key}=…` must be true or false, got {short_repr(options[key])}.")
-    if given.mesh_path:
-        options["mesh_paths"] = [*_folders(options.get("mesh_paths")), *given.mesh_path]
+    if command_options.mesh_path:
+        options["mesh_paths"] = [*_folders(options.get("mesh_paths")), *command_options.mesh_path]
     values: dict[str, dict[str, Any]] = {"positions": {}, "velocities": {}}
     for key in settings.keys() - options.keys():
         joint, dot, part = key.rpartition(".")
         of_velocity = bool(dot) and part == "velocity"
         values["velocities" if of_velocity else "positions"][joint if of_velocity else key] = settings[key]
-    for name, more in given.parsed().items():
+    for name, more in command_options.values().items():
         twice = sorted(values.get(name, {}).keys() & more.keys())
         if twice:
             raise ValueError(f"`{twice[0]}` is given by `--set` and by `--{name}`; give it once.")
@@ -101,7 +101,7 @@ def _folders(value: Any) -> list[Any]:
 
 
 def load(path: str, settings: dict[str, Any], options: ModelOptions) -> tuple[ImportedModel, Problem]:
-    """The model of a file and its problem; settings as for `imported`, and `formulation`."""
+    """The model of a file and its problem; settings as for `import_model`, and `formulation`."""
     settings = dict(settings)
     formulation = settings.pop("formulation", None)
     model = import_model(path, settings, options)

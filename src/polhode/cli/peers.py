@@ -144,10 +144,10 @@ def table(rows: list[Measurement]) -> list[str]:
     return [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|", *map(_line, rows)]
 
 
-def machine(versions: dict[str, str], missing: list[str]) -> str:
+def machine(versions: dict[str, str], left_out: list[str]) -> str:
     """The machine that all this ran on, versions, and what was not there."""
     codes = ", ".join(f"{TITLES.get(code, code)} {version}" for code, version in versions.items())
-    absent = f" Not installed: {titles(missing)}." if missing else ""
+    absent = f" Not installed: {titles(left_out)}." if left_out else ""
     return f"{processor_name()}, {os.cpu_count()} cores, Python {platform.python_version()}; {codes}.{absent}"
 
 

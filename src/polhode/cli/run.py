@@ -28,8 +28,8 @@ from polhode.cli.output import (
     number,
     parse_settings,
     say,
-    usage_errors,
     status_line,
+    usage_errors,
 )
 from polhode.printable import printable
 
@@ -112,11 +112,19 @@ def run(
             initial_value_problem, model = models.get_problem(
                 problem, settings, models.ModelOptions(positions, velocities, controls, mesh_path)
             )
-        method = ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
+        method = (
+            ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
+        )
         if talk and model is not None:
             models.announce(model)
         if talk:
-            _announce(initial_value_problem, _method_text(integrator or (initial_value_problem.integrator if options else None), options), step, rtol, t1)
+            _announce(
+                initial_value_problem,
+                _method_text(integrator or (initial_value_problem.integrator if options else None), options),
+                step,
+                rtol,
+                t1,
+            )
             models.explain(initial_value_problem, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
         how = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}

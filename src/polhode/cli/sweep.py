@@ -87,7 +87,9 @@ def sweep(
             )
         options = parse_settings(option, "--option")
         initial_value_problem, _ = models.get_problem(problem, settings)
-        method = ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
+        method = (
+            ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
+        )
         how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}
@@ -115,7 +117,9 @@ def _report(ensemble: Ensemble, name: str, out: Path | None, as_json: bool, quie
         emit({"problem": name, "stats": stats, "failed": rows, "statistics": fields, "store": store})
     elif not quiet:
         finished_count = stats["members"] - stats["failed"]
-        show(f"{name}: {finished_count} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}")
+        show(
+            f"{name}: {finished_count} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}"
+        )
         if stats.get("workers_lost"):
             show(f"{stats['workers_lost']} workers were lost on the way; others ran their members")
         if out is not None and not failures:

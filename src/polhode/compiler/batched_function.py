@@ -57,7 +57,7 @@ def _native(function: eqx.Module, batch: Any) -> Callable[[Any], Any] | None:
     if not on_host(function):
         return None
     examples = function, jax.tree.map(lambda x: x[0], batch)
-    (mapping, _), (inputs, _) = cached(_compile, *examples, keeping=_SERIALISER)
+    (mapping, _), (inputs, _) = cached(_compile, *examples, serialiser=_SERIALISER)
     return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 

@@ -18,15 +18,15 @@ class CompileReport(NamedTuple):
 
     - `operations`: of the machine code, those in loops counted once; None where XLA compiles.
     - `by`: "quick" or "optimised" machine code, or "xla".
-    - `kept`: whether machine code of an earlier run was found.
+    - `from_cache`: whether machine code of an earlier run was found.
     """
 
     operations: int | None
     by: By
-    kept: bool
+    from_cache: bool
 
     @property
-    def making(self) -> str:
+    def activity(self) -> str:
         """The work of making it, in words."""
         if self.operations is None:
             return f"compiling with {self}"
@@ -34,4 +34,4 @@ class CompileReport(NamedTuple):
 
     def __str__(self) -> str:
         count = "" if self.operations is None else f"{self.operations:,} operations, "
-        return f"{count}{_NAMES[self.by]}{', kept from an earlier run' if self.kept else ''}"
+        return f"{count}{_NAMES[self.by]}{', kept from an earlier run' if self.from_cache else ''}"

@@ -47,31 +47,31 @@ class DifferentiableFunction:
         self._like, self._places = layout.leaves, jax.tree.leaves(wrt)
         ends = list(itertools.accumulate(layout.sizes))
         self._numbers = [n for k in self._places for n in range(ends[k] - layout.sizes[k], ends[k])]
-        self.wanted = jax.tree.map(lambda k: layout.leaves[k], wrt)
-        self.returned = self._program.out_shape
+        self.wrt = jax.tree.map(lambda k: layout.leaves[k], wrt)
+        self.out_shape = self._program.out_shape
 
-    def back(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
+    def vjp(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
         """The transposed derivative, as one of these makes code of its program; raises `UnsupportedNativeOperation` if that can't be.
 
         The program takes the arguments and then what the derivative is with respect to the function's result. It
         returns that with respect to the arguments that are `wanted`.
         """
         return self._either(
-            adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.returned, DIFFERENTIABLE_WITH_REMAT))
+            adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.out_shape, DIFFERENTIABLE_WITH_REMAT))
         )
 
-    def along(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
+    def jvp(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
         """The derivative along directions: the program takes the arguments and then the directions of those `wanted`.
 
         It returns the derivative of the function's result.
         """
-        return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_jvp, self.wanted, DIFFERENTIABLE)))
+        return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_jvp, self.wrt, DIFFERENTIABLE)))
 
     def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], CompiledFunction]) -> CompiledFunction:
         return compile_either(self._program.closed_jaxpr.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
 
     def _of_scalars(self, derive: Derive) -> Program:
-        region = on_scalars(self._program, *self._examples, derived=True)
+        region = on_scalars(self._program, *self._examples, differentiated=True)
         try:
             return small(derive(region, self._numbers))
         except UnsupportedScalarOperation as needed:

@@ -52,7 +52,7 @@ def native_jit(function: Callable[..., T], *consts: Any) -> Callable[..., T]:
 def _prepare(function: Callable[..., T], consts: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
     if not on_host((consts, others)):
         return functools.partial(cast(Callable[..., T], _xla_jit(function)), *consts)
-    (program, structure), (arrays, _) = cached(_native, (function, consts), others, keeping=_SERIALISER)
+    (program, structure), (arrays, _) = cached(_native, (function, consts), others, serialiser=_SERIALISER)
     if program is None:
         return functools.partial(cast(Callable[..., T], _numpy_jit(function)), *consts)
     call = _whole(program, arrays) if isinstance(program, RowMap) else _by_rows(program, structure, arrays)
@@ -128,7 +128,7 @@ def _dump(result: tuple[RowMap | Interpreter | None, Any]) -> Any:
     program, structure = result
     if isinstance(program, RowMap):
         return program.code, program.out
-    if program is None or not program.lasts:
+    if program is None or not program.is_portable:
         return None
     return program, jax.tree.unflatten(structure, range(structure.num_leaves))
 

@@ -52,7 +52,7 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
         program, structure = result
         return (
             None
-            if program is None or not program.lasts
+            if program is None or not program.is_portable
             else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
         )
 
@@ -72,7 +72,7 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
         arguments = Arguments(args, options)
         if not on_host(arguments.arrays):
             return by_xla(*args, **options)
-        program, structure = arguments.found(build, serialiser)
+        program, structure = arguments.program(build, serialiser)
         if program is None:
             return by_xla(*args, **options)
         with np.errstate(all="ignore"):
@@ -87,7 +87,7 @@ def shapes(function: Callable[..., Any], *args: Any) -> Any:
 
     Found again like programs.
     """
-    return cached(_shapes, function, *args, keeping=_SHAPES)[0]
+    return cached(_shapes, function, *args, serialiser=_SHAPES)[0]
 
 
 def _shapes(inputs: Any, rest: Any) -> Any:

@@ -30,7 +30,7 @@ def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHIN
     return program
 
 
-def on_scalars(program: TracedFunction, *examples: Any, derived: bool = False) -> Program:
+def on_scalars(program: TracedFunction, *examples: Any, differentiated: bool = False) -> Program:
     """A traced function as a program of all elements of its arguments.
 
     `differentiated`: whether derivatives are going to be taken of it. Raises `UnsupportedNativeOperation` if that can't be.
@@ -39,7 +39,7 @@ def on_scalars(program: TracedFunction, *examples: Any, derived: bool = False) -
         raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")
     region = Program([s.dtype for s in Layout(examples).scalars])
     try:
-        region.outputs = program.emit(ProgramBackend(region, derived), region.inputs)
+        region.outputs = program.emit(ProgramBackend(region, differentiated), region.inputs)
     except UnsupportedScalarOperation as needed:
         raise UnsupportedNativeOperation(str(needed)) from None
     return small(region)

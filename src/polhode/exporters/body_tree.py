@@ -45,7 +45,7 @@ class Link:
     joints: list[Joint]
     name: str
     part: AbstractJoint | None
-    named: bool = False
+    is_named: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -84,8 +84,8 @@ class Tree:
     def __init__(self, model: ModelParts, links: Sequence[Link]) -> None:
         self.nodes: list[Node] = []
         self.first: dict[str, Node] = {}
-        self.names: set[str] = {joint.name for link in links if link.named for joint in link.joints}
-        self.left = list(links)
+        self.names: set[str] = {joint.name for link in links if link.is_named for joint in link.joints}
+        self.loop_links = list(links)
         """Links that close loops."""
         self._between: dict[frozenset[str], list[Node]] = {}
         self._grow(model)
@@ -103,19 +103,19 @@ class Tree:
             grew = True
             while grew:
                 grew = False
-                for link in list(self.left):
+                for link in list(self.loop_links):
                     outside = [body for body in (link.first, link.second) if body.name not in self.first]
                     # Mass points have no rotation that a joint could carry.
                     if len(outside) == 1 and outside[0].kind == "rigid":
-                        self.left.remove(link)
-                        self.hang(link, outside[0])
+                        self.loop_links.remove(link)
+                        self.attach(link, outside[0])
                         grew = True
 
-    def hang(self, link: Link, body: Body) -> Node:
+    def attach(self, link: Link, body: Body) -> Node:
         """A node for a body, carried by a link."""
         parent = self.first[(link.first if link.second is body else link.second).name]
         node = self._add(body, parent, link.joints if link.second is body else link.joints[::-1])
-        if not link.named:
+        if not link.is_named:
             self._name(link, node)
         return node
 
@@ -129,7 +129,7 @@ class Tree:
             self._between.setdefault(frozenset((parent.body.name, body.name)), []).append(node)
         return node
 
-    def shared(self, body: Body) -> None:
+    def share_mass(self, body: Body) -> None:
         """Give all nodes of a body the same share of its mass."""
         alike = [node for node in self.nodes if node.body is body]
         for node in alike:
@@ -174,7 +174,7 @@ class Tree:
                 return AffineCoordinate(joint, sign, value - sign * joint.start)
         return None
 
-    def behind(self, node: Node) -> list[Node]:
+    def subtree(self, node: Node) -> list[Node]:
         """The node and those that it carries."""
         members = {id(node)}
         for other in self.nodes:

@@ -44,8 +44,8 @@ def cut(document: Document, link: Link) -> str:
     if not rigid:
         return "it closes a loop, and neither of its bodies has mass and inertia of which a part could be cut off"
     body = rigid[0]
-    node = document.tree.hang(link, body)
-    document.tree.shared(body)
+    node = document.tree.attach(link, body)
+    document.tree.share_mass(body)
     both = {"body1": document.tree.first[body.name].name, "body2": node.name}
     document.add(document.equality, "weld", {"name": f"{link.name} loop", **both})
     return ""

@@ -60,7 +60,7 @@ def export(model: ModelParts, name: str, file_links: Sequence[Link] = (), *, str
         raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")
     document = _document(model, elements, file_links)
     text = mjcf_writer.to_text(document, name)
-    _report(document.unsaid, strict)
+    _report(document.not_expressible, strict)
     return text
 
 
@@ -71,12 +71,12 @@ def _document(model: ModelParts, elements: dict[str, Any], file_links: Sequence[
     document = Document(Tree(model, [*file_links, *own]), np.asarray(model.gravity))
     _leave_out(document, model)
     for link in own:
-        document.lack(link.name, link.part, _join(document, link, elements[link.name]))
+        document.note_loss(link.name, link.part, _join(document, link, elements[link.name]))
     in_tree = of_file | {id(link.part) for link in own}
     # The inertia of rotors counts where stops are divided by that of what they stop.
     for name, part in sorted(model.parts, key=lambda item: not isinstance(item[1], AttachedRotor)):
         if id(part) not in in_tree:
-            document.lack(name, part, _write(document, name, part, elements[name]))
+            document.note_loss(name, part, _write(document, name, part, elements[name]))
     document.tree.merge()
     return document
 
@@ -86,7 +86,7 @@ def _leave_out(document: Document, model: ModelParts) -> None:
     covered = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
     for body in model.bodies:
         if body.kind in ("flexible", "coordinate") and id(body) not in covered:
-            document.unsaid.append(
+            document.not_expressible.append(
                 NotExpressible(body.name, f"{body.kind} body", "MJCF has rigid bodies and mass points")
             )
 
@@ -96,7 +96,7 @@ def _join(document: Document, link: Link, element: Any) -> str:
     frame = _frame(element)
     assert frame is not None
     reason = ""
-    if any(link is other for other in document.tree.left):
+    if any(link is other for other in document.tree.loop_links):
         whole = frame.pinned and len(frame.a) in (0, 3)
         reason = (
             equality_constraints.frames(document, link.name, link.part, frame)

@@ -36,7 +36,7 @@ class Document:
     tendon: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("tendon"))
     actuator: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("actuator"))
     controls: list[float] = dataclasses.field(default_factory=list)
-    unsaid: list[NotExpressible] = dataclasses.field(default_factory=list)
+    not_expressible: list[NotExpressible] = dataclasses.field(default_factory=list)
 
     def add(self, section: ElementTree.Element, tag: str, values: Mapping[str, Any]) -> ElementTree.Element:
         """An element of a section."""
@@ -47,10 +47,10 @@ class Document:
         self.add(self.actuator, "general", attributes)
         self.controls.append(control)
 
-    def lack(self, name: str, part: Any, reason: str) -> None:
+    def note_loss(self, name: str, part: Any, reason: str) -> None:
         """Notes what the file doesn't say of a part, if there is something."""
         if reason:
-            self.unsaid.append(NotExpressible(name, type(part).__name__.removeprefix("_Attached"), reason))
+            self.not_expressible.append(NotExpressible(name, type(part).__name__.removeprefix("_Attached"), reason))
 
     def site(self, body: Body, name: str, place: Any, R: Any = None) -> str:
         """A site on a body, by a point and a rotation in the body's frame; returns its name."""
@@ -73,7 +73,7 @@ class Document:
         joint = node.joints[joint_at]
         kind, direction, anchor = joint.axis
         total = float(joint.attributes.get("armature", 0.0))
-        for other in self.tree.behind(node):
+        for other in self.tree.subtree(node):
             x, R = other.frame
             lever = np.cross(direction, x - anchor)
             mass, inertia = other.share * float(other.body.mass), other.share * np.asarray(other.body.inertia)

@@ -99,7 +99,7 @@ def _add_inertia(document: Document, element: Element, node: Node) -> None:
             return
         if node.body.kind == "rigid":
             reason = f"MuJoCo takes no moving body without mass or inertia; where there is none the file has {_LEAST:g}"
-            document.unsaid.append(NotExpressible(node.name, "body", reason))
+            document.not_expressible.append(NotExpressible(node.name, "body", reason))
         mass, moments = max(mass, _LEAST), np.maximum(moments, _LEAST)
     if mass == 0 and not np.any(moments):
         return
@@ -132,11 +132,11 @@ def _realisable(document: Document, node: Node, moments: np.ndarray) -> np.ndarr
     excess = (moments[largest] - np.sum(moments[rest])) / (moments[largest] or 1.0)
     if excess > SINGLE_PRECISION or float(np.min(moments)) < 0:
         reason = "MuJoCo refuses moments of inertia that no distribution of mass has; `load_model` takes them"
-        document.unsaid.append(NotExpressible(node.name, "body", reason))
+        document.not_expressible.append(NotExpressible(node.name, "body", reason))
         return moments
     if excess > _ROUND_OFF:
         reason = "its largest moment of inertia exceeds the sum of the others, which is made good to single precision"
-        document.unsaid.append(NotExpressible(node.name, "body", reason))
+        document.not_expressible.append(NotExpressible(node.name, "body", reason))
     moments = moments.copy()
     while moments[largest] > moments[rest[0]] + moments[rest[1]]:
         moments[rest] *= 1 + max(excess, 2.3e-16)
@@ -148,7 +148,7 @@ def _rates(document: Document, node: Node) -> np.ndarray:
     values, gap = rates(node)
     if gap > POSITION_TOLERANCE * max(1.0, float(np.max(np.abs(values), initial=0.0))):
         reason = "its joints don't allow its velocity at the start; the keyframe has the nearest that they do"
-        document.unsaid.append(NotExpressible(node.name, "body", reason))
+        document.not_expressible.append(NotExpressible(node.name, "body", reason))
     return values
 
 

@@ -45,7 +45,7 @@ def build(
     q = (R, x + R @ part.centre), eta
     v = jnp.concatenate((omega, u + R @ cross(omega, jnp.asarray(part.centre)), rate))
     pose, twist = form.pose(q), form.twist(q, v)
-    frames = [(name, form.at(k + 1), modal.turning[k + 1]) for k, name in enumerate(part.nodes)]
+    frames = [(name, form.at(k + 1), modal.rotates[k + 1]) for k, name in enumerate(part.nodes)]
     return FlexibleBody(
         name=name,
         kind="flexible",

@@ -61,4 +61,4 @@ class FlexibleBody(Body):
 
     def start(self, form: FloatingFrame) -> State:
         """q and v at the start."""
-        return form.deformed(Pose(self.x, self.R), Twist(self.omega, self.u), self.amplitudes, self.rates)
+        return form.deformed_state(Pose(self.x, self.R), Twist(self.omega, self.u), self.amplitudes, self.rates)

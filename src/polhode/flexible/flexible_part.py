@@ -291,7 +291,7 @@ def _part(
         modal=ModalBody(
             **{name: array_of(np.array(value, order="C")) for name, value in numbers.items()},
             damping=None if losses is None else array_of(sum(losses[1:], start=losses[0])),
-            turning=(False, *(at.turns for at in nodes)),
+            rotates=(False, *(at.turns for at in nodes)),
         ),
         nodes=tuple(at.name for at in nodes),
         points=body.points + centre,

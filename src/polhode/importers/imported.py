@@ -171,4 +171,4 @@ def _link(file_model: ImportedModel, joints: Sequence[FileJoint]) -> Link:
         for joint in joints
     ]
     parts = [joint.part for joint in joints if joint.part is not None]
-    return Link(*joints[0].ends, file_joints, joints[0].name, parts[0] if parts else None, named=True)
+    return Link(*joints[0].ends, file_joints, joints[0].name, parts[0] if parts else None, is_named=True)

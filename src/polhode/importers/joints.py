@@ -74,7 +74,7 @@ class FileJoint(AbstractMeasuredPair):
     def name_in_carrier(self, name: str | None) -> str:
         return self.place or super().name_in_carrier(name)
 
-    def among(self, values: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
+    def from_system(self, values: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
         """The coordinate among those that a system knows, turns included; None if it is none of them."""
         value = None if self.part is None else values.get((str(self.part.name), self.name_in_carrier(None)))
         return values.get((self.name, next(iter(self.coordinates())))) if value is None else value + self.start

@@ -31,7 +31,7 @@ def model_outputs(system: MultibodySystem, joints: Sequence[FileJoint], rigid: S
 
     def positions(t: Array, state: State) -> Array:
         coordinates, at = system.joint_coordinates(state[0]), where(state)
-        values = [joint.among(coordinates) for joint in scalar_joints]
+        values = [joint.from_system(coordinates) for joint in scalar_joints]
         pairs = zip(scalar_joints, values, strict=True)
         return jnp.stack([j.coordinate().value(at.poses(ends(j))) if value is None else value for j, value in pairs])
 

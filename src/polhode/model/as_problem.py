@@ -56,7 +56,7 @@ class ProblemRequest(NamedTuple):
         checks.word("name", self.name, "of the problem")
         return begin, end, step
 
-    def assembled(self, model: ModelParts, formulation: str) -> tuple[AssembledSystem, State]:
+    def assemble(self, model: ModelParts, formulation: str) -> tuple[AssembledSystem, State]:
         """The model in these coordinates."""
         return model.assemble(
             formulation,
@@ -94,11 +94,11 @@ def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE
     own = model.parameters
     if request.formulation is None:
         system, state0, formulation, because = default_choice.assemble_default(
-            model, lambda form: request.assembled(model, form), request.integrator, begin
+            model, lambda form: request.assemble(model, form), request.integrator, begin
         )
     else:
         formulation, because = request.formulation, ""
-        system, state0 = request.assembled(model, formulation)
+        system, state0 = request.assemble(model, formulation)
     method, why = (
         (request.integrator, "") if request.integrator else default_choice.method_for(system, state0, begin, step)
     )

@@ -85,7 +85,7 @@ class TurnCounter(eqx.Module):
             own = [k for k, _ in alike]
         return own[0] if len(own) == 1 else None
 
-    def owned(self, part: str) -> tuple[int, ...] | None:
+    def angles_of(self, part: str) -> tuple[int, ...] | None:
         """The numbers of the angles that a part of the model reads on its bodies; None if it reads none there."""
         return _by_name(self.owners).get(part)
 

@@ -57,11 +57,11 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     - `mechanism`: joints, forces and gravity. - `coordinates`: the bodies.
     - `labels`: the joint behind each constraint.
-    - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
+    - `redundant`, `complete`: redundant components left out, by joint, and the system that still has them.
     - `order`: names of bodies as they came, for rows of outputs; those that it lacks come last.
     - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
     - `counter`: counts the angles of joints that are no coordinates, which stand at the end of q; None without any.
-    - `written_as`: makes the conversions to systems of other kinds.
+    - `conversion_types`: make the conversions to systems of other kinds.
     - `solver`: what solves its saddle-point systems; `solvable` chooses it.
     """
 
@@ -70,12 +70,12 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     mechanism: Mechanism
     coordinates: Coordinates
     labels: tuple[str, ...] = eqx.field(static=True)
-    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    redundant: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: MultibodySystem[Coordinates] | None
     loops: bool = eqx.field(static=True)
     counter: TurnCounter | None = None
     order: tuple[str, ...] = eqx.field(static=True, default=())
-    written_as: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
+    conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
 
     # --- sizes ------------------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.coordinates.choose_solver(self.mechanism, self.m, self.loops)
 
     def conversions(self) -> tuple[AbstractConversion, ...]:
-        return (*super().conversions(), *(make(self) for make in self.written_as))
+        return (*super().conversions(), *(make(self) for make in self.conversion_types))
 
     def with_joints(self, joints: tuple[JointGroup, ...], labels: tuple[str, ...] | None = None) -> MultibodySystem:
         """The system with other joints, and with other labels if these are given."""
@@ -328,8 +328,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return dataclasses.replace(self, mechanism=mechanism, labels=self.labels if labels is None else labels)
 
     @property
-    def has_waves(self) -> bool:
-        return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.has_strain_energy)
+    def has_stiff_forces(self) -> bool:
+        return self.coordinates.local and (self.mechanism.has_stiff_forces or self.coordinates.has_strain_energy)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         limit = stability_limit(self, t, state)
@@ -349,7 +349,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     @property
     def dropped(self) -> dict[str, tuple[int, ...]]:
         """Redundant components that were left out, by the name of the joint; `assemble(redundant=...)` takes it."""
-        return dict(self.dropping)
+        return dict(self.redundant)
 
     def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
         """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces.

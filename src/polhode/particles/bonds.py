@@ -110,7 +110,7 @@ class Constants(NamedTuple):
     length: Array
     arm: Vectors
 
-    def weakened(self, whole: Any) -> Constants:
+    def scale(self, whole: Any) -> Constants:
         """Those of bonds that are `whole` to this share."""
         return self._replace(bending=whole * self.bending, axial=whole * self.axial, shear=whole * self.shear)
 

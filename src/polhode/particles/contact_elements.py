@@ -103,10 +103,10 @@ class WallContactElement(AbstractForceElement):
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         del t
         return sum(
-            (contacts.hertz_energy(self.stiffness, delta) for delta, _ in self.pressed(poses)), start=jnp.zeros(())
+            (contacts.hertz_energy(self.stiffness, delta) for delta, _ in self.face_overlaps(poses)), start=jnp.zeros(())
         )
 
-    def pressed(self, poses: Poses) -> list[tuple[Array, Array]]:
+    def face_overlaps(self, poses: Poses) -> list[tuple[Array, Array]]:
         """δ and the normal of each face."""
         faces = self.wall.faces(tuple(poses[0].x))
         return [
@@ -115,7 +115,7 @@ class WallContactElement(AbstractForceElement):
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t, twists
-        pushes = (contacts.hertz(self.stiffness, delta) / self.radius * n for delta, n in self.pressed(poses))
+        pushes = (contacts.hertz(self.stiffness, delta) / self.radius * n for delta, n in self.face_overlaps(poses))
         return (Wrench(jnp.zeros(3), sum(pushes, start=jnp.zeros(3))),)
 
 
@@ -140,7 +140,7 @@ class DampedWallContactElement(AbstractForceElement):
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         (elastic,) = self.contact.wrenches(t, poses, twists)
         drag = (
-            jnp.where(delta > 0, -self.damping * (n @ twists[0].u), 0.0) * n for delta, n in self.contact.pressed(poses)
+            jnp.where(delta > 0, -self.damping * (n @ twists[0].u), 0.0) * n for delta, n in self.contact.face_overlaps(poses)
         )
         return (elastic._replace(force=sum(drag, start=elastic.force)),)
 

@@ -26,7 +26,7 @@ class AbstractParticles(AbstractSphereInteractions):
     """A system of spheres whose states, inputs and outputs are in the order of the user, wherever they are stored."""
 
     @abc.abstractmethod
-    def stored(self, a: Array) -> Array:
+    def to_storage_order(self, a: Array) -> Array:
         """A field of the particles, given in the order of the user, as states have it."""
 
     @property
@@ -66,7 +66,7 @@ class AbstractParticles(AbstractSphereInteractions):
         parts = [jnp.broadcast_to(jnp.asarray(a, dtype), (n, 3)) for a in (velocities, angular_velocities)]
         q = jnp.zeros((n, 4), dtype).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, dtype)
         whole = () if self.limits is None else (self.intact,)
-        return self.states(*map(self.stored, (jnp.asarray(positions, dtype), q, *parts)), *whole)
+        return self.states(*map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts)), *whole)
 
     def check(self, t: float, state: State) -> None:
         """Refuses particles that overlap by more than 0.3 of their reach with others or walls: they would burst apart.
@@ -195,7 +195,7 @@ class AbstractParticles(AbstractSphereInteractions):
     # --- stable steps -----------------------------------------------------------------------------------------------
 
     @property
-    def has_waves(self) -> bool:
+    def has_stiff_forces(self) -> bool:
         return self.bonds > 0 or self.touching or bool(self.walls) or self.damped
 
     def frequency(self) -> Float[Array, ""]:

@@ -44,7 +44,7 @@ class EdgeShape(eqx.Module):
         """The poses of both nodes."""
         return tuple(offset(pose, frame) for pose, frame in zip(poses, self.frames, strict=True))
 
-    def moving(self, poses: Poses, twists: Twists) -> Twists:
+    def node_twists(self, poses: Poses, twists: Twists) -> Twists:
         """The twists of both nodes."""
         return tuple(
             twist
@@ -157,7 +157,7 @@ class ViscoelasticEdge(AbstractStressedElement):
         """Moments and forces in the section."""
         del t
         nodes = self.shape.nodes(poses)
-        return self._stress(nodes, self.shape.moving(poses, twists), self.shape.strain.increment(nodes))
+        return self._stress(nodes, self.shape.node_twists(poses, twists), self.shape.strain.increment(nodes))
 
     def turn(self, poses: Poses) -> Float[Array, ""]:
         return self.shape.turn(poses)
@@ -176,7 +176,7 @@ class ViscoelasticEdge(AbstractStressedElement):
         if not self.shape.has_tangent:
             return None
         # At fixed body-fixed twists, which is what the closed form expects.
-        nodes, node_twists = self.shape.nodes(poses), self.shape.moving(poses, twists)
+        nodes, node_twists = self.shape.nodes(poses), self.shape.node_twists(poses, twists)
         C, D = self.edge.stiffness / self.shape.length, self.damping / self.shape.length
         return helical_tangent(nodes, node_twists, self.stress(t, poses, twists), C, D)
 
@@ -184,7 +184,7 @@ class ViscoelasticEdge(AbstractStressedElement):
         del t
         nodes, strain = self.shape.nodes(poses), self.shape.strain
         d = strain.increment(nodes)
-        stress = self._stress(nodes, self.shape.moving(poses, twists), d)
+        stress = self._stress(nodes, self.shape.node_twists(poses, twists), d)
         return self.shape.on_bodies(poses, strain.loads(nodes, d, stress))
 
 

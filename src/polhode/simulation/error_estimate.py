@@ -23,7 +23,9 @@ from polhode.solution.solution import Solution
 from polhode.storage.store import RunStore
 
 
-def estimated(solution: Solution, run: Run, store: str | Path | None, interrupts: Interrupts) -> dict[str, Any]:
+def estimate_run_error(
+    solution: Solution, run: Run, store: str | Path | None, interrupts: Interrupts
+) -> dict[str, Any]:
     """Largest estimated error of each output over the run, and the decimal digits that are right.
 
     With a method of order p the run with half the step, or with tolerances that halve it, is 2ᵖ times as accurate, so

@@ -55,7 +55,7 @@ class PreviousSteps(Protocol):
         """The progress that the method starts from; None if another method or another system goes on."""
         ...
 
-    def steps_alike(self, task: Task, segment: Segment) -> bool:
+    def has_equal_steps(self, task: Task, segment: Segment) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         ...
 
@@ -63,7 +63,7 @@ class PreviousSteps(Protocol):
         """Memory of the events of the earlier run."""
         ...
 
-    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Segment] | None:
+    def extend(self, task: Task, t1: float, h: float, h_is_explicit: bool) -> list[Segment] | None:
         """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
 
         Where an event has ended that run between two steps, an h that is `given` begins a grid there.
@@ -71,23 +71,23 @@ class PreviousSteps(Protocol):
         ...
 
 
-def plan(task: Task, wanted: Steps, memory: PreviousSteps | None = None) -> Plan:
+def plan(task: Task, steps: Steps, previous: PreviousSteps | None = None) -> Plan:
     """The legs of a run. Raises ValueError for sizes, tolerances and breakpoints that make no sense."""
     t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
-    h, rtol, atol = wanted.h, wanted.rtol, wanted.atol
-    given = breakpoint_times(wanted.breakpoints) + (
-        [] if memory is None else breakpoint_times(memory.steps.breakpoints)
+    h, rtol, atol = steps.h, steps.rtol, steps.atol
+    times = breakpoint_times(steps.breakpoints) + (
+        [] if previous is None else breakpoint_times(previous.steps.breakpoints)
     )
-    breaks = breakpoints(task.system, given, t0, t1)
-    told: dict[str, Any] = {"breakpoints": list(breaks.inner)} if breaks.inner else {}
-    asked: dict[str, Any] = {"breakpoints": given} if given else {}
+    breakpoints_in_span = breakpoints(task.system, times, t0, t1)
+    metadata: dict[str, Any] = {"breakpoints": list(breakpoints_in_span.inner)} if breakpoints_in_span.inner else {}
+    request: dict[str, Any] = {"breakpoints": times} if times else {}
     if h is not None and (rtol is not None or atol is not None):
         raise ValueError(f"Got both a constant step h = {h} and tolerances; give `h`, or `rtol` and `atol`.")
     if h is None and rtol is None and atol is None:
-        if memory is not None and memory.steps.h is None:
-            rtol, atol = memory.steps.rtol, memory.steps.atol
-        elif memory is not None:
-            h = min(abs(memory.steps.h), span)
+        if previous is not None and previous.steps.h is None:
+            rtol, atol = previous.steps.rtol, previous.steps.atol
+        elif previous is not None:
+            h = min(abs(previous.steps.h), span)
         elif task.problem is None:
             raise ValueError("Give a constant step `h`, or tolerances `rtol` and `atol`.")
         else:
@@ -98,13 +98,17 @@ def plan(task: Task, wanted: Steps, memory: PreviousSteps | None = None) -> Plan
             raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
         check_span(t0, t1, h)
         # A short span doesn't make the steps of later ones shorter.
-        asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
-        found = None if memory is None or breaks != Breakpoints() else memory.further(task, t1, h, wanted.h is not None)
-        parts = constant_segments(t0, t1, h, breaks) if found is None else found
-        return _with_start(parts, {**describe(parts), **told, "asked": asked}, task, memory)
+        request["h"] = abs(previous.steps.h) if steps.h is None and previous is not None and previous.steps.h else h
+        extension = (
+            None
+            if previous is None or breakpoints_in_span != Breakpoints()
+            else previous.extend(task, t1, h, steps.h is not None)
+        )
+        segments = constant_segments(t0, t1, h, breakpoints_in_span) if extension is None else extension
+        return _with_start(segments, {**describe(segments), **metadata, "asked": request}, task, previous)
     if task.integrator.error_order is None:
-        estimating = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
-        able = [n for n, method in estimating.items() if accepts(method, task.source, without_note=True)]
+        with_estimates = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
+        able = [n for n, method in with_estimates.items() if accepts(method, task.source, without_note=True)]
         raise ValueError(
             f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
             f"{', or use one of ' + ', '.join(able) if able else ''}."
@@ -114,22 +118,25 @@ def plan(task: Task, wanted: Steps, memory: PreviousSteps | None = None) -> Plan
     if rtol < 0 or atol < 0 or rtol + atol == 0:
         raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
     check_span(t0, t1, None)
-    parts = controlled_segments(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
+    segments = controlled_segments(t0, t1, (rtol, atol), steps.control, steps.max_steps, breakpoints_in_span)
     return _with_start(
-        parts, {"rtol": rtol, "atol": atol, **told, "asked": {**asked, "rtol": rtol, "atol": atol}}, task, memory
+        segments,
+        {"rtol": rtol, "atol": atol, **metadata, "asked": {**request, "rtol": rtol, "atol": atol}},
+        task,
+        previous,
     )
 
 
-def _with_start(parts: list[Segment], how: dict[str, Any], task: Task, memory: PreviousSteps | None) -> Plan:
+def _with_start(segments: list[Segment], how: dict[str, Any], task: Task, previous: PreviousSteps | None) -> Plan:
     """With the state as the start, or all that an earlier run with the same method remembers."""
-    progress = None if memory is None else memory.progress(task)
-    aftermath = None if memory is None else memory.aftermath(task)
-    if memory is None or progress is None:
-        return Plan(parts, how, run_types.Start(task.state0, aftermath=aftermath))
-    if not memory.steps_alike(task, parts[0]):
+    progress = None if previous is None else previous.progress(task)
+    aftermath = None if previous is None else previous.aftermath(task)
+    if previous is None or progress is None:
+        return Plan(segments, how, run_types.Start(task.state0, aftermath=aftermath))
+    if not previous.has_equal_steps(task, segments[0]):
         # What a method remembers of steps of another length or direction says nothing of these.
-        parts = [parts[0]._replace(fresh=True), *parts[1:]]
-    return Plan(parts, how, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
+        segments = [segments[0]._replace(fresh=True), *segments[1:]]
+    return Plan(segments, how, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
 
 
 _STEPS_RESOLVED = 1000
@@ -164,36 +171,36 @@ def _check_resolved(t0: float, t1: float, size: float, units: int, what: str) ->
         )
 
 
-def breakpoint_times(given: Any) -> list[float]:
+def breakpoint_times(values: Any) -> list[float]:
     """Breakpoints of the user. Raises ValueError for anything but finite times."""
-    if isinstance(given, Tracer):
+    if isinstance(values, Tracer):
         raise ValueError("`breakpoints` are traced by JAX; give plain numbers.")
-    known = [] if given is None else checks.as_list("breakpoints", given, "times")
-    times = checks.numbers("breakpoints", known or np.zeros(0), "times")
+    items = [] if values is None else checks.as_list("breakpoints", values, "times")
+    times = checks.numbers("breakpoints", items or np.zeros(0), "times")
     if times.ndim != 1 or not np.isfinite(times).all():
-        raise ValueError(f"`breakpoints` must be finite times, got {short_repr(given)}.")
+        raise ValueError(f"`breakpoints` must be finite times, got {short_repr(values)}.")
     return times.tolist()
 
 
-def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: float) -> Breakpoints:
+def breakpoints(system: AbstractSystem, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
     """Those of the user and of the loads that lie within the span, in the direction of time, or at its ends."""
     low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
     own = np.unique(np.asarray(system.breakpoints(), dtype=float))
     # Loads know better than users where exactly they jump.
-    others = [t for t in given if not np.any(np.abs(own - t) <= near)]
+    others = [t for t in user_times if not np.any(np.abs(own - t) <= near)]
     every = np.unique(np.concatenate((own, others)))
     at_low, at_high = (bool(np.any(np.abs(every - end) <= near)) for end in (low, high))
     inner = every[(every > low + near) & (every < high - near)]
     # Two that can hardly be told apart are one.
     inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
     forward = t1 > t0
-    ordered = tuple(float(x) for x in (inner if forward else inner[::-1]))
-    return Breakpoints(ordered, *((at_low, at_high) if forward else (at_high, at_low)))
+    times = tuple(float(x) for x in (inner if forward else inner[::-1]))
+    return Breakpoints(times, *((at_low, at_high) if forward else (at_high, at_low)))
 
 
-def limit(given: Any, default: int) -> int:
+def limit(value: Any, default: int) -> int:
     """The largest number of attempted steps. Raises ValueError for anything but a whole number."""
-    return default if given is None else checks.count("max_steps", given, "attempted steps of a run")
+    return default if value is None else checks.count("max_steps", value, "attempted steps of a run")
 
 
 def _positive(name: str, value: Any, remedy: str) -> float:

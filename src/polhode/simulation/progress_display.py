@@ -26,7 +26,7 @@ class ProgressDisplay(Protocol):
         """The time that the run has reached."""
         ...
 
-    def ended(self, stats: Mapping[str, Any]) -> None:
+    def finish(self, stats: Mapping[str, Any]) -> None:
         """The run is over; `stats` has its times."""
         ...
 
@@ -40,7 +40,7 @@ class NoProgress:
     def reached(self, t: float) -> None:
         del t
 
-    def ended(self, stats: Mapping[str, Any]) -> None:
+    def finish(self, stats: Mapping[str, Any]) -> None:
         del stats
 
 
@@ -76,7 +76,7 @@ class TerminalProgress:
             self._bar.start()
         self._bar.update(self._job, description=self._name, completed=abs(t - self._t0), t=t)
 
-    def ended(self, stats: Mapping[str, Any]) -> None:
+    def finish(self, stats: Mapping[str, Any]) -> None:
         self.close()
         if self._console.is_terminal:
             line = f"{preparation(stats)}, run in {stats['wall_time_s']:.3g} s"
@@ -95,27 +95,27 @@ class TerminalProgress:
 
 
 @contextlib.contextmanager
-def open_display(wanted: bool, name: str, t0: float, t1: float) -> Iterator[ProgressDisplay]:
+def open_display(enabled: bool, name: str, t0: float, t1: float) -> Iterator[ProgressDisplay]:
     """The display of a run; one that shows nothing unless progress is wanted."""
-    if not wanted:
+    if not enabled:
         yield NoProgress()
         return
     from polhode.console import Printable
 
-    shown = TerminalProgress(name, t0, t1, Printable(stderr=True))
+    display = TerminalProgress(name, t0, t1, Printable(stderr=True))
     try:
-        yield shown
+        yield display
     finally:
-        shown.close()
+        display.close()
 
 
 def preparation(stats: Mapping[str, Any]) -> str:
     """How long a run took before its first step."""
     form = CompileReport(**stats["compiled"])
-    made = stats.get("problem_time_s")
-    problem = f"problem made in {made:.3g} s, " if made else ""
-    start, compiling = (f"{stats[key]:.3g} s" for key in ("build_time_s", "compile_time_s"))
-    return f"{problem}checked and started in {start}, compiled in {compiling} ({form})"
+    problem_time = stats.get("problem_time_s")
+    problem = f"problem made in {problem_time:.3g} s, " if problem_time else ""
+    start, compile_time = (f"{stats[key]:.3g} s" for key in ("build_time_s", "compile_time_s"))
+    return f"{problem}checked and started in {start}, compiled in {compile_time} ({form})"
 
 
 def _bar(console: Console) -> Bar:

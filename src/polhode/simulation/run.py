@@ -94,7 +94,7 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
     Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
     """
     if sink is not None:
-        sink.belongs_to(run)
+        sink.attach(run)
     task, plan = run.task, run.plan
     method, system = task.integrator, task.system
     with open_display(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
@@ -106,29 +106,31 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
         stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
         if task.events and events is not None:
             stats["events"] = events.table()
-        show.ended(stats)
+        show.finish(stats)
     explanation = _explanation(system, stats, outcome)
     if stats["result"] in _UNSTABLE and not method.implicit:
         explanation += step_size_diagnosis(task, plan, stats, share=0.5)
-    saved: Any = outcome.frames
+    frames: Any = outcome.frames
     if sink is not None:
         stats["result"] = sink.close(stats)
-        saved = sink.frames() or saved
+        frames = sink.frames() or frames
     # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
-    kept = (
-        None if events is not None and events.has_closed_contacts else InMemoryCheckpoint(outcome.checkpoint, plan.segments, task)
+    checkpoint = (
+        None
+        if events is not None and events.has_closed_contacts
+        else InMemoryCheckpoint(outcome.checkpoint, plan.segments, task)
     )
-    changed = events is not None and events.changed
-    reader = None if changed else reader_of(task.problem, task.source, task.converted)
-    solution = Solution(saved, stats, run.meta, kept, reader)
+    system_changed = events is not None and events.changed
+    reader = None if system_changed else reader_of(task.problem, task.source, task.converted)
+    solution = Solution(frames, stats, run.meta, checkpoint, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
         raise interruption(_stop_message(run, solution), solution, repeated=True) from outcome.error
     result = stats["result"]
     if run.throw and result not in _REGULAR:
         why = sink.reason if sink is not None and sink.reason else result.message
-        reached = f"Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}."
+        extent = f"Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}."
         cause = sink.error if sink is not None and sink.error else outcome.error
-        raise SimulationError(f"{result.name}: {why}{explanation} {reached}", solution) from cause
+        raise SimulationError(f"{result.name}: {why}{explanation} {extent}", solution) from cause
     return solution
 
 
@@ -138,33 +140,33 @@ _REGULAR = (Result.successful, Result.interrupted, Result.event_reached)
 def _event_handler(run: Run) -> EventHandler | None:
     """The events of a run, with those that have happened before it goes on, or what they have changed."""
     task, start = run.task, run.plan.start
-    happened = None if start.aftermath is None else start.aftermath.changes
+    arrays = None if start.aftermath is None else start.aftermath.changes
     t, state = task.t0, task.state0
     if start.checkpoint is not None:
         t, state = float(start.checkpoint.progress.t), start.checkpoint.progress.carry.state
-        happened = start.checkpoint.happened or happened
-    if not task.events and not happened:
+        arrays = start.checkpoint.event_arrays or arrays
+    if not task.events and not arrays:
         return None
     events = EventHandler(task)
-    if happened:
-        events.restore(happened, t, state)
+    if arrays:
+        events.restore(arrays, t, state)
     return events
 
 
 def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_types.Outcome) -> str:
     """The explanation of a failure besides its code; also noted in the stats."""
     if outcome.error is not None:
-        said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
-        return f" {said}."
+        message = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+        return f" {message}."
     if stats["result"] not in _DIAGNOSED:
         return ""
     last = jax.tree.map(jnp.asarray, outcome.progress.carry.state)
     try:
-        said = stats["diagnosis"] = system.diagnose(stats["t_reached"], last)
+        message = stats["diagnosis"] = system.diagnose(stats["t_reached"], last)
     except Exception as error:
         # A run is not lost because nobody can say what was wrong with it.
-        said = stats["diagnosis"] = f"No diagnosis: {type(error).__name__}: {error}"
-    return f" {said}" if said else ""
+        message = stats["diagnosis"] = f"No diagnosis: {type(error).__name__}: {error}"
+    return f" {message}" if message else ""
 
 
 @eager_numpy()
@@ -174,12 +176,12 @@ def step_size_diagnosis(task: Task, plan: Plan, stats: dict[str, Any], share: fl
     if not stepper.on_grid:
         return ""
     try:
-        said = task.source.explicit_limit(float(task.t0), task.state0, float(stepper.h), share)
+        message = task.source.explicit_limit(float(task.t0), task.state0, float(stepper.h), share)
     except Exception as error:
-        said = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
-    if said:
-        stats["diagnosis"] = f"{stats.get('diagnosis', '')} {said}".strip()
-    return f" {said}" if said else ""
+        message = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
+    if message:
+        stats["diagnosis"] = f"{stats.get('diagnosis', '')} {message}".strip()
+    return f" {message}" if message else ""
 
 
 _UNSTABLE = (Result.nonfinite_state, Result.singular_constraints)

@@ -41,8 +41,8 @@ class Checkpoint(NamedTuple):
 
     progress: Progress
     segment: int
-    done: int
-    happened: dict[str, np.ndarray] | None = None
+    saved_count: int
+    event_arrays: dict[str, np.ndarray] | None = None
 
 
 class Start(NamedTuple):
@@ -60,7 +60,7 @@ class Start(NamedTuple):
 class Sink(Protocol):
     """Receiver of frames while a run is going."""
 
-    def append(self, frames: Frames, checkpoint: Checkpoint, stopping: Callable[[], bool]) -> Result:
+    def append(self, frames: Frames, checkpoint: Checkpoint, should_stop: Callable[[], bool]) -> Result:
         """Takes a block of frames, and where the run stands behind it; any code but `successful` ends the run.
 
         `stopping` tells whether the user wants the run to end.

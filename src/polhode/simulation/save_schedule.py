@@ -60,7 +60,7 @@ def _steps(segments: Sequence[Segment]) -> int:
 def capacity(state0: Any, segments: Sequence[Segment], schedule: SaveSchedule) -> int:
     """Frames in one buffer: no more than are saved, and within a bounded memory."""
     floats = sum(np.size(x) for x in jax.tree.leaves(state0)) + 1
-    wanted = frame_count(segments, schedule)
+    count = frame_count(segments, schedule)
     # Few sizes, so that runs of other lengths find their program compiled.
-    size = next((s for s in _BUFFER_SIZES if wanted is not None and s >= wanted), _BUFFER_SIZES[-1])
+    size = next((s for s in _BUFFER_SIZES if count is not None and s >= count), _BUFFER_SIZES[-1])
     return max(1, min(size, _BUFFER_FLOATS // floats))

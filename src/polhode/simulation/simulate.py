@@ -19,7 +19,7 @@ from polhode.simulation import plan as planning
 from polhode.simulation import store_sink
 from polhode.simulation.checkpoint.continuation import PreviousRun
 from polhode.simulation.checkpoint.resume import ResumeRequest, resume_task
-from polhode.simulation.error_estimate import estimated
+from polhode.simulation.error_estimate import estimate_run_error
 from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.loops import traced, traced_events
 from polhode.simulation.loops.signals import interrupts
@@ -170,7 +170,7 @@ def simulate(
         with store_sink.open_sink(store, meta, overwrite, when_full, frame_count(plan.segments, schedule)) as sink:
             solution = carry_out(run, sink, signals)
         if estimate_error and solution.stats["result"] == Result.successful:
-            solution.stats["error_estimate"] = estimated(solution, run, store, signals)
+            solution.stats["error_estimate"] = estimate_run_error(solution, run, store, signals)
     return solution
 
 
@@ -220,7 +220,9 @@ def _run_traced(
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
 
 
-def _run_traced_events(task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]) -> Solution:
+def _run_traced_events(
+    task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]
+) -> Solution:
     """The same with events."""
     back = task.converted.back
     functions = tuple(function_of(event, task.outputs, back) for event in task.events)
@@ -235,7 +237,7 @@ def _run_traced_events(task: Task, plan: Plan, schedule: SaveSchedule, observer:
 def _warn_of_stiffness(run: Run) -> None:
     task, plan = run.task, run.plan
     explicit = plan.segments[0].stepper.on_grid and not task.integrator.implicit
-    if explicit and task.source.has_waves:
+    if explicit and task.source.has_stiff_forces:
         said = step_size_diagnosis(task, plan, {}, share=1.0)
         if said:
             warn(said.strip(), StepSizeWarning)

@@ -35,27 +35,27 @@ class StoreSink:
         self.error: Exception | None = None
         self.reason = ""
 
-    def belongs_to(self, run: Any) -> None:
+    def attach(self, run: Any) -> None:
         """Checkpoints are those of that run."""
         self._run = run
 
-    def append(self, frames: Frames, checkpoint: run_types.Checkpoint, stopping: Callable[[], bool]) -> Result:
-        wanted = self._taken + len(frames.t)
+    def append(self, frames: Frames, checkpoint: run_types.Checkpoint, should_stop: Callable[[], bool]) -> Result:
+        target = self._frame_count + len(frames.t)
 
         def act() -> None:
             # The store takes frames before it writes them: what was taken is only to be written when it is tried again.
-            if self._taken < wanted:
+            if self._frame_count < target:
                 self.store.append(frames, lambda: self._checkpoint(checkpoint))
             else:
                 self.store.flush()
 
-        code = self._guarded(act, stopping)
-        if self._taken < wanted:
+        code = self._try_write(act, should_stop)
+        if self._frame_count < target:
             self._refused = frames
         return code
 
     @property
-    def _taken(self) -> int:
+    def _frame_count(self) -> int:
         """Frames that the store has, on disk or in memory."""
         return self.store.length + self.store.pending
 
@@ -64,7 +64,7 @@ class StoreSink:
         if self.reason:
             self.store.release()
             return Result.store_failed
-        code = self._guarded(lambda: self.store.close(stats), lambda: False)
+        code = self._try_write(lambda: self.store.close(stats), lambda: False)
         if code != Result.successful:
             self.store.release()
             return code
@@ -79,19 +79,19 @@ class StoreSink:
             self._facts = continuation.metadata(self._run)
         return Checkpoint(continuation.arrays(checkpoint, self._run), self._facts)
 
-    def _guarded(self, act: Callable[[], None], stopping: Callable[[], bool]) -> Result:
+    def _try_write(self, act: Callable[[], None], should_stop: Callable[[], bool]) -> Result:
         try:
-            self._with_space(act, stopping)
+            self._with_space(act, should_stop)
         except Exception as error:
             self.error = error
-            said = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
-            self.reason = f"{said} {self._what_is_where()}"
+            message = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
+            self.reason = f"{message} {self._what_is_where()}"
             return Result.store_failed
         return Result.successful
 
-    def _with_space(self, act: Callable[[], None], stopping: Callable[[], bool]) -> None:
+    def _with_space(self, act: Callable[[], None], should_stop: Callable[[], bool]) -> None:
         """Do what needs space on disk, waiting for it or elsewhere if that is wanted."""
-        waited = False
+        announced = False
         while True:
             try:
                 act()
@@ -104,10 +104,10 @@ class StoreSink:
                     print(f"polhode: {error} The run goes on in `{self.store.path}`.", file=sys.stderr, flush=True)
                     self._when_full = "fail"
                     continue
-                if not waited:
+                if not announced:
                     print(f"polhode: {error} The run waits for space.", file=sys.stderr, flush=True)
-                waited = True
-                if stopping():
+                announced = True
+                if should_stop():
                     raise
                 time.sleep(_RETRY_S)
 
@@ -134,13 +134,13 @@ def check_when_full(value: Any) -> None:
 
 @contextlib.contextmanager
 def open_sink(
-    path: str | Path | None, meta: dict[str, Any], overwrite: bool, when_full: str | Path, expected: int | None
+    path: str | Path | None, meta: dict[str, Any], overwrite: bool, when_full: str | Path, frame_count: int | None
 ) -> Iterator[StoreSink | None]:
     """A sink into a new store at `path`; None without one."""
     if path is None:
         yield None
         return
-    store = RunStore.create(path, meta, overwrite=overwrite, expected=None if expected is None else expected + 1)
+    store = RunStore.create(path, meta, overwrite=overwrite, expected=None if frame_count is None else frame_count + 1)
     try:
         yield StoreSink(store, when_full)
     finally:

@@ -40,7 +40,10 @@ def _events(solution: Run) -> dict[str, Any]:
     if "events" not in solution.stats:
         return {}
     events = solution.events
-    variables: dict[str, Any] = {"events.time": ("event", events.t), "events.name": ("event", np.array(events.name, str))}
+    variables: dict[str, Any] = {
+        "events.time": ("event", events.t),
+        "events.name": ("event", np.array(events.name, str)),
+    }
     for part, states in (("before", events.before), ("after", events.after)):
         _, leaves = frame_layout.flatten(Frames(jnp.asarray(events.t), states, {}, {}, {}, None))
         labels = frame_layout.label(leaves, solution.meta.get("dimensions", {}))

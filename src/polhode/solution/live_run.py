@@ -20,7 +20,7 @@ class StoredRun:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._scene: Scene | None = None
-        self._drawn: str | None = None
+        self._scene_run: str | None = None
 
     def look(self) -> tuple[str, bool]:
         """A word for what is in the store, and whether the run still goes on."""
@@ -34,6 +34,6 @@ class StoredRun:
     def read(self) -> tuple[Solution, Scene | None]:
         """The run as far as it has come, and its scene, which is made once a run."""
         solution, run = load(self.path), metadata.run_at(self.path)
-        if self._drawn is None or self._drawn != run:
-            self._scene, self._drawn = scene_of(solution), run
+        if self._scene_run is None or self._scene_run != run:
+            self._scene, self._scene_run = scene_of(solution), run
         return solution, self._scene

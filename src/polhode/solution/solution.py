@@ -231,9 +231,9 @@ class Solution(eqx.Module):
 
         **Returns** what a notebook shows; of a server that isn't waited for, that, with its `url` and `close()`.
         """
-        from polhode.solution import show as showing
+        from polhode.solution.show import show
 
-        return showing.show((self, *others), labels, block, browser)
+        return show((self, *others), labels, block, browser)
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pandas.DataFrame:
         """A table with one row an instant and one column a number, named like `crank.angle` and `rocker.x`.

@@ -9,7 +9,7 @@ from polhode import checks, integrators
 from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import deserialise
 from polhode.problem import Problem
-from polhode.problems.rebuild import rebuild, can_rebuild
+from polhode.problems.rebuild import can_rebuild, rebuild
 from polhode.results.derived_quantities import Reader, RunContext
 
 
@@ -24,14 +24,16 @@ def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem:
         _check_same(problem, meta["names"])
     elif not can_rebuild(meta):
         return None
-    return Reader(lambda: stored_context(meta, stats, problem or rebuild(meta)))
+    return Reader(lambda: _stored_context(meta, stats, problem or rebuild(meta)))
 
 
 def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
     if not isinstance(problem, Problem):
         raise checks.not_a_problem(problem, "a Problem")
     names_of_problem = problem.named.metadata if problem.named else {"bodies": [], "joints": {}}
-    if list(names_of_problem["bodies"]) != list(names["bodies"]) or list(names_of_problem["joints"]) != list(names["joints"]):
+    if list(names_of_problem["bodies"]) != list(names["bodies"]) or list(names_of_problem["joints"]) != list(
+        names["joints"]
+    ):
         raise ValueError(
             f"`problem` is not the one of this run, which has the bodies {', '.join(names['bodies'])} and the joints "
             f"{', '.join(names['joints']) or 'none'}; it has {', '.join(names_of_problem['bodies']) or 'none'} and "
@@ -39,7 +41,7 @@ def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
         )
 
 
-def stored_context(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> RunContext:
+def _stored_context(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> RunContext:
     if problem is None or problem.named is None:
         raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
     if meta.get("changed_by_events") or stats.get("events", {}).get("number"):

@@ -21,8 +21,8 @@ class Kind(NamedTuple):
 
     - `article`, `noun`: its name for messages. - `key`, `format`: the attribute of the root with the number of the
       format, and the number that this version writes. - `copy`: path of the copy of the root, which differs between
-      kinds, so that the kind is known although the root is damaged. - `creation_hint`, `salvage_hint`: how one is made, and how a
-      damaged one is read.
+      kinds, so that the kind is known although the root is damaged. - `creation_hint`, `salvage_hint`: for
+      messages, how one is made and how a damaged one is read.
     """
 
     article: str

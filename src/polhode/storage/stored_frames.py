@@ -29,8 +29,8 @@ _BLOCK_BYTES = 16 * 1024 * 1024
 def frames_of_store(store: RunStore, unaccepted: Frames | None) -> StoredFrames | Frames | None:
     """The frames of a run that was just written, and those that could not be written; None without any.
 
-    Of a store that is gone only those that were never written are left. `unaccepted` are the last ones, if the store did
-    not even take them.
+    Of a store that is gone only those that were never written are left. `unaccepted` are the last ones, if the store
+    did not take them.
     """
     tails = [frames for frames in (store.unwritten(), unaccepted) if frames is not None]
     tail = jax.tree.map(lambda *x: np.concatenate(x), *tails) if tails else None

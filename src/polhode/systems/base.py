@@ -134,7 +134,7 @@ class AbstractSystem(eqx.Module):
         return ""
 
     @property
-    def has_waves(self) -> bool:
+    def has_stiff_forces(self) -> bool:
         """Whether stiff parts with waves bound the step of explicit methods, which is then checked before a run."""
         return False
 

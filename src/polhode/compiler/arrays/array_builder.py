@@ -45,10 +45,10 @@ class ArrayBuilder:
                 to.put(self.k, place, value)
 
     @contextlib.contextmanager
-    def elements(self, shape: tuple[int, ...], independent: bool = True) -> Iterator[list[Place]]:
+    def elements(self, shape: tuple[int, ...], is_parallel: bool = True) -> Iterator[list[Place]]:
         """A loop over an array; inside, the places of the elements of one pass."""
-        with self.k.scope(), self.k.nest(axes(shape), independent) as around:
-            yield places(shape, around)
+        with self.k.scope(), self.k.nest(axes(shape), is_parallel) as loop_indices:
+            yield places(shape, loop_indices)
 
     def materialise(self, x: AbstractArray) -> Buffer:
         """The array in memory."""
@@ -61,7 +61,7 @@ class ArrayBuilder:
         return to
 
 
-def places(shape: tuple[int, ...], around: Sequence[Any]) -> list[Place]:
+def places(shape: tuple[int, ...], loop_indices: Sequence[Any]) -> list[Place]:
     """The places of all elements of an array that one pass of the loops around it is for."""
-    left = iter(around)
-    return list(itertools.product(*([next(left)] if n > MAX_UNROLLED else range(n) for n in shape)))
+    indices = iter(loop_indices)
+    return list(itertools.product(*([next(indices)] if n > MAX_UNROLLED else range(n) for n in shape)))

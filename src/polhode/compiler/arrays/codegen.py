@@ -97,8 +97,8 @@ class _CodeGenerator:
         with self.k.scope():
             if shape:
                 self._read_numbers(kernel)
-            with self.k.nest(shape, independent=plain) as around:
-                made = self._elements(kernel, shape, around)
+            with self.k.nest(shape, independent=plain) as loop_indices:
+                made = self._elements(kernel, shape, loop_indices)
                 for v, elements in made.items():
                     if v in targets:
                         for place, value in elements:
@@ -109,15 +109,15 @@ class _CodeGenerator:
             value = made[id(v)][0][1] if not v.shape else ""
             self._arrays[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(value, v.dtype))
 
-    def _elements(self, kernel: Kernel, shape: Any, around: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
+    def _elements(self, kernel: Kernel, shape: Any, loop_indices: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
         """The elements of one pass of all that is kept; in order, so that none is asked for before its operands."""
-        kept, made = set(map(id, kernel.stored)), {}
+        stored, made = set(map(id, kernel.stored)), {}
         for e in kernel.equations:
             for v in e.outputs:
-                if axes(v.shape) == shape and (id(v) in kept or not kernel.is_reduction):
+                if axes(v.shape) == shape and (id(v) in stored or not kernel.is_reduction):
                     x = self._arrays[id(v)]
-                    made[id(v)] = [(place, x.at(self.k, place)) for place in places(v.shape, around)]
-        return {v: elements for v, elements in made.items() if v in kept}
+                    made[id(v)] = [(place, x.at(self.k, place)) for place in places(v.shape, loop_indices)]
+        return {v: elements for v, elements in made.items() if v in stored}
 
     def _read_numbers(self, kernel: Kernel) -> None:
         """Numbers that a loop needs, before it."""
@@ -187,42 +187,42 @@ class _CodeGenerator:
         w, (which, *operands) = self.b.w, x
         branches = [flatten(c) for c in e.params["branches"]]
         value, kind = self.b.number(which), type_of(which)
-        labels, behind = [w.label() for _ in branches], w.label()
+        labels, after = [w.label() for _ in branches], w.label()
         if kind == "i1":
             w.branch(value, labels[1], labels[0])
         else:
             cases = " ".join(f"{kind} {n}, label %{label}" for n, label in enumerate(labels[:-1]))
             w.lines.append(f"switch {kind} {value}, label %{labels[-1]} [ {cases} ]")
-        fixed = [self._targets.get(id(v)) for v in e.outputs]
+        targets = [self._targets.get(id(v)) for v in e.outputs]
         ends: list[tuple[Arrays, str]] = []
         with self.k.alternatives() as alternative:
             for label, branch in zip(labels, branches, strict=True):
                 w.open(label)
                 with alternative():
-                    outs = self._materialise_outputs(generate(self.b, branch, operands), fixed, e.outputs)
+                    outs = self._materialise_outputs(generate(self.b, branch, operands), targets, e.outputs)
                 ends.append((outs, w.block))
-                w.jump(behind)
-        w.open(behind)
+                w.jump(after)
+        w.open(after)
         return [self._either([(outs[n], block) for outs, block in ends]) for n in range(len(e.outputs))]
 
-    def _materialise_outputs(self, outs: Arrays, fixed: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
+    def _materialise_outputs(self, outs: Arrays, targets: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
         """Results of a branch as numbers or arrays in memory, in their own places where these are fixed."""
-        found: Arrays = []
-        for x, to, v in zip(outs, fixed, values, strict=True):
+        results: Arrays = []
+        for x, to, v in zip(outs, targets, values, strict=True):
             if not v.shape:
-                found.append(Register(self.b.number(x), v.dtype))
+                results.append(Register(self.b.number(x), v.dtype))
             elif to is not None and isinstance(x, Buffer) and x.pointer == to.pointer:
-                found.append(x)
+                results.append(x)
             else:
                 like = strides_of(v.shape)
                 ready = to is None and isinstance(x, Buffer) and x.strides == like
                 # Copied, so that nothing that is put into its place is read after that.
-                found.append(x if ready else self.b.new_copy(x))
-        for n, (x, to) in enumerate(zip(found, fixed, strict=True)):
+                results.append(x if ready else self.b.new_copy(x))
+        for n, (x, to) in enumerate(zip(results, targets, strict=True)):
             if to is not None and x.shape:
                 self.b.copy(x, to)
-                found[n] = to
-        return found
+                results[n] = to
+        return results
 
     def _either(self, ends: list[tuple[Any, str]]) -> AbstractArray:
         """One or the other, by the block that was run before."""
@@ -238,52 +238,52 @@ class _CodeGenerator:
     def _while(self, e: Equation, x: Arrays) -> Arrays:
         p = e.params
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
-        test, again = flatten(p["cond_jaxpr"]), flatten(p["body_jaxpr"])
+        condition, step = flatten(p["cond_jaxpr"]), flatten(p["body_jaxpr"])
         consts = x[nc : nc + nb]
-        carried = LoopCarry(self.b, again, nb, x[nc + nb :])
+        carry = LoopCarry(self.b, step, nb, x[nc + nb :])
         w = self.b.w
-        body, behind = w.label(), w.label()
-        carried.begin()
+        body, after = w.label(), w.label()
+        carry.begin()
         with self.k.scratch():
-            (goes_on,) = generate(self.b, test, [*x[:nc], *carried.now])
-            w.branch(self.b.number(goes_on), body, behind)
+            (goes_on,) = generate(self.b, condition, [*x[:nc], *carry.now])
+            w.branch(self.b.number(goes_on), body, after)
             w.open(body)
-            outs = generate(self.b, again, [*consts, *carried.now], carried.targets())
-            carried.end(outs)
-        w.open(behind)
-        return carried.now
+            outs = generate(self.b, step, [*consts, *carry.now], carry.targets())
+            carry.end(outs)
+        w.open(after)
+        return carry.now
 
     def _scan(self, e: Equation, x: Arrays) -> Arrays:
         body = scalar_body(e.params, x)
         if body is None:
             return self._scan_of_arrays(e, x)
-        made = scan_rows(self.k, e, x, body)
-        for v, array in zip(e.outputs, made, strict=True):
+        results = scan_rows(self.k, e, x, body)
+        for v, array in zip(e.outputs, results, strict=True):
             self._take_ownership(v, array.memory if isinstance(array, PartlyConstant) else array)
-        return list(made)
+        return list(results)
 
     def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
         p, w, k = e.params, self.b.w, self.k
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
-        again = flatten(p["jaxpr"])
+        step = flatten(p["jaxpr"])
         rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
-        carried = LoopCarry(self.b, again, n_consts, x[n_consts : n_consts + n_carry])
-        body, behind = w.label(), w.label()
+        carry = LoopCarry(self.b, step, n_consts, x[n_consts : n_consts + n_carry])
+        body, after = w.label(), w.label()
         count = Register("", np.dtype(np.int64))
-        carried.begin(count)
+        carry.begin(count)
         with k.scratch():
-            w.branch(w.value(f"icmp slt i64 {count.name}, {length}"), body, behind)
+            w.branch(w.value(f"icmp slt i64 {count.name}, {length}"), body, after)
             w.open(body)
             at = w.value(f"sub i64 {length - 1}, {count.name}") if p["reverse"] else count.name
-            given = [_row(a, at) for a in x[n_consts + n_carry :]]
+            row_inputs = [_row(a, at) for a in x[n_consts + n_carry :]]
             into = [row.row(k, at) for row in rows]
             targets = {n_carry + n: to for n, to in enumerate(into) if to.shape}
-            outs = generate(self.b, again, [*x[:n_consts], *carried.now, *given], {**targets, **carried.targets()})
+            outs = generate(self.b, step, [*x[:n_consts], *carry.now, *row_inputs], {**targets, **carry.targets()})
             for out, to in zip(outs[n_carry:], into, strict=True):
                 self.b.copy(out, to)
-            carried.end(outs[:n_carry])
-        w.open(behind)
-        return [*carried.now, *rows]
+            carry.end(outs[:n_carry])
+        w.open(after)
+        return [*carry.now, *rows]
 
 
 def _no_preparation(shape: tuple[int, ...], place: Place) -> None:

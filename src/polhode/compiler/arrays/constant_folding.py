@@ -22,5 +22,5 @@ def fold(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
         return None
     # As compiled: infinite or NaN, without a word; it may be what nobody selects.
     with np.errstate(all="ignore"):
-        found = equation(list(inputs))
-    return [np.asarray(x, like.dtype) for x, like in zip(found, equation.outs, strict=True)]
+        results = equation(list(inputs))
+    return [np.asarray(x, like.dtype) for x, like in zip(results, equation.outs, strict=True)]

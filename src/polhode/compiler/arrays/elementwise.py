@@ -42,11 +42,11 @@ def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> lis
 
 def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
     operation = Operation(_TOTAL.get(e.name, e.name), e.params, x, e.outputs)  # type: ignore[arg-type]
-    ranked = e.name in _TOTAL and type_of(x[0]) == "double"
+    by_rank = e.name in _TOTAL and type_of(x[0]) == "double"
 
     def element(k: LoopNest, place: Place) -> str:
         values = [a.at(k, _stretched_place(a, place)) for a in x]
-        if ranked:
+        if by_rank:
             a, b = (_rank(k.w, value) for value in values)
             return k.w.value(f"icmp {'sle' if e.name == 'le_to' else 'slt'} i64 {a}, {b}")
         return k.w.apply(operation, values)[0]
@@ -58,8 +58,8 @@ def _rank(w: IRBuilder, x: str) -> str:
     """A whole number by which all numbers are in order, zeros with signs and what is no number among them."""
     bits = w.value(f"bitcast double {x} to i64")
     negative = w.value(f"icmp slt i64 {bits}, 0")
-    turned = w.value(f"xor i64 {bits}, {np.iinfo(np.int64).max}")
-    return w.value(f"select i1 {negative}, i64 {turned}, i64 {bits}")
+    flipped_bits = w.value(f"xor i64 {bits}, {np.iinfo(np.int64).max}")
+    return w.value(f"select i1 {negative}, i64 {flipped_bits}, i64 {bits}")
 
 
 def _stretched_place(a: AbstractArray, place: Place) -> Place:
@@ -76,12 +76,12 @@ def _short_reduction(e: Equation, a: AbstractArray) -> Element:
 
     def element(k: LoopNest, place: Place) -> str:
         parts = (a.at(k, _operand_place(along, inside, place)) for inside in itertools.product(*map(range, lengths)))
-        found = next(parts, None)
-        if found is None:
+        total = next(parts, None)
+        if total is None:
             return constant(identity(e.name, e.outputs[0].dtype))
         for part in parts:
-            found = combine(k.w, e.name, e.outputs[0], found, part)
-        return found
+            total = combine(k.w, e.name, e.outputs[0], total, part)
+        return total
 
     return element
 
@@ -89,11 +89,11 @@ def _short_reduction(e: Equation, a: AbstractArray) -> Element:
 def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
     """Element l of the last long axis goes to partial result l modulo `LANES`."""
     along, (v,) = e.params["axes"], e.outputs
-    looped = [d for d in along if a.shape[d] > MAX_UNROLLED]
+    long = [d for d in along if a.shape[d] > MAX_UNROLLED]
     short = [d for d in along if a.shape[d] <= MAX_UNROLLED]
-    if not looped:
+    if not long:
         return _short_reduction(e, a)
-    *outer, last = looped
+    *outer, last = long
     kind, count = type_of(v), a.shape[last]
 
     def element(k: LoopNest, place: Place) -> str:
@@ -101,19 +101,19 @@ def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
         for lane in range(LANES):
             lanes.put(k, (lane,), constant(identity(e.name, v.dtype)))
 
-        def add(around: Place, lane: Index, at: Index) -> None:
+        def add(outer_indices: Place, lane: Index, at: Index) -> None:
             total = k.load(lanes.pointer, lane, kind)
             for inside in itertools.product(*(range(a.shape[d]) for d in short)):
-                where = _operand_place((*outer, last, *short), (*around, at, *inside), place)
+                where = _operand_place((*outer, last, *short), (*outer_indices, at, *inside), place)
                 prepare(a.shape, where)
                 total = combine(k.w, e.name, v, total, a.at(k, where))
             k.store(lanes.pointer, lane, kind, total)
 
-        with k.nest(tuple(a.shape[d] for d in outer)) as around:
+        with k.nest(tuple(a.shape[d] for d in outer)) as outer_indices:
             with k.loop(count // LANES) as block, k.loop(LANES, independent=True) as lane:
-                add(around, lane, k.plus(k.times(block, LANES), lane))
+                add(outer_indices, lane, k.plus(k.times(block, LANES), lane))
             with k.loop(count % LANES, independent=True) as lane:
-                add(around, lane, k.plus(lane, count - count % LANES))
+                add(outer_indices, lane, k.plus(lane, count - count % LANES))
         total = k.load(lanes.pointer, 0, kind)
         for lane in range(1, LANES):
             total = combine(k.w, e.name, v, total, k.load(lanes.pointer, lane, kind))
@@ -124,8 +124,8 @@ def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
 
 def _operand_place(along: Any, inside: Place, place: Place) -> Place:
     """The place in the operand of a reduction."""
-    known, left = dict(zip(along, inside, strict=True)), iter(place)
-    return tuple(known[d] if d in known else next(left) for d in range(len(inside) + len(place)))
+    by_axis, rest = dict(zip(along, inside, strict=True)), iter(place)
+    return tuple(by_axis[d] if d in by_axis else next(rest) for d in range(len(inside) + len(place)))
 
 
 def combine(w: IRBuilder, name: str, like: Any, a: str, b: str) -> str:
@@ -151,13 +151,13 @@ def window_start(
     k: LoopNest, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int
 ) -> list[Index]:
     """Where the window of a gather or a scatter begins; `names` are fields of its dimension numbers."""
-    mapped, batching, of_indices = (getattr(dims, name) for name in names)
+    index_map, batch_dims, of_indices = (getattr(dims, name) for name in names)
     begins: list[Index] = [0] * rank
-    for number, d in enumerate(mapped):
+    for number, d in enumerate(index_map):
         value = x.at(k, (*place, number))
         kind = type_of(x)
         begins[d] = value if kind == "i64" else k.w.value(f"sext {kind} {value} to i64")
-    for d, of in zip(batching, of_indices, strict=True):
+    for d, of in zip(batch_dims, of_indices, strict=True):
         begins[d] = place[of]
     return begins
 
@@ -169,7 +169,7 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
     a, indices = x
     dims, sizes = e.params["dimension_numbers"], e.params["slice_sizes"]
     window = [d for d in range(len(a.shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
-    filled, (v,) = "FILL" in str(e.params["mode"]).upper(), e.outputs
+    fills, (v,) = "FILL" in str(e.params["mode"]).upper(), e.outputs
     within = _are_within(indices, [a.shape[d] - sizes[d] for d in dims.start_index_map])
 
     def element(k: LoopNest, place: Place) -> str:
@@ -181,8 +181,8 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
         at = list(inside)
         for d, of in zip(window, dims.offset_dims, strict=True):
             at[d] = k.plus(inside[d], place[of])
-        found = a.at(k, tuple(at))
-        return _or_fill_value(k, e, v, found, begins, inside) if filled and not within else found
+        element_inside = a.at(k, tuple(at))
+        return _or_fill_value(k, e, v, element_inside, begins, inside) if fills and not within else element_inside
 
     return element
 
@@ -195,17 +195,17 @@ def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
     return bool(((rows >= 0) & (rows <= np.array(last, np.int64))).all())
 
 
-def _or_fill_value(k: LoopNest, e: Equation, v: Any, found: str, begins: list[Index], inside: list[Index]) -> str:
+def _or_fill_value(k: LoopNest, e: Equation, v: Any, value: str, begins: list[Index], inside: list[Index]) -> str:
     """The element, or what stands for it where the window isn't inside."""
-    filling, kind = e.params["fill_value"], type_of(v)
-    if filling is None:
-        filling = np.nan if v.dtype.kind == "f" else np.iinfo(v.dtype).min if v.dtype.kind == "i" else True
-    other = constant(np.asarray(filling).astype(v.dtype).reshape(-1)[0])
+    fill, kind = e.params["fill_value"], type_of(v)
+    if fill is None:
+        fill = np.nan if v.dtype.kind == "f" else np.iinfo(v.dtype).min if v.dtype.kind == "i" else True
+    other = constant(np.asarray(fill).astype(v.dtype).reshape(-1)[0])
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):
             here = k.w.value(f"icmp eq i64 {b}, {c}")
-            found = k.w.chosen(here, kind, found, other)
-    return found
+            value = k.w.blend(here, kind, value, other)
+    return value
 
 
 def _dynamic_slice(e: Equation, x: list[AbstractArray]) -> Element:

@@ -28,35 +28,35 @@ def step_block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], t
     """
     w = IRBuilder()
     b, (args, progress, row) = ArrayBuilder(w), layouts
-    fixed, now = leaf_buffers(w, "%args", args), leaf_buffers(w, "%progress", progress)
+    arguments, now = leaf_buffers(w, "%args", args), leaf_buffers(w, "%progress", progress)
     results: Arrays = []
 
-    def given(told: ControlValues) -> list[Any]:
-        return [*fixed, *now, *map(Register, told, told.types)]
+    def inputs(control: ControlValues) -> list[Any]:
+        return [*arguments, *now, *map(Register, control, control.types)]
 
-    def goes_on(told: ControlValues) -> str:
-        return b.number(generate(b, flatten(check), given(told))[0])
+    def condition(control: ControlValues) -> str:
+        return b.number(generate(b, flatten(check), inputs(control))[0])
 
-    def step(told: ControlValues) -> str:
-        found = generate(b, flatten(steps), given(told))
-        saved = b.number(found.pop(len(now)))
-        results[:] = _without_aliases(b, found, given(told), now)
+    def step(control: ControlValues) -> str:
+        outputs = generate(b, flatten(steps), inputs(control))
+        frame_flag = b.number(outputs.pop(len(now)))
+        results[:] = _without_aliases(b, outputs, inputs(control), now)
         for x, to in zip(results, now, strict=False):
             b.copy(x, to)
-        return saved
+        return frame_flag
 
-    def keep(frame: str) -> None:
+    def save_frame(frame: str) -> None:
         for x, to in zip(results[len(now) :], leaf_buffers(w, frame, row), strict=True):
             b.copy(x, to)
 
-    return _code(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)
+    return _code(w, POINTERS, block(w, condition, step, save_frame, row.size), tell)
 
 
-def _without_aliases(b: ArrayBuilder, results: Arrays, told: Sequence[Any], now: Sequence[Buffer]) -> Arrays:
+def _without_aliases(b: ArrayBuilder, results: Arrays, inputs: Sequence[Any], now: Sequence[Buffer]) -> Arrays:
     """Results that don't change when the arguments do."""
-    pointers = {x.pointer for x in told if isinstance(x, Buffer)}
+    pointers = {x.pointer for x in inputs if isinstance(x, Buffer)}
 
-    def apart(x: Any, own: Any) -> Any:
+    def without_alias(x: Any, own: Any) -> Any:
         if not x.shape:
             return Register(b.number(x), x.dtype)
         if isinstance(x, Buffer) and (x is own or x.pointer not in pointers):
@@ -64,26 +64,26 @@ def _without_aliases(b: ArrayBuilder, results: Arrays, told: Sequence[Any], now:
         return b.new_copy(x)
 
     owners = [*now, *[None] * len(results)]
-    return [apart(x, owners[n]) for n, x in enumerate(results)]
+    return [without_alias(x, owners[n]) for n, x in enumerate(results)]
 
 
 def adjoint_block(
-    program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, summed: Layout
+    program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carry: Layout, sums: Layout
 ) -> CompiledFunction:
     """The function of a block of `AdjointLoop`: a loop over steps, the last one first."""
     w = IRBuilder()
     b, flat = ArrayBuilder(w), flatten(program)
-    fixed, now, totals = (
+    arguments, now, totals = (
         leaf_buffers(w, "%args", args),
-        leaf_buffers(w, "%carried", carried),
-        leaf_buffers(w, "%summed", summed),
+        leaf_buffers(w, "%carried", carry),
+        leaf_buffers(w, "%summed", sums),
     )
     count = w.load("%count", 0, "i64")
-    with w.each(count) as passed:
-        n = w.value(f"sub i64 {w.value(f'sub i64 {count}, {passed}')}, 1")
-        _add(w, "%carried", w.row("%added", n, carried.size), carried.size)
-        given = [*fixed, *leaf_buffers(w, w.row("%rows", n, row.size), row), *now]
-        results = _without_aliases(b, generate(b, flat, given), given, now)
+    with w.for_each(count) as step:
+        n = w.value(f"sub i64 {w.value(f'sub i64 {count}, {step}')}, 1")
+        _add(w, "%carried", w.row("%added", n, carry.size), carry.size)
+        inputs = [*arguments, *leaf_buffers(w, w.row("%rows", n, row.size), row), *now]
+        results = _without_aliases(b, generate(b, flat, inputs), inputs, now)
         for x, to in zip(results, now, strict=False):
             b.copy(x, to)
         for x, total in zip(results[len(now) :], totals, strict=True):
@@ -94,21 +94,21 @@ def adjoint_block(
 
 
 def tangent_block(
-    program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, fixed: Layout
+    program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carry: Layout, directions_layout: Layout
 ) -> CompiledFunction:
     """The function of a block of `TangentLoop`: a loop over steps."""
     w = IRBuilder()
     b, flat = ArrayBuilder(w), flatten(program)
-    before, now, directions = (
+    arguments, now, directions = (
         leaf_buffers(w, "%args", args),
-        leaf_buffers(w, "%carried", carried),
-        leaf_buffers(w, "%fixed", fixed),
+        leaf_buffers(w, "%carried", carry),
+        leaf_buffers(w, "%fixed", directions_layout),
     )
     count = w.load("%count", 0, "i64")
-    with w.each(count) as n:
-        given = [*before, *leaf_buffers(w, w.row("%rows", n, row.size), row), *now, *directions]
-        results = _without_aliases(b, generate(b, flat, given), given, now)
-        for x, to, out in zip(results, now, leaf_buffers(w, w.row("%out", n, carried.size), carried), strict=True):
+    with w.for_each(count) as n:
+        inputs = [*arguments, *leaf_buffers(w, w.row("%rows", n, row.size), row), *now, *directions]
+        results = _without_aliases(b, generate(b, flat, inputs), inputs, now)
+        for x, to, out in zip(results, now, leaf_buffers(w, w.row("%out", n, carry.size), carry), strict=True):
             b.copy(x, to)
             b.copy(x, out)
     return _code(w, pointers, count, None)
@@ -116,7 +116,7 @@ def tangent_block(
 
 def _add(w: IRBuilder, to: str, source: str, size: int) -> None:
     """Adds one row of numbers to another."""
-    with w.each(str(size)) as k:
+    with w.for_each(str(size)) as k:
         a, b = w.load(to, k, "double"), w.load(source, k, "double")
         w.store(to, k, "double", w.value(f"fadd double {a}, {b}"))
 
@@ -125,16 +125,16 @@ def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> CompiledF
     """The function of `RowMap`: a loop over rows."""
     w = IRBuilder()
     b = ArrayBuilder(w)
-    fixed, count = leaf_buffers(w, "%shared", shared), w.load("%count", 0, "i64")
-    with w.each(count) as n:
-        given = leaf_buffers(w, w.row("%rows", n, row.size), row)
-        results = generate(b, flatten(program), [*fixed, *given])
+    shared_arrays, count = leaf_buffers(w, "%shared", shared), w.load("%count", 0, "i64")
+    with w.for_each(count) as n:
+        row_inputs = leaf_buffers(w, w.row("%rows", n, row.size), row)
+        results = generate(b, flatten(program), [*shared_arrays, *row_inputs])
         for x, to in zip(results, leaf_buffers(w, w.row("%out", n, out.size), out), strict=True):
             b.copy(x, to)
     return _code(w, ("shared", "rows", "out", "count"), count, None)
 
 
-def _code(w: IRBuilder, pointers: tuple[str, ...], returned: str, tell: Tell) -> CompiledFunction:
+def _code(w: IRBuilder, pointers: tuple[str, ...], result: str, tell: Tell) -> CompiledFunction:
     if len(w.lines) > size_limits.MACHINE_CODE:
         raise UnsupportedNativeOperation(f"{len(w.lines)} lines")
-    return CompiledFunction(w, pointers, returned, tell, long=True)
+    return CompiledFunction(w, pointers, result, tell, long=True)

@@ -67,11 +67,11 @@ _NOT_SHARED = frozenset(["while", "scan", "cond", "sort"])
 """Operations that are not compared with others: their programs would have to be."""
 
 
-def flatten(closed: core.ClosedJaxpr) -> FlatProgram:
+def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
     """The program of a trace. Raises NotNative if it holds what JAX traces."""
     flat = _Flattener()
-    inputs = [Value(a.shape, _storage_dtype(a.dtype)) for a in closed.in_avals]
-    outputs = flat.evaluate(closed.jaxpr, [_constant(c) for c in closed.consts], inputs)
+    inputs = [Value(a.shape, _storage_dtype(a.dtype)) for a in closed_jaxpr.in_avals]
+    outputs = flat.evaluate(closed_jaxpr.jaxpr, [_constant(c) for c in closed_jaxpr.consts], inputs)
     return FlatProgram(inputs, _eliminate_dead(flat.equations, outputs), outputs)
 
 
@@ -93,19 +93,19 @@ class _Flattener:
 
         for eqn in jaxpr.eqns:
             inputs, name = [read(v) for v in eqn.invars], eqn.primitive.name
-            if (called := callee(eqn)) is not None:
-                inner, consts_inside = called
-                found: Sequence[Atom] = self.evaluate(inner, [_constant(c) for c in consts_inside], inputs)
+            if (call := callee(eqn)) is not None:
+                inner, consts_inside = call
+                results: Sequence[Atom] = self.evaluate(inner, [_constant(c) for c in consts_inside], inputs)
             elif name == LINEAR_SOLVE:
-                closed, given = solve_program(eqn.params, inputs)
-                found = self.evaluate(closed.jaxpr, [_constant(c) for c in closed.consts], given)
-            elif (known := fold(eqn, inputs)) is not None:
-                found = known
+                solver, operands = solve_program(eqn.params, inputs)
+                results = self.evaluate(solver.jaxpr, [_constant(c) for c in solver.consts], operands)
+            elif (constants := fold(eqn, inputs)) is not None:
+                results = constants
             elif (simpler := rewrite(eqn)) is not None:
-                found = self.evaluate(simpler.jaxpr, [_constant(c) for c in simpler.consts], inputs)
+                results = self.evaluate(simpler.jaxpr, [_constant(c) for c in simpler.consts], inputs)
             else:
-                found = self._append(eqn, inputs)
-            env.update(zip(eqn.outvars, found, strict=True))
+                results = self._append(eqn, inputs)
+            env.update(zip(eqn.outvars, results, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def _append(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
@@ -121,37 +121,37 @@ class _Flattener:
             key = (name, str(params), str(types), *map(_identity, inputs))
             if key in self._same:
                 return self._same[key]
-        made = Equation(name, params, inputs, [Value(*kind) for kind in types])
-        self.equations.append(made)
-        self._makers.update((id(v), made) for v in made.outputs)
+        equation = Equation(name, params, inputs, [Value(*kind) for kind in types])
+        self.equations.append(equation)
+        self._makers.update((id(v), equation) for v in equation.outputs)
         if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
-            made = self._modulo_2_32(made)
+            equation = self._modulo_2_32(equation)
         # Identities are told apart as long as what they belong to lives.
         self._alive.append(inputs)
         if key is not None:
-            self._same[key] = made.outputs
-        return made.outputs
+            self._same[key] = equation.outputs
+        return equation.outputs
 
     def _is_better_in_memory(self, x: Atom, reads: int) -> bool:
         """Whether finding an element takes more than its place: which part it is in, and where there."""
         maker = self._makers.get(id(x))
-        parted = maker is not None and maker.name in ("concatenate", "stack", "reshape")
-        return parted and (("placed", id(x)) in self._same or reads >= x.size // 4)
+        has_parts = maker is not None and maker.name in ("concatenate", "stack", "reshape")
+        return has_parts and (("placed", id(x)) in self._same or reads >= x.size // 4)
 
     def _materialise(self, x: Any) -> Value:
         """The same array, its elements one after the other in memory."""
         key = "placed", id(x)
         if key not in self._same:
-            made = Equation("placed", {}, [x], [Value(x.shape, x.dtype)])
-            self.equations.append(made)
-            self._same[key] = made.outputs
+            equation = Equation("placed", {}, [x], [Value(x.shape, x.dtype)])
+            self.equations.append(equation)
+            self._same[key] = equation.outputs
         return self._same[key][0]
 
-    def _modulo_2_32(self, made: Equation) -> Equation:
+    def _modulo_2_32(self, equation: Equation) -> Equation:
         """The result without what lies beyond 32 bits."""
-        if made.name not in _MODULAR:
-            raise UnsupportedNativeOperation(f"{made.name} of unsigned numbers")
-        (v,) = made.outputs
+        if equation.name not in _MODULAR:
+            raise UnsupportedNativeOperation(f"{equation.name} of unsigned numbers")
+        (v,) = equation.outputs
         low = Equation("and", {}, [v, np.asarray(np.iinfo(_UINT32).max, v.dtype)], [Value(v.shape, v.dtype)])
         self.equations.append(low)
         return low
@@ -174,10 +174,10 @@ def _constant(constant: Any) -> Atom:
 
 
 def _eliminate_dead(equations: list[Equation], outputs: Sequence[Atom]) -> list[Equation]:
-    wanted = {id(x) for x in outputs}
-    kept = []
+    used = {id(x) for x in outputs}
+    live = []
     for equation in reversed(equations):
-        if any(id(v) in wanted for v in equation.outputs):
-            kept.append(equation)
-            wanted.update(map(id, equation.inputs))
-    return kept[::-1]
+        if any(id(v) in used for v in equation.outputs):
+            live.append(equation)
+            used.update(map(id, equation.inputs))
+    return live[::-1]

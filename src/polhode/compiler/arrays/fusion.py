@@ -77,28 +77,28 @@ class Schedule:
         self._sources: dict[int, list[Value]] = {}
         self._uses: dict[int, list[tuple[Equation, bool]]] = defaultdict(list)
         self._results = {id(v) for x in flat.outputs for v in self.sources(x)}
-        computing = [e for e in flat.equations if e.name not in VIEWS]
-        for e in computing:
+        equations = [e for e in flat.equations if e.name not in VIEWS]
+        for e in equations:
             memory = set(in_memory(e))
             for k, x in enumerate(e.inputs):
                 for v in self.sources(x):
                     self._uses[id(v)].append((e, k in memory))
-        self._groups = self._assign_groups(computing)
-        self._levels = self._assign_levels(computing)
-        self.stages = list(self._build_stages(computing))
+        self._groups = self._assign_groups(equations)
+        self._levels = self._assign_levels(equations)
+        self.stages = list(self._build_stages(equations))
         self._last_reads = self._find_last_reads()
 
     def sources(self, x: Any) -> list[Value]:
         """The values that an operand is a view of."""
         if not isinstance(x, Value):
             return []
-        found = self._sources.get(id(x))
-        if found is None:
+        sources = self._sources.get(id(x))
+        if sources is None:
             maker = self._maker.get(id(x))
             is_view = maker is not None and maker.name in VIEWS
-            found = [v for y in maker.inputs for v in self.sources(y)] if maker is not None and is_view else [x]
-            self._sources[id(x)] = found
-        return found
+            sources = [v for y in maker.inputs for v in self.sources(y)] if maker is not None and is_view else [x]
+            self._sources[id(x)] = sources
+        return sources
 
     def last_used(self, stage: Equation | Kernel) -> list[Value]:
         """Values that nothing reads after a stage."""
@@ -106,57 +106,57 @@ class Schedule:
 
     def _find_last_reads(self) -> dict[int, list[Value]]:
         """For each stage, the values that are read there for the last time."""
-        left: dict[int, list[Value]] = {id(stage): [] for stage in self.stages}
+        last_reads: dict[int, list[Value]] = {id(stage): [] for stage in self.stages}
         # What a loop or a branch returns may be where an operand is, so these are kept.
-        returned = (v for stage in self.stages if _returns(stage) for v, _ in self._operands(stage))
-        read = {*self._results, *map(id, returned)}
+        may_alias = (v for stage in self.stages if _returns(stage) for v, _ in self._operands(stage))
+        later_reads = {*self._results, *map(id, may_alias)}
         for stage in reversed(self.stages):
             equations = stage.equations if isinstance(stage, Kernel) else [stage]
             for e in equations:
                 for v in (*(v for v, _ in self._operands(e)), *e.outputs):
-                    if id(v) not in read:
-                        read.add(id(v))
-                        left[id(stage)].append(v)
-        return left
+                    if id(v) not in later_reads:
+                        later_reads.add(id(v))
+                        last_reads[id(stage)].append(v)
+        return last_reads
 
-    def _assign_groups(self, computing: Sequence[Equation]) -> dict[int, Group]:
+    def _assign_groups(self, equations: Sequence[Equation]) -> dict[int, Group]:
         """The group of each operation; those that only one reduction needs belong to it."""
         groups: dict[int, Group] = {}
-        for e in reversed(computing):
+        for e in reversed(equations):
             if is_long(e):
                 groups[id(e)] = ("reduction", id(e))
                 continue
             (first, *_), shape = e.outputs, axes(e.outputs[0].shape)
             own: Group = ("loop", shape)
-            wishes = {
+            preferences = {
                 self._preferred_group(v, shape, use, memory, groups, own)
                 for v in [first]
                 for use, memory in self._uses_of(v)
             }
-            ends = e.name in STANDALONE or id(first) in self._results or len(wishes) != 1
-            wish = own if ends else wishes.pop()
+            ends = e.name in STANDALONE or id(first) in self._results or len(preferences) != 1
+            preference = own if ends else preferences.pop()
             # What two short reductions read, which may be done at different times, has to be kept.
             several = len({id(use) for use, _ in self._uses_of(first)}) > 1
-            groups[id(e)] = own if several and wish[0] == "loop" else wish
+            groups[id(e)] = own if several and preference[0] == "loop" else preference
         return groups
 
     def _uses_of(self, v: Value) -> list[tuple[Equation, bool]]:
         return self._uses[id(v)]
 
     def _preferred_group(
-        self, v: Value, shape: Any, use: Equation, memory: bool, groups: dict[int, Group], own: Group
+        self, v: Value, shape: Any, consumer: Equation, memory: bool, groups: dict[int, Group], own: Group
     ) -> Group:
-        if memory or use.name in STANDALONE:
+        if memory or consumer.name in STANDALONE:
             return own
-        same = shape == axes(use.outputs[0].shape)
-        return groups[id(use)] if reduction_size(use) is not None or same else own
+        same = shape == axes(consumer.outputs[0].shape)
+        return groups[id(consumer)] if reduction_size(consumer) is not None or same else own
 
-    def _assign_levels(self, computing: Sequence[Equation]) -> dict[int, int]:
+    def _assign_levels(self, equations: Sequence[Equation]) -> dict[int, int]:
         """When each operation is done: as soon as its operands are there, or when what it is for is."""
         levels: dict[int, int] = {}
-        for e in computing:
+        for e in equations:
             levels[id(e)] = max((self._ready(e, v, memory, levels) for v, memory in self._operands(e)), default=0)
-        for e in reversed(computing):
+        for e in reversed(equations):
             uses = [use for v in e.outputs for use in self._uses_of(v)]
             alone = not any(id(v) in self._results for v in e.outputs) and uses and e.name not in STANDALONE
             if alone and all(not m and self._groups[id(u)] == self._groups[id(e)] for u, m in uses):
@@ -178,10 +178,10 @@ class Schedule:
         together = not memory and e.name not in STANDALONE and self._groups[id(maker)] == self._groups[id(e)]
         return levels[id(maker)] + (0 if together else 1)
 
-    def _build_stages(self, computing: Sequence[Equation]) -> Iterator[Equation | Kernel]:
+    def _build_stages(self, equations: Sequence[Equation]) -> Iterator[Equation | Kernel]:
         kernels: dict[tuple[int, Group], Kernel] = {}
         alone: dict[int, list[Equation]] = defaultdict(list)
-        for e in computing:
+        for e in equations:
             level, group = self._levels[id(e)], self._groups[id(e)]
             if e.name in STANDALONE:
                 alone[level].append(e)
@@ -202,30 +202,30 @@ class Schedule:
 
     # --- what may be changed where it is ------------------------------------------------------------------------------
 
-    def in_place(self, given: Value, result: Any) -> bool:
+    def in_place(self, operand: Value, result: Any) -> bool:
         """Whether `result` may be put where `given` is: nothing reads that any more then."""
         maker = self._maker.get(id(result)) if isinstance(result, Value) else None
-        if maker is None or given.shape != result.shape or maker.name in VIEWS or maker.name in ("while", "scan"):
+        if maker is None or operand.shape != result.shape or maker.name in VIEWS or maker.name in ("while", "scan"):
             return False
-        if any(given in self.sources(x) for x in self.flat.outputs):
+        if any(operand in self.sources(x) for x in self.flat.outputs):
             return False
-        uses = self._uses_of(given)
+        uses = self._uses_of(operand)
         if maker.name in STANDALONE:
-            return self._is_last(given, maker)
+            return self._is_last(operand, maker)
         here = self._levels[id(maker)], self._groups[id(maker)]
         together = all(not m and (self._levels[id(u)], self._groups[id(u)]) == here for u, m in uses)
-        plain = all(self._is_plain(u, given) for u, _ in uses)
-        return here[1] == ("loop", axes(given.shape)) and together and plain
+        plain = all(self._is_plain(u, operand) for u, _ in uses)
+        return here[1] == ("loop", axes(operand.shape)) and together and plain
 
-    def _is_last(self, given: Value, maker: Equation) -> bool:
+    def _is_last(self, operand: Value, maker: Equation) -> bool:
         """Whether an operation by itself changes an operand that is not read elsewhere in it, nor afterwards."""
-        at = [k for k, x in enumerate(maker.inputs) if given in self.sources(x)]
+        at = [k for k, x in enumerate(maker.inputs) if operand in self.sources(x)]
         changes = len(at) == 1 and (at == [0] or maker.name == "cond") and maker.name != "sort"
-        others = (u for u, _ in self._uses_of(given) if u is not maker)
+        others = (u for u, _ in self._uses_of(operand) if u is not maker)
         last = all(self._levels[id(u)] < self._levels[id(maker)] for u in others)
-        return changes and maker.inputs[at[0]] is given and last
+        return changes and maker.inputs[at[0]] is operand and last
 
-    def _is_plain(self, use: Equation, given: Value) -> bool:
+    def _is_plain(self, use: Equation, operand: Value) -> bool:
         """Whether an operation reads each element only for the same one of its result."""
-        direct = all(x is given for x in use.inputs if given in self.sources(x))
-        return direct and use.name in ELEMENTWISE and use.outputs[0].shape == given.shape
+        direct = all(x is operand for x in use.inputs if operand in self.sources(x))
+        return direct and use.name in ELEMENTWISE and use.outputs[0].shape == operand.shape

@@ -25,9 +25,9 @@ class LoopCarry:
         schedule = Schedule(body)
         self._inputs = body.inputs[before : before + len(start)]
         self._unchanged = [out is v for v, out in zip(self._inputs, body.outputs, strict=False)]
-        repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
-        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._inputs)]
-        self._repeated = repeated
+        is_repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
+        self._in_place = [not is_repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._inputs)]
+        self._repeated = is_repeated
         self._start = list(start)
         self.now: list[AbstractArray] = list(start)
         self._others: dict[int, Buffer] = {}
@@ -46,13 +46,13 @@ class LoopCarry:
                 pairs[n] = allocate(k, v.shape, v.dtype), allocate(k, v.shape, v.dtype)
                 begin = self._initial_buffer(x, pairs[n][0])
                 self.now[n], first[n] = begin, begin.pointer
-        counted = [] if count is None else [("i64", "0")]
+        counters = [] if count is None else [("i64", "0")]
         kinds = [("ptr" if self.now[n].shape else type_of(self.now[n]), begin) for n, begin in first.items()]
-        self._passes = LoopBuilder(w, [*counted, *kinds])
+        self._passes = LoopBuilder(w, [*counters, *kinds])
         if count is not None:
-            count.name = self._passes.now[0]
+            count.name = self._passes.values[0]
         self._loop_values, self._count = list(first), count
-        for n, name in zip(first, self._passes.now[len(counted) :], strict=True):
+        for n, name in zip(first, self._passes.values[len(counters) :], strict=True):
             x = self.now[n]
             self.now[n] = x.with_pointer(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
         for n, (a, b) in pairs.items():
@@ -76,16 +76,16 @@ class LoopCarry:
     def end(self, outs: Sequence[AbstractArray]) -> None:
         """Closes a pass."""
         w = self.b.w
-        then: dict[int, str] = {}
+        next_values: dict[int, str] = {}
         for n, out in enumerate(outs):
             if self._unchanged[n]:
                 continue
             if not out.shape:
-                then[n] = self.b.number(out)
+                next_values[n] = self.b.number(out)
             elif n in self._others:
                 self.b.copy(out, self._others[n])
-                then[n] = self._others[n].pointer
+                next_values[n] = self._others[n].pointer
             else:
                 self.b.copy(out, self.now[n])  # type: ignore[arg-type]
-        following = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
-        self._passes.end([*following, *(then[n] for n in self._loop_values)])
+        next_count = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
+        self._passes.end([*next_count, *(next_values[n] for n in self._loop_values)])

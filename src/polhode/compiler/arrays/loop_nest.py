@@ -95,9 +95,9 @@ class LoopNest:
 
     def space(self, slots: int) -> str:
         """A part of the workspace that nothing else uses meanwhile: what is written and read again stays in caches."""
-        fitting = [part for part in self._free if part[1] >= slots]
-        if fitting and slots:
-            at, size = min(fitting, key=lambda part: part[1])
+        candidates = [part for part in self._free if part[1] >= slots]
+        if candidates and slots:
+            at, size = min(candidates, key=lambda part: part[1])
             self._free.remove((at, size))
             if size > slots:
                 self._free.append((at + slots, size - slots))
@@ -147,8 +147,8 @@ class LoopNest:
         for scope in reversed(self._scopes):
             if key in scope:
                 return scope[key]
-        found = self._scopes[-1][key] = make()
-        return found
+        value = self._scopes[-1][key] = make()
+        return value
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -165,30 +165,30 @@ class LoopNest:
     def loop(self, count: int, independent: bool = False) -> Iterator[str]:
         """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
         w, outer = self.w, self._independent
-        passes, body, behind = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
-        (place,) = passes.now
-        w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, behind)
+        passes, body, after = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
+        (place,) = passes.values
+        w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, after)
         w.open(body)
         self._independent = self._metadata("") if independent else None
         mark = self._independent
         with self.scope():
             yield place
         self._independent = outer
-        following = w.value(f"add i64 {place}, 1")
-        passes.end([following], "" if mark is None else f", !llvm.loop {self._metadata(mark)}")
-        w.open(behind)
+        next_place = w.value(f"add i64 {place}, 1")
+        passes.end([next_place], "" if mark is None else f", !llvm.loop {self._metadata(mark)}")
+        w.open(after)
 
     def _metadata(self, accesses: str) -> str:
         """A name for accesses to memory, or, of these, for a loop in which none reads what another pass writes."""
         self._marks += 1
         name = f"!{2 * self._marks}"
         if not accesses:
-            self.w.beside.append(f"{name} = distinct !{{}}")
+            self.w.module_lines.append(f"{name} = distinct !{{}}")
             return f", !llvm.access.group {name}"
         group = accesses.rpartition(" ")[2]
-        told = f"!{2 * self._marks + 1}"
-        self.w.beside.append(f'{told} = !{{!"llvm.loop.parallel_accesses", {group}}}')
-        self.w.beside.append(f"{name} = distinct !{{{name}, {told}}}")
+        property_name = f"!{2 * self._marks + 1}"
+        self.w.module_lines.append(f'{property_name} = !{{!"llvm.loop.parallel_accesses", {group}}}')
+        self.w.module_lines.append(f"{name} = distinct !{{{name}, {property_name}}}")
         return name
 
     @contextlib.contextmanager

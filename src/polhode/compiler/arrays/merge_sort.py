@@ -18,15 +18,15 @@ def sort_by_key(
     if p["num_keys"] != 1 or len(keys.shape) != 1 or keys.dtype.kind not in "iu" or keys.strides != (1,):
         raise UnsupportedNativeOperation("sort")
     n = keys.shape[0]
-    if _MERGE not in k.w.beside:
-        k.w.beside.append(_MERGE)
+    if _MERGE not in k.w.module_lines:
+        k.w.module_lines.append(_MERGE)
         k.w.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
     order, spare = k.space(n), k.space(n)
-    found = k.w.value(f"call ptr @merged(ptr {keys.pointer}, ptr {order}, ptr {spare}, i64 {n})")
+    permutation = k.w.value(f"call ptr @merged(ptr {keys.pointer}, ptr {order}, ptr {spare}, i64 {n})")
     outs = []
     for a in x:
         out = allocate(k, a.shape, a.dtype)
-        copy(View(a.shape, a.dtype, lambda k, place, a=a: a.at(k, (k.load(found, place[0], "i64"),))), out)
+        copy(View(a.shape, a.dtype, lambda k, place, a=a: a.at(k, (k.load(permutation, place[0], "i64"),))), out)
         outs.append(out)
     return outs
 

@@ -85,8 +85,8 @@ class Buffer(AbstractArray):
     @property
     def is_dense(self) -> bool:
         """Whether elements lie one after the other, in their order."""
-        found = zip(self.strides, _row_major(self.shape), self.shape, strict=True)
-        return all(stride == dense or n == 1 for stride, dense, n in found)
+        axes = zip(self.strides, _row_major(self.shape), self.shape, strict=True)
+        return all(stride == dense or n == 1 for stride, dense, n in axes)
 
     def part(self, k: LoopNest, axis: int, begin: int, count: int) -> Buffer:
         """A part of it, along an axis."""
@@ -146,8 +146,8 @@ def _layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 class View(AbstractArray):
     """An array whose elements are those of others."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, read: Callable[[LoopNest, Place], str]) -> None:
-        self.shape, self.dtype, self._read = shape, dtype, read
+    def __init__(self, shape: tuple[int, ...], dtype: Any, reader: Callable[[LoopNest, Place], str]) -> None:
+        self.shape, self.dtype, self._read = shape, dtype, reader
 
     def at(self, k: LoopNest, place: Place) -> str:
         return self._read(k, place)

@@ -41,7 +41,7 @@ def _product(dimension_numbers: Any, *types: jax.ShapeDtypeStruct) -> core.Close
     """Products of few kinds make up a quarter of the operations of a tree of bodies, so that each is traced once."""
     (of_a, of_b), (batch_a, batch_b) = dimension_numbers
 
-    def run(a: jax.Array, b: jax.Array) -> jax.Array:
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
         free_a = [d for d in range(a.ndim) if d not in (*of_a, *batch_a)]
         free_b = [d for d in range(b.ndim) if d not in (*of_b, *batch_b)]
         batch = range(len(batch_a))
@@ -51,19 +51,19 @@ def _product(dimension_numbers: Any, *types: jax.ShapeDtypeStruct) -> core.Close
         b = jnp.expand_dims(b.transpose(*batch_b, *free_b, *of_b), [len(batch) + k for k in range(len(free_a))])
         return jnp.sum(a * b, axis=tuple(range(a.ndim - len(of_a), a.ndim)))
 
-    return jax.make_jaxpr(run)(*types)
+    return jax.make_jaxpr(product)(*types)
 
 
 def _pad(eqn: Any) -> core.ClosedJaxpr:
     """Edges, and spaces between elements, as arrays of their own."""
     config = eqn.params["padding_config"]
 
-    def run(x: jax.Array, fill: jax.Array) -> jax.Array:
+    def pad(x: jax.Array, fill: jax.Array) -> jax.Array:
         for d, (low, high, inner) in enumerate(config):
             x = _pad_edges(d, _dilate(d, x, fill, inner), fill, low, high)
         return x
 
-    return _trace(run, eqn)
+    return _trace(pad, eqn)
 
 
 def _dilate(d: int, x: jax.Array, fill: jax.Array, inner: int) -> jax.Array:
@@ -73,8 +73,8 @@ def _dilate(d: int, x: jax.Array, fill: jax.Array, inner: int) -> jax.Array:
         return x
     x = jnp.expand_dims(x, d + 1)
     between = jnp.broadcast_to(fill, (*x.shape[: d + 1], inner, *x.shape[d + 2 :]))
-    spaced = jax.lax.concatenate((x, between), d + 1).reshape(*x.shape[:d], n * (inner + 1), *x.shape[d + 2 :])
-    return jax.lax.slice_in_dim(spaced, 0, n + (n - 1) * inner, axis=d)
+    dilated = jax.lax.concatenate((x, between), d + 1).reshape(*x.shape[:d], n * (inner + 1), *x.shape[d + 2 :])
+    return jax.lax.slice_in_dim(dilated, 0, n + (n - 1) * inner, axis=d)
 
 
 def _pad_edges(d: int, x: jax.Array, fill: jax.Array, low: int, high: int) -> jax.Array:
@@ -92,13 +92,13 @@ def _dynamic_update_slice(eqn: Any) -> core.ClosedJaxpr:
     rank = len(eqn.invars[0].aval.shape)
     dims = jax.lax.ScatterDimensionNumbers(tuple(range(rank)), (), tuple(range(rank)))
 
-    def run(x: jax.Array, part: jax.Array, *begins: jax.Array) -> jax.Array:
+    def update(x: jax.Array, part: jax.Array, *begins: jax.Array) -> jax.Array:
         if not rank:
             return part
         where = jnp.stack([jnp.asarray(begin, jnp.int64) for begin in begins])
         return jax.lax.scatter(x, where, part, dims, mode="clip")
 
-    return _trace(run, eqn)
+    return _trace(update, eqn)
 
 
 def _zeros(eqn: Any) -> core.ClosedJaxpr:
@@ -107,8 +107,8 @@ def _zeros(eqn: Any) -> core.ClosedJaxpr:
     return _trace(lambda *_: jnp.zeros(like.shape, like.dtype), eqn)
 
 
-def _trace(run: Callable[..., jax.Array], eqn: Any) -> core.ClosedJaxpr:
-    return jax.make_jaxpr(run)(*_types(eqn))
+def _trace(function: Callable[..., jax.Array], eqn: Any) -> core.ClosedJaxpr:
+    return jax.make_jaxpr(function)(*_types(eqn))
 
 
 def _types(eqn: Any) -> list[jax.ShapeDtypeStruct]:

@@ -33,46 +33,46 @@ class ScalarBody:
     - `region`: the program; `outs`: the elements of its results, the same.
     """
 
-    def __init__(self, closed: Any, n_consts: int, n_carry: int, given: Sequence[AbstractArray]) -> None:
-        avals = closed.in_avals
-        kinds = [_elements(x, a.shape, ()) for x, a in zip(given[:n_consts], avals, strict=False)]
+    def __init__(self, closed_jaxpr: Any, n_consts: int, n_carry: int, operands: Sequence[AbstractArray]) -> None:
+        avals = closed_jaxpr.in_avals
+        kinds = [_elements(x, a.shape, ()) for x, a in zip(operands[:n_consts], avals, strict=False)]
         kinds += [_variables(a) for a in avals[n_consts : n_consts + n_carry]]
-        behind = n_consts + n_carry
-        kinds += [_elements(x, a.shape, (_ANY_ROW,)) for x, a in zip(given[behind:], avals[behind:], strict=True)]
-        self.consts, self.carry, self.rows = kinds[:n_consts], kinds[n_consts:behind], kinds[behind:]
+        n_before_rows = n_consts + n_carry
+        kinds += [_elements(x, a.shape, (_ANY_ROW,)) for x, a in zip(operands[n_before_rows:], avals[n_before_rows:], strict=True)]
+        self.consts, self.carry, self.rows = kinds[:n_consts], kinds[n_consts:n_before_rows], kinds[n_before_rows:]
         self.program = Program([])
-        replay = Unroller(ProgramBackend(self.program))
-        consts = [replay.unpack(c) for c in closed.consts]
-        results = replay.evaluate(closed.jaxpr, consts, replay.adopt(kinds))
-        self.program.outputs = replay.flatten(results, closed.out_avals)
+        unroller = Unroller(ProgramBackend(self.program))
+        consts = [unroller.unpack(c) for c in closed_jaxpr.consts]
+        results = unroller.evaluate(closed_jaxpr.jaxpr, consts, unroller.adopt(kinds))
+        self.program.outputs = unroller.flatten(results, closed_jaxpr.out_avals)
         self.program.prune()
         self.operand_variables = self.program.free_variables
-        left = iter(self.program.outputs)
-        self.outs = [_reshape([next(left) for _ in range(x.size)], x.shape) for x in results]
+        outputs = iter(self.program.outputs)
+        self.outs = [_reshape([next(outputs) for _ in range(x.size)], x.shape) for x in results]
 
     def read_operands(
-        self, k: LoopNest, elements: Sequence[Elements], given: Sequence[AbstractArray], at: Place
+        self, k: LoopNest, elements: Sequence[Elements], operands: Sequence[AbstractArray], at: Place
     ) -> None:
         """Read those elements of operands that the program needs."""
-        for of, x in zip(elements, given, strict=True):
+        for of, x in zip(elements, operands, strict=True):
             for place in np.ndindex(of.shape):
                 element: Any = of[place]
                 if isinstance(element, Variable) and element in self.operand_variables:
                     k.w.name(element, x.at(k, (*at, *place)))
 
 
-def scalar_body(p: Any, given: Sequence[AbstractArray]) -> ScalarBody | None:
+def scalar_body(p: Any, operands: Sequence[AbstractArray]) -> ScalarBody | None:
     """The body of a scan, if it is one of few numbers without anything that needs arrays."""
-    closed, n_consts = p["jaxpr"], p["num_consts"]
-    avals = (*closed.in_avals, *closed.out_avals)
-    if sum(a.size for a in closed.in_avals) > size_limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
+    closed_jaxpr, n_consts = p["jaxpr"], p["num_consts"]
+    avals = (*closed_jaxpr.in_avals, *closed_jaxpr.out_avals)
+    if sum(a.size for a in closed_jaxpr.in_avals) > size_limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
         return None
     # Rows have different places, even where these are known.
-    known = [isinstance(x, Constant) and k < n_consts for k, x in enumerate(given)]
-    if has_dynamic_indices(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > size_limits.ROW:
+    is_constant = [isinstance(x, Constant) and k < n_consts for k, x in enumerate(operands)]
+    if has_dynamic_indices(closed_jaxpr.jaxpr, is_constant) or cost(closed_jaxpr.jaxpr, scans=True) > size_limits.ROW:
         return None
     try:
-        return ScalarBody(closed, n_consts, p["num_carry"], given)
+        return ScalarBody(closed_jaxpr, n_consts, p["num_carry"], operands)
     except UnsupportedScalarOperation:
         return None
 
@@ -86,8 +86,8 @@ class PartlyConstant(AbstractArray):
     - `memory`: where all of them are. - `known`: variables, or these numbers, by the place in a row.
     """
 
-    def __init__(self, memory: Buffer, known: Elements) -> None:
-        self.memory, self.elements = memory, known
+    def __init__(self, memory: Buffer, elements: Elements) -> None:
+        self.memory, self.elements = memory, elements
         self.shape, self.dtype = memory.shape, memory.dtype
 
     def at(self, k: LoopNest, place: Place) -> str:
@@ -138,34 +138,34 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
     """The results of a scan."""
     p, w = e.params, k.w
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
-    behind = n_consts + n_carry
+    n_before_rows = n_consts + n_carry
     rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
     ends = [allocate(k, v.shape, v.dtype) for v in e.outputs[:n_carry]]
     with k.scratch():
         body.read_operands(k, body.consts, x[:n_consts], ())
-        start = [a.at(k, place) for a in x[n_consts:behind] for place in np.ndindex(a.shape)]
+        start = [a.at(k, place) for a in x[n_consts:n_before_rows] for place in np.ndindex(a.shape)]
         variables = [v for of in body.carry for v in of.flat]
         begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
         passes, inside, end = LoopBuilder(w, [("i64", "0"), *begin]), w.label(), w.label()
-        count, *carried = passes.now
-        for variable, value in zip(variables, carried, strict=True):
+        count, *carry = passes.values
+        for variable, value in zip(variables, carry, strict=True):
             w.name(variable, value)
         w.branch(w.value(f"icmp slt i64 {count}, {length}"), inside, end)
         w.open(inside)
         at = w.value(f"sub i64 {length - 1}, {count}") if p["reverse"] else count
         with k.scope():
-            body.read_operands(k, body.rows, x[behind:], (at,))
+            body.read_operands(k, body.rows, x[n_before_rows:], (at,))
             results = w.program(body.program, [])
             _put_all(k, rows, (at,), results[len(start) :])
         passes.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
         w.open(end)
-        _put_all(k, ends, (), carried)
-    return [*ends, *(PartlyConstant(to, known) for to, known in zip(rows, body.outs[n_carry:], strict=True))]
+        _put_all(k, ends, (), carry)
+    return [*ends, *(PartlyConstant(to, elements) for to, elements in zip(rows, body.outs[n_carry:], strict=True))]
 
 
 def _put_all(k: LoopNest, into: Sequence[Buffer], at: Place, values: Sequence[str]) -> None:
     """All elements of arrays, or of their parts at a place."""
-    left = iter(values)
+    remaining_values = iter(values)
     for to in into:
         for place in np.ndindex(to.shape[len(at) :]):
-            to.put(k, (*at, *place), next(left))
+            to.put(k, (*at, *place), next(remaining_values))

@@ -38,12 +38,12 @@ def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, update
 @contextlib.contextmanager
 def _where(k: LoopNest, condition: str) -> Iterator[None]:
     """Statements that are executed only if the condition holds."""
-    inside, behind = k.w.label(), k.w.label()
-    k.w.branch(condition, inside, behind)
+    inside, after = k.w.label(), k.w.label()
+    k.w.branch(condition, inside, after)
     k.w.open(inside)
     yield
-    k.w.jump(behind)
-    k.w.open(behind)
+    k.w.jump(after)
+    k.w.open(after)
 
 
 def _put(k: LoopNest, name: str, to: Buffer, place: Place, value: str) -> None:
@@ -55,9 +55,9 @@ def _put(k: LoopNest, name: str, to: Buffer, place: Place, value: str) -> None:
 
 
 def _all_equal(k: LoopNest, begins: list[Index], inside: list[Index]) -> str:
-    found = "true"
+    condition = "true"
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):
             here = k.w.value(f"icmp eq i64 {b}, {c}")
-            found = here if found == "true" else k.w.value(f"and i1 {found}, {here}")
-    return found
+            condition = here if condition == "true" else k.w.value(f"and i1 {condition}, {here}")
+    return condition

@@ -23,22 +23,22 @@ _READ_INDICES = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dyn
 _WRITE_INDICES = slice(1, 2)
 
 
-def has_dynamic_indices(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
+def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = ()) -> bool:
     """Whether a program reads or writes at places that only the data give, or sorts.
 
     `known` says which arguments are known while it is traced; none by default.
     """
     constants = set(jaxpr.constvars)
-    constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
+    constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
-        if not all(fixed[where]) or (name == "sort" and not all(fixed)):
+        if not all(constant_inputs[where]) or (name == "sort" and not all(constant_inputs)):
             return True
-        if any(has_dynamic_indices(inner, given) for inner, given in _subprograms(eqn, fixed)):
+        if any(has_dynamic_indices(inner, inner_constants) for inner, inner_constants in _subprograms(eqn, constant_inputs)):
             return True
-        if all(fixed):
+        if all(constant_inputs):
             constants.update(eqn.outvars)
     return False
 
@@ -75,22 +75,22 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     return numbers > size_limits.SELECTED_NUMBERS and has_dynamic_indices(jaxpr)
 
 
-def _subprograms(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
+def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
     """Programs inside an operation, and which of their arguments are known."""
-    called = callee(eqn)
-    if called is not None:
-        return [(called[0], fixed)]
+    call = callee(eqn)
+    if call is not None:
+        return [(call[0], constant_inputs)]
     name, p = eqn.primitive.name, parameters(eqn)
     if name == "while":
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
-        return [(p["cond_jaxpr"].jaxpr, fixed[:nc]), (p["body_jaxpr"].jaxpr, fixed[nc : nc + nb])]
+        return [(p["cond_jaxpr"].jaxpr, constant_inputs[:nc]), (p["body_jaxpr"].jaxpr, constant_inputs[nc : nc + nb])]
     if name == "scan":
-        rows = fixed[p["num_consts"] + p["num_carry"] :]
+        rows = constant_inputs[p["num_consts"] + p["num_carry"] :]
         # Side by side, rows that are known stay so.
-        known = [*fixed[: p["num_consts"]], *[False] * p["num_carry"], *[False for _ in rows]]
-        return [(p["jaxpr"].jaxpr, known)]
+        is_constant = [*constant_inputs[: p["num_consts"]], *[False] * p["num_carry"], *[False for _ in rows]]
+        return [(p["jaxpr"].jaxpr, is_constant)]
     if name == "cond":
-        return [(branch.jaxpr, fixed[1:]) for branch in p["branches"]]
+        return [(branch.jaxpr, constant_inputs[1:]) for branch in p["branches"]]
     return []
 
 

@@ -18,7 +18,7 @@ Reader = Callable[[LoopNest, Place], str]
 def build_views(e: Equation, x: list[AbstractArray]) -> list[AbstractArray]:
     """The results, as views."""
     reads = _MULTIPLE_READERS[e.name](e, x[0]) if e.name in _MULTIPLE_READERS else [_READERS[e.name](e, x)]
-    return [View(v.shape, v.dtype, read) for v, read in zip(e.outputs, reads, strict=True)]
+    return [View(v.shape, v.dtype, reader) for v, reader in zip(e.outputs, reads, strict=True)]
 
 
 def _same(e: Equation, x: list[AbstractArray]) -> Reader:
@@ -32,12 +32,12 @@ def _broadcast(e: Equation, x: list[AbstractArray]) -> Reader:
 
 def _reshape(e: Equation, x: list[AbstractArray]) -> Reader:
     a, shape = x[0], e.outputs[0].shape
-    kept = [d for d, n in enumerate(shape) if n != 1]
-    if [shape[d] for d in kept] == [n for n in a.shape if n != 1]:
+    long_axes = [d for d, n in enumerate(shape) if n != 1]
+    if [shape[d] for d in long_axes] == [n for n in a.shape if n != 1]:
 
         def among(k: LoopNest, place: Place) -> str:
-            left = iter(kept)
-            return a.at(k, tuple(0 if n == 1 else place[next(left)] for n in a.shape))
+            axes = iter(long_axes)
+            return a.at(k, tuple(0 if n == 1 else place[next(axes)] for n in a.shape))
 
         return among
 
@@ -107,26 +107,26 @@ def _concatenate(e: Equation, x: list[AbstractArray]) -> Reader:
     axis = e.params["dimension"]
 
     def at(k: LoopNest, place: Place) -> str:
-        def read(a: AbstractArray, p: Index) -> str:
+        def read_part(a: AbstractArray, p: Index) -> str:
             return a.at(k, (*place[:axis], k.clamp(p, a.shape[axis]), *place[axis + 1 :]))
 
-        return _select_part(k, place[axis], x, [a.shape[axis] for a in x], read)
+        return _select_part(k, place[axis], x, [a.shape[axis] for a in x], read_part)
 
     return at
 
 
 def _select_part(
-    k: LoopNest, p: Index, x: list[AbstractArray], sizes: list[int], read: Callable[[Any, Index], str]
+    k: LoopNest, p: Index, x: list[AbstractArray], sizes: list[int], read_part: Callable[[Any, Index], str]
 ) -> str:
     """The element at p of parts of these sizes, one behind the other."""
     parts = [(a, begin, n) for a, begin, n in zip(x, np.cumsum([0, *sizes[:-1]]).tolist(), sizes, strict=True) if n]
     if isinstance(p, int):
-        return next(read(a, p - begin) for a, begin, n in parts if begin <= p < begin + n)
-    found = ""
+        return next(read_part(a, p - begin) for a, begin, n in parts if begin <= p < begin + n)
+    element = ""
     for a, begin, _ in parts:
-        here, kind = read(a, k.plus(p, -begin)), type_of(a)
-        found = here if not found else k.w.chosen(k.less(p, begin), kind, found, here)
-    return found
+        here, kind = read_part(a, k.plus(p, -begin)), type_of(a)
+        element = here if not element else k.w.blend(k.less(p, begin), kind, element, here)
+    return element
 
 
 def _unstack(e: Equation, a: AbstractArray) -> list[Reader]:

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache import disk_cache as kept
+from polhode.compiler.cache import disk_cache
 from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, shape_of, split_arguments
 from polhode.compiler.fingerprint.closures import frozen, node_types
 from polhode.compiler.fingerprint.persistent_keys import persistent_key
@@ -42,7 +42,7 @@ def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def cached(
-    build: Callable[..., T], *args: Any, keeping: kept.Serialiser[T] | None = None, beside: tuple[Any, ...] = ()
+    build: Callable[..., T], *args: Any, serialiser: disk_cache.Serialiser[T] | None = None, beside: tuple[Any, ...] = ()
 ) -> tuple[T, Any]:
     """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
@@ -77,7 +77,7 @@ class Arguments:
                 key += (part.key, part.shapes())
         self._key = tuple(key)
 
-    def found(self, build: Callable[..., T], serialiser: kept.Serialiser[T] | None = None) -> T:
+    def program(self, build: Callable[..., T], serialiser: disk_cache.Serialiser[T] | None = None) -> T:
         """The program that `found` would return."""
         return _PROGRAMS.find(
             (build, self._key), lambda: _load_or_build(build, *split_arguments(self._args)[:3], serialiser, ())
@@ -89,12 +89,12 @@ def _load_or_build(
     inputs: Any,
     rest: Any,
     shapes: Any,
-    serialiser: kept.Serialiser[T] | None,
+    serialiser: disk_cache.Serialiser[T] | None,
     beside: tuple[Any, ...],
 ) -> T:
     if serialiser is None:
         return build(inputs, rest, *beside)
-    return kept.load_or_build(persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs)
+    return disk_cache.load_or_build(persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs)
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:

@@ -19,12 +19,12 @@ from polhode.compiler.fingerprint.provenance import is_library_class
 class AbstractHolder(eqx.Module):
     """A module with functions among its static parts."""
 
-    def renewed(self) -> Any:
+    def refresh(self) -> Any:
         """The same with the values that its functions capture now."""
         raise TypeError(f"{type(self).__name__} does not say how it is renewed.")
 
     @property
-    def lasts(self) -> bool:
+    def is_immutable(self) -> bool:
         """Whether they capture nothing that may change."""
         return False
 
@@ -42,7 +42,7 @@ class Closure(eqx.Module):
     identity: FunctionIdentity = eqx.field(static=True)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.identity.bound(self.cells)(*arguments, **options)
+        return self.identity.bind(self.cells)(*arguments, **options)
 
 
 class FunctionIdentity:
@@ -53,13 +53,13 @@ class FunctionIdentity:
         self._originals = tuple(content_of_cell(closure_of(function)[place]) for place in places)
         self._key = ObjectHasher(places).key(function)
 
-    def again(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
+    def rebind(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
         """The function with these contents of its cells, but for those that have been given others since."""
         now = [content_of_cell(closure_of(self.function)[place]) for place in self.places]
         current = zip(now, self._originals, cells, strict=True)
-        return self.bound(tuple(cell if a is b else a for a, b, cell in current))
+        return self.bind(tuple(cell if a is b else a for a, b, cell in current))
 
-    def bound(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
+    def bind(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
         """The function with other contents of the cells at `places`."""
         if not self.places:
             return self.function
@@ -93,7 +93,7 @@ def frozen(tree: Any) -> Any:
 def is_immutable(tree: Any) -> bool:
     """Whether a tree stays what it is as long as it lives, but for the numbers in its arrays."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_holder)
-    immutable = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, VALUES) for leaf in leaves)
+    immutable = (leaf.is_immutable if isinstance(leaf, AbstractHolder) else isinstance(leaf, VALUES) for leaf in leaves)
     return all(immutable) and all(map(_is_immutable_node, node_types(structure)))
 
 
@@ -109,9 +109,9 @@ def is_holder(node: Any) -> bool:
 
 def _freeze(leaf: Any) -> Any:
     if isinstance(leaf, AbstractHolder):
-        return leaf.renewed()
+        return leaf.refresh()
     if isinstance(leaf, Closure):
-        return _close(leaf.identity.again(leaf.cells))
+        return _close(leaf.identity.rebind(leaf.cells))
     return _close(leaf) if is_function(leaf) else leaf
 
 

@@ -28,12 +28,12 @@ class _Same:
 class ObjectHasher(AbstractObjectHasher):
     """A pass whose key holds in this process: functions and objects without attributes are told by their identity.
 
-    `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
+    `clears_traces`: helpers that a user has compiled are traced anew where what they capture has changed.
     """
 
-    def __init__(self, left_out: tuple[int, ...], renewing: bool = True) -> None:
+    def __init__(self, left_out: tuple[int, ...], clears_traces: bool = True) -> None:
         super().__init__(left_out)
-        self._clears_traces = renewing
+        self._clears_traces = clears_traces
 
     def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
         stack = [self._parts(function, self._excluded_cells)]
@@ -87,7 +87,7 @@ def _clear_stale_traces(jit_function: Any, owner: Any, parts: dict[str, Any]) ->
 
     `owner` is what holds the compiled function, or that itself; several may share one.
     """
-    key = hash(ObjectHasher((), renewing=False).key(parts))
+    key = hash(ObjectHasher((), clears_traces=False).key(parts))
     keys = _CAPTURED_KEYS.setdefault(jit_function, {})
     if keys.get(id(owner)) != key:
         keys[id(owner)] = key

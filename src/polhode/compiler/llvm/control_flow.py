@@ -21,12 +21,12 @@ def loop(w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
     test, again = operation.params["cond"], operation.params["body"]
     builder = LoopBuilder(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
     body, after = w.label(), w.label()
-    (goes_on,) = w.program(test, builder.now)
+    (goes_on,) = w.program(test, builder.values)
     w.branch(goes_on, body, after)
     w.open(body)
-    builder.end(w.program(again, builder.now))
+    builder.end(w.program(again, builder.values))
     w.open(after)
-    return builder.now
+    return builder.values
 
 
 def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
@@ -41,7 +41,7 @@ def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
         w.put(inputs, at, kinds[at % len(kinds)], element)
     first = [(w.of(type_of(v)), value) for v, value in zip(region.inputs, start, strict=False)]
     loop, inside, after = LoopBuilder(w, [("i64", "0"), *first]), w.label(), w.label()
-    n, *carry = loop.now
+    n, *carry = loop.values
     w.branch(w.value(f"icmp slt i64 {n}, {length}"), inside, after)
     w.open(inside)
     i = w.value(f"sub i64 {length - 1}, {n}") if p["reverse"] else n

@@ -50,7 +50,7 @@ class IRBuilder:
         self.lines: list[str] = []
         self.workspace = 0
         self.declared: set[str] = set()
-        self.beside: list[str] = []
+        self.module_lines: list[str] = []
         self._tables: list[np.ndarray] = []
         self.block = "entry"
         self._names: dict[Variable, str] = {}
@@ -90,10 +90,10 @@ class IRBuilder:
         self.lines.append(f"br i1 {condition}, label %{true}, label %{false}")
 
     @contextlib.contextmanager
-    def each(self, count: str) -> Iterator[str]:
+    def for_each(self, count: str) -> Iterator[str]:
         """A loop over so many rows: what is written while this is open is done for each, by its number."""
         loop, body, end = LoopBuilder(self, [("i64", "0")]), self.label(), self.label()
-        (n,) = loop.now
+        (n,) = loop.values
         self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
         self.open(body)
         yield n
@@ -106,9 +106,9 @@ class IRBuilder:
 
     def number(self, kind: str, value: float) -> str:
         """A known number, in all lanes."""
-        return self.spread(kind, constant(_DTYPES[kind].type(value)))
+        return self.splat(kind, constant(_DTYPES[kind].type(value)))
 
-    def spread(self, kind: str, value: str) -> str:
+    def splat(self, kind: str, value: str) -> str:
         """A literal, in all lanes."""
         return value if self.width == 1 else f"<{', '.join([f'{kind} {value}'] * self.width)}>"
 
@@ -182,7 +182,7 @@ class IRBuilder:
         """The text of the function `run` of these pointers and those to the `workspace` and the `tables`."""
         arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace", "tables"))
         head = [*sorted(self.declared), f"define i64 @run({arguments}) {{", "entry:"]
-        return "\n".join((*head, *self.lines, f"ret i64 {result}", "}", *self.beside, ""))
+        return "\n".join((*head, *self.lines, f"ret i64 {result}", "}", *self.module_lines, ""))
 
     def name(self, variable: Variable, value: str) -> None:
         """The value of a variable that programs read without taking it as an argument."""
@@ -197,7 +197,7 @@ class IRBuilder:
         return [self._operand(x) for x in region.outputs]
 
     def _operand(self, x: Any) -> str:
-        return self._names[x] if isinstance(x, Variable) else self.spread(type_of(x), constant(x))
+        return self._names[x] if isinstance(x, Variable) else self.splat(type_of(x), constant(x))
 
     def apply(self, operation: Operation, x: list[str]) -> list[str]:
         """The results of one operation on these values."""
@@ -236,30 +236,30 @@ class IRBuilder:
         cost grows with the square of its length."""
         if word in ("eq", "ne"):
             differs = self.do("xor", "i1", a, b)
-            return differs if word == "ne" else self.negated(differs)
+            return differs if word == "ne" else self.logical_not(differs)
         if word in ("sgt", "sge"):
             a, b = b, a
-        return self.do("and" if word in ("slt", "sgt") else "or", "i1", self.negated(a), b)
+        return self.do("and" if word in ("slt", "sgt") else "or", "i1", self.logical_not(a), b)
 
-    def negated(self, a: str) -> str:
+    def logical_not(self, a: str) -> str:
         return self.do("xor", "i1", a, self.number("i1", 1))
 
-    def chosen(self, which: str, kind: str, yes: str, no: str) -> str:
+    def blend(self, which: str, kind: str, yes: str, no: str) -> str:
         """One of two values; of truths by logic, for the reason that they are compared by it."""
         if kind != "i1":
             return self.select(which, kind, yes, no)
-        first, second = self.do("and", "i1", which, yes), self.do("and", "i1", self.negated(which), no)
+        first, second = self.do("and", "i1", which, yes), self.do("and", "i1", self.logical_not(which), no)
         return self.do("or", "i1", first, second)
 
     def _select(self, operation: Operation, kind: str, x: list[str]) -> str:
         which, *cases = x
         result = type_of(operation.results[0])
         if kind == "i1":
-            return self.chosen(which, result, cases[1], cases[0])
+            return self.blend(which, result, cases[1], cases[0])
         value = cases[0]
         for k, case in enumerate(cases[1:], 1):
             here = self.do("icmp sge", kind, which, self.number(kind, k))
-            value = self.chosen(here, result, case, value)
+            value = self.blend(here, result, case, value)
         return value
 
     def _convert(self, kind: str, to: str, x: str) -> str:

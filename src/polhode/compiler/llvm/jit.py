@@ -69,7 +69,7 @@ class CompiledFunction:
         self._operations, self._level = len(builder.lines), _O1 if small else _O0
         self._generation = _O2 if at_once else _O0
         if tell is not None:
-            tell(self.form)
+            tell(self.report)
         self._engine, self._call = self._compile(text, self._level)
         self._best = _O2 if long else _O1
         self._pending_text = text if self._level < self._best else None
@@ -90,9 +90,9 @@ class CompiledFunction:
         self.when_improved = _nothing
 
     @property
-    def form(self) -> CompileReport:
+    def report(self) -> CompileReport:
         """Its form at this time."""
-        return CompileReport(self._operations, "quick" if self._level == _O0 else "optimised", kept=False)
+        return CompileReport(self._operations, "quick" if self._level == _O0 else "optimised", from_cache=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""

@@ -51,15 +51,15 @@ class LaneMask:
         kinds = [type_of(v) for v in operation.results]
         loop = LoopBuilder(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
         body, after = w.label(), w.label()
-        (goes_on,) = w.program(operation.params["cond"], loop.now)
+        (goes_on,) = w.program(operation.params["cond"], loop.values)
         active = self.among(w, goes_on)
         w.branch(any_lane(w, active), body, after)
         w.open(body)
-        then = self.program(w, operation, "body", None, active, loop.now)
-        values = zip(kinds, then, loop.now, strict=True)
-        loop.end([old if new == old else w.chosen(active, kind, new, old) for kind, new, old in values])
+        then = self.program(w, operation, "body", None, active, loop.values)
+        values = zip(kinds, then, loop.values, strict=True)
+        loop.end([old if new == old else w.blend(active, kind, new, old) for kind, new, old in values])
         w.open(after)
-        return loop.now
+        return loop.values
 
     def _branch(self, w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
@@ -71,7 +71,7 @@ class LaneMask:
             w.open(inside)
             results = self.program(w, operation, "branches", k, active, [])
             if merged is not None:
-                results = [w.chosen(here, *parts) for parts in zip(kinds, results, merged, strict=True)]
+                results = [w.blend(here, *parts) for parts in zip(kinds, results, merged, strict=True)]
             otherwise = ["zeroinitializer"] * len(kinds) if merged is None else merged
             last = w.block
             w.jump(after)
@@ -86,12 +86,12 @@ class LaneMask:
         """For every part of a branch, the lanes that take it: the last one by those of no other."""
         kind, count = type_of(operation.operands[0]), len(operation.params["branches"])
         if kind == "i1":
-            return [w.negated(which), which]
+            return [w.logical_not(which), which]
         masks = [w.do("icmp eq", kind, which, w.number(kind, k)) for k in range(count - 1)]
         others = w.number("i1", 0)
         for lanes in masks:
             others = w.do("or", "i1", others, lanes)
-        return [*masks, w.negated(others)]
+        return [*masks, w.logical_not(others)]
 
 
 def any_lane(w: IRBuilder, lanes: str) -> str:

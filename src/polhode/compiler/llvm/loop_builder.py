@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class LoopBuilder:
     """A loop under construction: what is written from now on until `end` is done in every pass.
 
-    `now` are the values that a pass begins with.
+    `values` are the values that a pass begins with.
 
     **Arguments:**
 
@@ -24,12 +24,12 @@ class LoopBuilder:
         w.jump(self._head)
         w.open(self._head)
         self._at = len(w.lines)
-        self.now = [w.value("") for _ in start]
+        self.values = [w.value("") for _ in start]
 
     def end(self, values: Sequence[str], metadata: str = "") -> None:
         """Closes a pass. `then`: the values for the next one; `marked`: what is known of the loop."""
         w, last = self._w, self._w.block
         w.jump(self._head)
         w.lines[-1] += metadata
-        for n, ((kind, first), name, value) in enumerate(zip(self._start, self.now, values, strict=True)):
+        for n, ((kind, first), name, value) in enumerate(zip(self._start, self.values, values, strict=True)):
             w.lines[self._at + n] = f"{name} = phi {kind} [ {first}, %{self._before} ], [ {value}, %{last} ]"

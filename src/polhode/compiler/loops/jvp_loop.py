@@ -44,15 +44,15 @@ class TangentLoop:
         Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         step = DifferentiableFunction(advance, of, args, row)
-        carry, parameters = step.wanted
+        carry, parameters = step.wrt
         layouts = Layout(args), Layout(row), Layout(carry), Layout(parameters)
-        code = step.along(
+        code = step.jvp(
             lambda program: _compile(program, *layouts), lambda program: tangent_block(program, POINTERS, *layouts)
         )
         return cls(code, args, row, carry, parameters)
 
     @property
-    def fixed(self) -> Any:
+    def parameters(self) -> Any:
         """Shapes of the directions of parameters."""
         return jax.tree.unflatten(self._parameters.structure, self._parameters.leaves)
 
@@ -74,7 +74,7 @@ def _compile(program: Any, args: Layout, row: Layout, carry: Layout, parameters:
     arguments = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     directions = [w.load("%fixed", k, "double") for k in range(parameters.size)]
     count = w.load("%count", 0, "i64")
-    with w.each(count) as n:
+    with w.for_each(count) as n:
         source = w.row("%rows", n, row.size)
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
         now = [w.load("%carried", k, "double") for k in range(carry.size)]

@@ -50,12 +50,12 @@ class RowMap:
         )
         return cls(code, layouts[2], consts, row)
 
-    def gives(self, tree: Any) -> bool:
+    def has_result_like(self, tree: Any) -> bool:
         """Whether the leaves of a result have the shapes and dtypes of those of a tree, whatever its structure."""
         return self.out.leaves == Layout(tree).leaves
 
     @classmethod
-    def back(
+    def vjp(
         cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any, result: Any
     ) -> RowMap:
         """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
@@ -63,18 +63,18 @@ class RowMap:
         `of` picks what it is wanted with respect to, see `DifferentiableFunction`. Raises `UnsupportedNativeOperation` as `of` does.
         """
         derivable = DifferentiableFunction(function, of, consts, row)
-        both, out = (row, result), Layout(derivable.wanted)
+        both, out = (row, result), Layout(derivable.wrt)
         layouts = Layout(consts), Layout(both), out
-        code = derivable.back(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
+        code = derivable.vjp(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
         return cls(code, out, consts, both)
 
     @classmethod
-    def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
+    def jvp(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
         """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
         derivable = DifferentiableFunction(function, of, consts, row)
-        both, out = (row, derivable.wanted), Layout(derivable.returned)
+        both, out = (row, derivable.wrt), Layout(derivable.out_shape)
         layouts = Layout(consts), Layout(both), out
-        code = derivable.along(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
+        code = derivable.jvp(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
         return cls(code, out, consts, both)
 
     def __call__(self, consts: Any, batch: Any) -> Any:
@@ -104,7 +104,7 @@ def _compile(program: Program, consts: Layout, row: Layout, out: Layout) -> Comp
     w = IRBuilder()
     arguments = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
     count = w.load("%count", 0, "i64")
-    with w.each(count) as n:
+    with w.for_each(count) as n:
         source = w.row("%rows", n, row.size)
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
         results = w.program(program, [*arguments, *values])

@@ -74,7 +74,7 @@ def _compile(program: Program, consts: Layout, carry: Layout, row: Layout, out: 
     w = IRBuilder()
     const_values = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
     count = w.load("%count", 0, "i64")
-    with w.each(count) as n:
+    with w.for_each(count) as n:
         source, target = w.row("%rows", n, row.size), w.row("%out", n, out.size)
         carry_values = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]

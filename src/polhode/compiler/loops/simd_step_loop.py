@@ -35,14 +35,14 @@ POINTERS = ("args", "progress", "control", "targets", "rows", "counts", "vectors
 class LaneControl(NamedTuple):
     """Arguments of a block for one lane.
 
-    - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `done`: frames that it has saved.
+    - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `n_saved`: frames that it has saved.
     - `targets`: how many instants to save. - `capacity`: of its buffer, for the frames of all blocks.
     """
 
     n_limit: int
     every: int
     last: bool
-    done: int
+    n_saved: int
     targets: int
     capacity: int
 
@@ -85,17 +85,17 @@ class SimdStepLoop:
         code = _compile(*programs, layouts, width, tell)
         return cls(code, width, args, progress, row)
 
-    def together(self, slots: np.ndarray) -> np.ndarray:
+    def interleave(self, slots: np.ndarray) -> np.ndarray:
         """Slots of runs (runs, slots) by vectors (vectors, slots, lanes), those of the last run in all lanes left."""
         vectors = -(-len(slots) // self.width)
         padded_slots = np.concatenate([slots, np.repeat(slots[-1:], vectors * self.width - len(slots), axis=0)])
         return np.ascontiguousarray(padded_slots.reshape(vectors, self.width, -1).swapaxes(1, 2))
 
-    def apart(self, vectors: np.ndarray, count: int) -> np.ndarray:
-        """The slots of so many runs that lie `together`."""
+    def deinterleave(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        """The slots of so many runs that lie `interleave`."""
         return np.ascontiguousarray(vectors.swapaxes(1, 2)).reshape(-1, vectors.shape[1])[:count]
 
-    def move(
+    def advance(
         self, args: np.ndarray, progress: np.ndarray, controls: Sequence[LaneControl], targets: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
         """A block of every run. Returns how many frames each has saved in it.
@@ -106,13 +106,13 @@ class SimdStepLoop:
         - `rows`: (vectors · lanes, capacity, slots), for frames.
         """
         lanes = len(args) * self.width
-        control = self.together(np.array([*controls, *[_IDLE] * (lanes - len(controls))], np.int64))
+        control = self.interleave(np.array([*controls, *[_IDLE] * (lanes - len(controls))], np.int64))
         counts = np.zeros(lanes, np.int64)
         self.code(args, progress, control, targets, rows, counts, np.array([len(args)]))
         return counts[: len(controls)]
 
 
-_IDLE = LaneControl(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
+_IDLE = LaneControl(n_limit=0, every=1, last=True, n_saved=0, targets=0, capacity=0)
 """Limits that tell a lane to stand still."""
 
 
@@ -126,7 +126,7 @@ def _compile(
     """The function of a block: a loop over vectors, and in it one over frames until no lane has any left."""
     lanes, (args, progress, row) = LaneMask(), layouts
     w = IRBuilder(width, lanes.blocks)
-    with w.each(w.load("%vectors", 0, "i64")) as n:
+    with w.for_each(w.load("%vectors", 0, "i64")) as n:
         mine = {name: w.row(f"%{name}", n, k * width) for name, k in (("args", args.size), ("progress", progress.size))}
         control, counts = w.row("%control", n, len(LaneControl._fields) * width), w.row("%counts", n, width)
         first = w.value(f"mul i64 {n}, {width}")
@@ -151,7 +151,7 @@ def _frames(
     kinds = [type_of(s) for s in progress.scalars]
     n_limit, every, last, n_saved, n_targets, capacity = (w.get(control, k, "i1" if k == 2 else "i64") for k in range(6))
     loop = LoopBuilder(w, [(w.of("i64"), "zeroinitializer")])
-    (count,) = loop.now
+    (count,) = loop.values
     body, end = w.label(), w.label()
     n_frames = w.do("add", "i64", n_saved, count)
     has_target = w.do("icmp slt", "i64", n_frames, n_targets)
@@ -200,7 +200,7 @@ def _store_frames(w: IRBuilder, is_saved: str, place: tuple[str, str, str], row:
         w.put(table, k, kind, value)
     for k, (kind, value) in enumerate(row):
         w.put(frame, k, kind, value)
-    with w.each(str(w.width)) as lane:
+    with w.for_each(str(w.width)) as lane:
         copy, next_lane = w.label(), w.label()
         w.branch(w.load(table, lane, "i1"), copy, next_lane)
         w.open(copy)
@@ -208,7 +208,7 @@ def _store_frames(w: IRBuilder, is_saved: str, place: tuple[str, str, str], row:
         lane_run = w.value(f"add i64 {first}, {lane}")
         at = w.value(f"add i64 {w.value(f'mul i64 {lane_run}, {room}')}, {mine}")
         target = w.row("%rows", at, len(row))
-        with w.each(str(len(row))) as k:
+        with w.for_each(str(len(row))) as k:
             w.store(target, k, "i64", w.load(w.row(frame, k, w.width), lane, "i64"))
         w.jump(next_lane)
         w.open(next_lane)

@@ -23,7 +23,7 @@ class LoopControl(NamedTuple):
     """Instructions for a block of steps, besides its arguments.
 
     - `n_limit`: the number of the step at which it ends. - `every`: which steps are saved. - `last`: whether the end of
-      the leg is the end of the run. - `target`: the next instant to save. - `waiting`: whether there is one before the
+      the leg is the end of the run. - `target`: the next instant to save. - `has_target`: whether there is one before the
       end of the run.
     """
 
@@ -31,7 +31,7 @@ class LoopControl(NamedTuple):
     every: Any
     last: Any
     target: Any
-    waiting: Any
+    has_target: Any
 
 
 class StepLoop:
@@ -96,21 +96,21 @@ class StepLoop:
         """The progress after the block, the number of frames, and these.
 
         Ends at step number `n_limit`, when `capacity` frames are saved, at the end of the leg, or with a failure.
-        `targets` are the instants to save and then the end; `done` of them lie behind.
+        `targets` are the instants to save and then the end; `n_saved` of them lie behind.
         """
         slots = self.pack(progress)
-        rows = self.move(arguments, slots, n_limit, every, last, targets, n_saved, capacity)
+        rows = self.advance(arguments, slots, n_limit, every, last, targets, n_saved, capacity)
         return self.unpack(slots), len(rows), self.frames(rows)
 
     def pack(self, progress: Any) -> np.ndarray:
-        """A progress in slots, which `move` changes."""
+        """A progress in slots, which `advance` changes."""
         return self._progress.pack(progress)
 
     def unpack(self, slots: np.ndarray) -> Any:
         """The progress from its slots; from rows of them, all at once."""
         return self._progress.unpack(slots)
 
-    def move(
+    def advance(
         self,
         arguments: np.ndarray,
         slots: np.ndarray,
@@ -127,7 +127,7 @@ class StepLoop:
         rows = np.empty((capacity, self._row.size), np.int64)
         return rows[: self.code(arguments, slots, control, places, rows)]
 
-    def each(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
+    def states(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
         """A progress in slots, `slots` after step `n`, and behind it those after each of the next steps up to `n_end`.
 
         `targets` are as for `__call__`; nothing is saved.

@@ -21,7 +21,7 @@ class ControlValues(NamedTuple):
     every: str
     last: str
     target: str
-    waiting: str
+    has_target: str
 
     @property
     def types(self) -> tuple[np.dtype, ...]:
@@ -44,7 +44,7 @@ def block(
         w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)
     )
     loop = LoopBuilder(w, [("i64", "0")])
-    (count,) = loop.now
+    (count,) = loop.values
     body, store, next_pass, end = (w.label() for _ in range(4))
     n_frames = w.value(f"add i64 {n_saved}, {count}")
     has_target = w.value(f"icmp slt i64 {n_frames}, {n_targets}")

@@ -46,15 +46,15 @@ class AdjointLoop:
         Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
         """
         step = DifferentiableFunction(advance, of, args, row)
-        carry, parameters = step.wanted
+        carry, parameters = step.wrt
         layouts = Layout(args), Layout(row), Layout(carry), Layout(parameters)
-        code = step.back(
+        code = step.vjp(
             lambda program: _compile(program, *layouts), lambda program: adjoint_block(program, POINTERS, *layouts)
         )
         return cls(code, args, row, carry, parameters)
 
     @property
-    def summed(self) -> Any:
+    def parameters(self) -> Any:
         """Shapes of the derivative with respect to parameters."""
         return jax.tree.unflatten(self._parameters.structure, self._parameters.leaves)
 
@@ -78,7 +78,7 @@ def _compile(program: Any, args: Layout, row: Layout, carry: Layout, parameters:
     arguments = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     count = w.load("%count", 0, "i64")
     loop, body, end = LoopBuilder(w, [("i64", count)]), w.label(), w.label()
-    (n,) = loop.now
+    (n,) = loop.values
     w.branch(w.value(f"icmp sgt i64 {n}, 0"), body, end)
     w.open(body)
     here = w.value(f"sub i64 {n}, 1")

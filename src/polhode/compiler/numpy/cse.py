@@ -63,13 +63,13 @@ class Simplification(Generic[E]):
 
         def read(atom: Any) -> Value:
             like: Any = atom.aval
-            return self.known(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else values[atom]
+            return self.intern(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else values[atom]
 
         for eqn in jaxpr.eqns:
             values.update(zip(eqn.outvars, self._evaluate(eqn, list(map(read, eqn.invars))), strict=True))
         return list(map(read, jaxpr.outvars))
 
-    def known(self, value: np.ndarray) -> np.ndarray:
+    def intern(self, value: np.ndarray) -> np.ndarray:
         """The same array for the same content."""
         if value.size > _SMALL or value.dtype.hasobject:
             # It is told by its identity, and so must live as long as this.
@@ -77,7 +77,7 @@ class Simplification(Generic[E]):
             return value
         return self._known.setdefault((value.dtype.str, value.shape, value.tobytes()), value)
 
-    def needed(self, results: Sequence[Value]) -> list[E]:
+    def live_operations(self, results: Sequence[Value]) -> list[E]:
         """The operations that these results take, and those that do something besides."""
         required, operations = {x for x in results if isinstance(x, int)}, list[E]()
         for operation, acts in reversed(self._operations):
@@ -90,7 +90,7 @@ class Simplification(Generic[E]):
         program = callee(eqn)
         if program is not None:
             inner, consts = program
-            return self.results(inner, [self.known(np.asarray(c)) for c in consts], inputs)
+            return self.results(inner, [self.intern(np.asarray(c)) for c in consts], inputs)
         if _is_unchanged(eqn):
             return inputs
         key = _key(eqn, inputs)
@@ -110,7 +110,7 @@ class Simplification(Generic[E]):
             with np.errstate(all="ignore"):
                 outs = operation(operands)
             # In the order in which they come back from where they are kept: sums depend on it.
-            return [self.known(np.array(x, v.aval.dtype, order="C")) for x, v in zip(outs, eqn.outvars, strict=True)]
+            return [self.intern(np.array(x, v.aval.dtype, order="C")) for x, v in zip(outs, eqn.outvars, strict=True)]
         self._operations.append((operation, bool(eqn.effects)))
         self.size += len(places)
         return list[Value](places)

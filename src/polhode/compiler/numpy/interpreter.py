@@ -47,18 +47,18 @@ class Equation:
         self.outs = [ArrayType(v.aval.shape, v.aval.dtype) for v in origin.outvars]
 
     @property
-    def lasts(self) -> bool:
+    def is_portable(self) -> bool:
         """Whether it is carried out without JAX in any case."""
         if self.name in NUMPY:
             return True
         if self.name not in RULES or needs_jax(self):
             return False
-        return all(program.lasts for program in self.programs)
+        return all(program.is_portable for program in self.programs)
 
     @property
     def is_known(self) -> bool:
         """Whether its results are known as soon as its operands are: what repeats operations may take long."""
-        return self.lasts and not self.programs
+        return self.is_portable and not self.programs
 
     @property
     def programs(self) -> list[Interpreter]:
@@ -112,15 +112,15 @@ class Interpreter:
         if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
             raise UnsupportedNumPyOperation("keys of random numbers")
         simplification = Simplification(len(jaxpr.invars), Equation)
-        constants = [simplification.known(np.asarray(c)) for c in consts]
+        constants = [simplification.intern(np.asarray(c)) for c in consts]
         self.results = simplification.results(jaxpr, constants, range(len(jaxpr.invars)))
-        self.equations, self.size = simplification.needed(self.results), simplification.size
+        self.equations, self.size = simplification.live_operations(self.results), simplification.size
         self.weak = [bool(getattr(v.aval, "weak_type", False)) for v in jaxpr.outvars]
 
     @property
-    def lasts(self) -> bool:
+    def is_portable(self) -> bool:
         """Whether another process can carry it out."""
-        return all(equation.lasts for equation in self.equations)
+        return all(equation.is_portable for equation in self.equations)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         values: list[Any] = [*args, *[None] * (self.size - len(args))]

@@ -24,13 +24,13 @@ class Backend(NamedTuple):
     """
 
     rows: Callable[[Any], Callable[..., list[Any]]] | None = None
-    without_libraries: bool = False
-    derived: bool = False
+no_lapack: bool = False
+differentiated: bool = False
 
 
-MACHINE_CODE = Backend(without_libraries=True)
-DIFFERENTIABLE = Backend(without_libraries=True, derived=True)
-DIFFERENTIABLE_WITH_REMAT = Backend(with_remat, without_libraries=True, derived=True)
+MACHINE_CODE = Backend(no_lapack=True)
+DIFFERENTIABLE = Backend(no_lapack=True, differentiated=True)
+DIFFERENTIABLE_WITH_REMAT = Backend(with_remat, no_lapack=True, differentiated=True)
 """For JAX, which keeps all that happens in a loop over rows unless it is told to do it again."""
 
 ARRAYS = Backend(on_arrays)
@@ -39,17 +39,17 @@ ARRAYS = Backend(on_arrays)
 
 def lower(jaxpr: core.ClosedJaxpr, backend: Backend) -> core.ClosedJaxpr:
     """The trace for this target; the same object if it leaves nothing open."""
-    return _Lowering(backend).closed(jaxpr)
+    return _Lowerer(backend).lower(jaxpr)
 
 
-class _Lowering:
+class _Lowerer:
     """One pass through a trace and all programs inside it; one that is used several times is looked at once."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._done: dict[int, tuple[core.Jaxpr, core.Jaxpr]] = {}
 
-    def closed(self, program: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    def lower(self, program: core.ClosedJaxpr) -> core.ClosedJaxpr:
         jaxpr = self._jaxpr(program.jaxpr)
         return program if jaxpr is program.jaxpr else core.ClosedJaxpr(jaxpr, program.consts)
 
@@ -80,9 +80,9 @@ class _Lowering:
     def _replacement(self, eqn: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
         """The results of an equation, if it needn't be carried out at all."""
         if eqn.primitive in (NO_LAPACK, DIFFERENTIATED):
-            answer = self.backend.derived if eqn.primitive is DIFFERENTIATED else self.backend.without_libraries
+            answer = self.backend.differentiated if eqn.primitive is DIFFERENTIATED else self.backend.no_lapack
             return [core.Literal(np.bool_(answer), eqn.outvars[0].aval)]
-        if eqn.primitive.name == SOLUTION and not self.backend.derived:
+        if eqn.primitive.name == SOLUTION and not self.backend.differentiated:
             *_, x, place = split_operands(eqn.params, inputs)
             return [*x, *place]
         if eqn.primitive.name == "convert_element_type" and _is_constant(inputs[0], np.bool_):
@@ -97,7 +97,7 @@ class _Lowering:
             return self._rows(eqn)
         if eqn.primitive is ALTERNATIVES:
             fallback, by_lapack = params["ways"]
-            return self._trace(eqn, fallback if self.backend.without_libraries else by_lapack)
+            return self._trace(eqn, fallback if self.backend.no_lapack else by_lapack)
         if name == "cond" and _is_constant(eqn.invars[0], np.integer):
             return self._call(eqn, params["branches"][int(eqn.invars[0].val)], eqn.invars[1:])
         if name == "custom_jvp_call" and _has_open_operations(params["call_jaxpr"].jaxpr):
@@ -107,7 +107,7 @@ class _Lowering:
 
     def _rows(self, eqn: Any) -> Any:
         if self.backend.rows is None:
-            return scan(eqn.replace(params={**eqn.params, "jaxpr": self.closed(eqn.params["jaxpr"])}))
+            return scan(eqn.replace(params={**eqn.params, "jaxpr": self.lower(eqn.params["jaxpr"])}))
         return self._trace(eqn, self.backend.rows(eqn.params))
 
     def _trace(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
@@ -117,12 +117,12 @@ class _Lowering:
 
     def _call(self, eqn: Any, program: core.ClosedJaxpr, inputs: Sequence[Any]) -> Any:
         """A call of a program in the place of an equation."""
-        params = {"call_jaxpr": self.closed(program)}
+        params = {"call_jaxpr": self.lower(program)}
         return eqn.replace(primitive=core.primitives.closed_call_p, params=params, invars=list(inputs))
 
     def _parameter(self, value: Any) -> Any:
         if isinstance(value, core.ClosedJaxpr):
-            return self.closed(value)
+            return self.lower(value)
         if isinstance(value, core.Jaxpr):
             return self._jaxpr(value)
         if isinstance(value, tuple) and value:

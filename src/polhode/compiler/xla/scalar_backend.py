@@ -34,8 +34,8 @@ class XlaBackend(AbstractScalarBackend):
     def __init__(self, one: Any) -> None:
         self._one = one
 
-    def emit(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
-        cuts = self._cuts(nodes, wanted) if self._one is not None else frozenset()
+    def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
+        cuts = self._cuts(nodes, results) if self._one is not None else frozenset()
         for node in nodes:
             operands = (getattr(o, "value", o) for o in node.operands)
             node.value = node.kind.primitive.bind(*operands, **node.kind.params)

@@ -98,13 +98,13 @@ class BodiesStep(eqx.Module):
         total, nodes = inertia, self._nodes(state)
         for group in self.system.base.mechanism.forces:
             impulse = self._each_force(group, middle, h, nodes, x)
-            total = total - self.system.gathered(group.slots, impulse)
+            total = total - self.system.sum_on_increments(group.slots, impulse)
             size = size + _size(impulse)
         weight = self._weight(h)
         reaction = jnp.zeros_like(total)
         for group in self.system.base.mechanism.joints:
             impulse = self._each_joint(group, middle, h, nodes, x, multipliers)[0]
-            reaction = reaction + self.system.gathered(group.slots, impulse)
+            reaction = reaction + self.system.sum_on_increments(group.slots, impulse)
         return Balance(total - weight + reaction, size + _size(weight) + _size(reaction))
 
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
@@ -135,10 +135,10 @@ class BodiesStep(eqx.Module):
             if group.nonholonomic:
                 # Of twists, in which rates are affine.
                 parts = group.elements, motion.at(group.slots), motion.twists_at(group.slots), force
-                total = total + self.system.gathered(group.slots, jax.vmap(rolling)(*parts))
+                total = total + self.system.sum_on_increments(group.slots, jax.vmap(rolling)(*parts))
                 continue
             parts = group.elements, motion.at(group.slots), force
-            total = total + self.system.gathered(group.slots, jax.vmap(impulse)(*parts))
+            total = total + self.system.sum_on_increments(group.slots, jax.vmap(impulse)(*parts))
         return total
 
     def apply_impulse(self, state: LivensState, impulse: Array) -> LivensState:
@@ -176,7 +176,9 @@ class BodiesStep(eqx.Module):
         mechanism = self.system.base.mechanism
         forces = [self._each_force(g, middle, h, nodes, x, differentiate=True) for g in mechanism.forces]
         joints = [self._each_joint(g, middle, h, nodes, x, multipliers, differentiate=True) for g in mechanism.joints]
-        return self.system.placed(h, self._inertia_blocks(h, state, x), forces, [parts[1:] for parts in joints])
+        return self.system.assemble_blocks(
+            h, self._inertia_blocks(h, state, x), forces, [parts[1:] for parts in joints]
+        )
 
     def impulse_matrices(
         self, t: Array, h: Array, start: LivensState, end: LivensState, share: Float[Array, ""]

@@ -54,14 +54,14 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
 
     - `base`: the bodies in coordinates (quaternion, x), which everything but the steps is taken from. With invariant
       joints, residuals between two bodies are in the frame of the first, and multipliers with them.
-    - `paired`: whether all joints see relative poses only.
+    - `relative`: whether all joints see relative poses only.
     """
 
     called: ClassVar = "model in quaternions on Livens' principle"
 
     base: MultibodySystem[AbsoluteCoordinates]
     joints: Joints = eqx.field(static=True)
-    paired: bool = eqx.field(static=True)
+    relative: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
 
     # --- sizes and states -------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         Not known of numbers inside JAX transformations; then False.
         """
         on_ground = any(slot.group is None for group in self.base.mechanism.joints for slot in group.slots)
-        return self.conservative and self.paired and not on_ground and self.base.mechanism.acts_inside
+        return self.conservative and self.relative and not on_ground and self.base.mechanism.acts_inside
 
     @property
     def kkt(self) -> AbstractKKT:
@@ -266,10 +266,10 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         for group in self.base.mechanism.joints:
             rows = np.zeros((*group.rows.numbers.shape, 6 * len(group.slots)))
             joints.append((np.zeros(_square(group.slots)), rows, rows))
-        A, P, _ = self.placed(1.0, inertia, forces, joints)
+        A, P, _ = self.assemble_blocks(1.0, inertia, forces, joints)
         return kkt_solver(A, P, self.d, self.m, compliant=self.base.loops)
 
-    def placed(
+    def assemble_blocks(
         self, h: Any, inertia: Sequence[Blocks], forces: Sequence[Any], joints: Sequence[Sequence[Any]]
     ) -> tuple[Matrix, Matrix, Matrix]:
         """Matrices of a step of length h, from blocks of the inertia and what each group of elements contributes.
@@ -279,9 +279,9 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         """
         A, P, Q = list(inertia), [], []
         for group, derivative in zip(self.base.mechanism.forces, forces, strict=True):
-            A += self._placed_blocks(group.slots, -derivative)
+            A += self._element_blocks(group.slots, -derivative)
         for group, (derivative, rows, ends) in zip(self.base.mechanism.joints, joints, strict=True):
-            A += self._placed_blocks(group.slots, derivative)
+            A += self._element_blocks(group.slots, derivative)
             for k, slot in _body_slots(group.slots):
                 columns = self.slot_columns(slot)
                 place = slice(6 * k, 6 * k + 6)
@@ -295,14 +295,14 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         group = self.bodies[slot.group]
         return np.arange(6) if is_rigid(group) else 3 + np.arange(group.formulation.n)
 
-    def gathered(self, slots: tuple[Slot, ...], values: Float[Array, "elements 6slots"]) -> Float[Array, " d"]:
+    def sum_on_increments(self, slots: tuple[Slot, ...], values: Float[Array, "elements 6slots"]) -> Float[Array, " d"]:
         """Sums of what acts on each increment."""
         total = jnp.zeros(self.d)
         for k, slot in _body_slots(slots):
             total = total.at[slot.columns.numbers].add(values[:, 6 * k : 6 * k + 6][:, self.slot_columns(slot)])
         return total
 
-    def _placed_blocks(self, slots: tuple[Slot, ...], values: Float[Array, "elements r c"]) -> list[Blocks]:
+    def _element_blocks(self, slots: tuple[Slot, ...], values: Float[Array, "elements r c"]) -> list[Blocks]:
         return [
             Blocks(
                 values[:, 6 * i : 6 * i + 6, 6 * j : 6 * j + 6][:, self.slot_columns(a)][:, :, self.slot_columns(b)],

@@ -111,8 +111,8 @@ class SeparableMultibody(AbstractSeparable):
         return {**super().invariants(), **momenta}
 
     @property
-    def has_waves(self) -> bool:
-        return self.base.has_waves
+    def has_stiff_forces(self) -> bool:
+        return self.base.has_stiff_forces
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         return self.base.explicit_limit(t, self.coordinates(state), h, share)

@@ -79,7 +79,9 @@ class AbstractCoordinates(eqx.Module):
         del t, q, v
         return jnp.zeros(())
 
-    def joint_coordinate(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+    def joint_coordinate(
+        self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
+    ) -> Float[Array, ""] | None:
         """A relative coordinate of a joint that is one of q, turns included, zero at the start; None if it is none.
 
         A joint without a name is known by its bodies.

@@ -63,7 +63,7 @@ class FloatingFrame(AbstractFormulation):
 
     def at(self, node: int) -> FloatingNode:
         modal = self.modal
-        turn = modal.turns[node] if modal.turning[node] else None
+        turn = modal.turns[node] if modal.rotates[node] else None
         return FloatingNode(self.frame, modal.points[node], modal.shapes[node], turn)
 
     def pose(self, q: Point) -> Pose:
@@ -81,7 +81,9 @@ class FloatingFrame(AbstractFormulation):
     def from_twist(self, q: Point, twist: Twist) -> Vector:
         return jnp.concatenate((self.frame.from_twist(q[0], twist), jnp.zeros(self.modal.count)))
 
-    def deformed(self, pose: Pose, twist: Twist, eta: Float[Array, " k"], rate: Float[Array, " k"]) -> tuple[Any, Any]:
+    def deformed_state(
+        self, pose: Pose, twist: Twist, eta: Float[Array, " k"], rate: Float[Array, " k"]
+    ) -> tuple[Any, Any]:
         """The state with given pose and twist of the centre of mass, amplitudes and their rates."""
         centre, drift = (self.modal.first_moments @ part / self.modal.mass for part in (eta, rate))
         rigid = self.frame.from_pose(Pose(pose.x - pose.R @ centre, pose.R))
@@ -96,7 +98,7 @@ class FloatingFrame(AbstractFormulation):
         eta, modal = q[1], self.modal
         spin, drift = self._momenta(eta, omega, rate)
         return 0.5 * (
-            omega @ (spin + modal.carried(eta) @ rate) + rate @ modal.modal_mass @ rate - drift @ drift / modal.mass
+            omega @ (spin + modal.coupling(eta) @ rate) + rate @ modal.modal_mass @ rate - drift @ drift / modal.mass
         )
 
     def spin(self, q: Point, v: Vector, inertia: Float[Array, "3 3"]) -> Float[Array, "3"]:
@@ -119,7 +121,7 @@ class FloatingFrame(AbstractFormulation):
         modal = self.modal
         theta = modal.moments(eta, modal.slopes(eta))
         first = modal.first_moments
-        return theta @ omega + modal.carried(eta) @ rate, cross(omega, first @ eta) + first @ rate
+        return theta @ omega + modal.coupling(eta) @ rate, cross(omega, first @ eta) + first @ rate
 
     # --- equations of motion ----------------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class FloatingFrame(AbstractFormulation):
         del mass, inertia
         rigid, eta = q
         modal = self.modal
-        theta, H = modal.moments(eta, modal.slopes(eta)), modal.carried(eta)
+        theta, H = modal.moments(eta, modal.slopes(eta)), modal.coupling(eta)
         lever, first = hat(modal.first_moments @ eta), modal.first_moments
         if self.frame.twist_is_fixed:
             R = self.frame.pose(rigid).R
@@ -167,7 +169,7 @@ class FloatingFrame(AbstractFormulation):
         by_rotation = jnp.zeros((3, 3))
         if self.frame.twist_is_fixed:
             R = self.frame.pose(rigid).R
-            by_rotation, force = -R @ hat(self._accelerating(eta, omega, rate)), R @ force
+            by_rotation, force = -R @ hat(self._centrifugal_force(eta, omega, rate)), R @ force
         else:
             moment = moment + hat(cross(omega, v[3:6])) @ modal.first_moments
         zero, none = jnp.zeros((3, 3)), jnp.zeros((3, eta.size))
@@ -183,7 +185,7 @@ class FloatingFrame(AbstractFormulation):
         (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
         W, S, s, drift = hat(omega), modal.first_moments, modal.first_moments @ eta, modal.first_moments @ rate
         slopes = modal.slopes(eta)
-        theta, H, spin = modal.moments(eta, slopes), modal.carried(eta), self._momenta(eta, omega, rate)[0]
+        theta, H, spin = modal.moments(eta, slopes), modal.coupling(eta), self._momenta(eta, omega, rate)[0]
         spin_rates = modal.spin_slopes @ rate
         H_rate = jnp.einsum("a,aik->ik", rate, modal.spin_slopes)
         modal_slopes = slopes @ omega + spin_rates
@@ -210,7 +212,7 @@ class FloatingFrame(AbstractFormulation):
         slopes = modal.slopes(eta)
         spin = self._momenta(eta, omega, rate)[0]
         moment = -cross(omega, spin) - rate @ (slopes @ omega + modal.spin_slopes @ rate)
-        force = self._accelerating(eta, omega, rate)
+        force = self._centrifugal_force(eta, omega, rate)
         modal_force = 0.5 * slopes @ omega @ omega + self._swirl(omega) @ rate - modal.stiffness @ eta
         if modal.damping is not None:
             modal_force = modal_force - modal.damping @ rate
@@ -222,7 +224,7 @@ class FloatingFrame(AbstractFormulation):
             (moment - cross(first @ eta, steady), force - modal.mass * steady, modal_force - first.T @ steady)
         )
 
-    def _accelerating(self, eta: Array, omega: Array, rate: Array) -> Float[Array, "3"]:
+    def _centrifugal_force(self, eta: Array, omega: Array, rate: Array) -> Float[Array, "3"]:
         """Centrifugal and Coriolis forces on the whole."""
         first = self.modal.first_moments
         return -cross(omega, cross(omega, first @ eta) + 2.0 * (first @ rate))

@@ -19,7 +19,7 @@ class ModalBody(eqx.Module):
     - `stiffness`, `damping`: of η and η̇; no damping if None.
     - `points`, `shapes`, `turns`: of the nodes where something may be attached, the centre of mass first, their places
       without deformation, and displacements and small rotations in each mode.
-    - `turning`: which of them turn against the frame; others keep its axes, and their `turns` are not read.
+    - `rotates`: which of them turn against the frame; others keep its axes, and their `turns` are not read.
     """
 
     mass: Float[Array, ""]
@@ -35,7 +35,7 @@ class ModalBody(eqx.Module):
     points: Float[Array, "nodes 3"]
     shapes: Float[Array, "nodes 3 k"]
     turns: Float[Array, "nodes 3 k"]
-    turning: tuple[bool, ...] = eqx.field(static=True)
+    rotates: tuple[bool, ...] = eqx.field(static=True)
 
     @property
     def count(self) -> int:
@@ -50,6 +50,6 @@ class ModalBody(eqx.Module):
         """Θ, from its slopes."""
         return self.inertia + 0.5 * jnp.einsum("a,aij->ij", eta, self.inertia_slopes + slopes)
 
-    def carried(self, eta: Float[Array, " k"]) -> Float[Array, "3 k"]:
+    def coupling(self, eta: Float[Array, " k"]) -> Float[Array, "3 k"]:
         """H."""
         return self.spins + jnp.einsum("a,aik->ik", eta, self.spin_slopes)

@@ -31,14 +31,14 @@ class Balance(eqx.Module):
     accelerates the centre of mass and turns nothing about it.
 
     - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may act on them from outside.
-    - `working`: numbers of the groups whose power is no change of their potential.
+    - `nonconservative`: numbers of the groups whose power is no change of their potential.
     - `works`: whether anything has power without a potential, drives included.
     """
 
     system: MultibodySystem
     free: tuple[int, ...] = eqx.field(static=True)
     outer: tuple[int, ...] = eqx.field(static=True)
-    working: tuple[int, ...] = eqx.field(static=True)
+    nonconservative: tuple[int, ...] = eqx.field(static=True)
 
     @property
     def works(self) -> bool:
@@ -46,7 +46,7 @@ class Balance(eqx.Module):
         if not (coordinates.conservative or coordinates.has_own_loads):
             # The damping of flexible bodies isn't known as a power.
             return False
-        return bool(self.working) or not coordinates.conservative or self.system.mechanism.driven
+        return bool(self.nonconservative) or not coordinates.conservative or self.system.mechanism.driven
 
     @property
     def brief_impulse(self) -> bool:
@@ -57,14 +57,14 @@ class Balance(eqx.Module):
     def brief_work(self) -> bool:
         """Whether loads that do work may."""
         own = self.system.coordinates.brief
-        return own or any(self.system.mechanism.forces[k].elements.brief for k in self.working)
+        return own or any(self.system.mechanism.forces[k].elements.brief for k in self.nonconservative)
 
     def __call__(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
         if self.system.counts:
-            return dataclasses.replace(self, system=self.system.near(q))._read(t, q, v)
-        return self._read(t, q, v)
+            return dataclasses.replace(self, system=self.system.near(q))._evaluate(t, q, v)
+        return self._evaluate(t, q, v)
 
-    def _read(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
+    def _evaluate(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
         motion = self.system.motion(q, v)
         values: dict[str, Array] = {}
         if self.free:
@@ -108,7 +108,7 @@ class Balance(eqx.Module):
         loads = mechanism.loads(t, motion, [mechanism.forces[k] for k in self.outer])
         mass, x = self.system.coordinates.masses[rows], motion.poses.x[rows]
         # Nodes on flexible bodies carry loads too.
-        loaded_rows = np.array(self.carried)
+        loaded_rows = np.array(self.free_nodes)
         centre = mass @ x / jnp.sum(mass)
         moments = jnp.einsum("nij,nj->ni", motion.poses.R[loaded_rows], loads.torque[loaded_rows])
         arms = motion.poses.x[loaded_rows] - centre
@@ -118,7 +118,7 @@ class Balance(eqx.Module):
         }
 
     @property
-    def carried(self) -> tuple[int, ...]:
+    def free_nodes(self) -> tuple[int, ...]:
         """The free bodies and the nodes on them."""
         free = set(self.free)
         nodes = {b for a, b in self.system.coordinates.connected_rows if a in free}
@@ -127,7 +127,7 @@ class Balance(eqx.Module):
     def _power(self, t: Array, q: Point, v: Vector, motion: Motion) -> Float[Array, ""]:
         """Power into the mechanism that is no change of potentials."""
         system, forces = self.system, self.system.mechanism.forces
-        total = sum((self._power_of(forces[k], t, motion) for k in self.working), start=jnp.zeros(()))
+        total = sum((self._power_of(forces[k], t, motion) for k in self.nonconservative), start=jnp.zeros(()))
         if not system.coordinates.conservative:
             total = total + system.coordinates.power(t, q, v)
         if system.mechanism.driven:

@@ -52,7 +52,7 @@ class NodesByName:
         """Of several bodies."""
         return tuple(map(self.twist, names))
 
-    def moving(self, names: Sequence[tuple[str, ...]]) -> tuple[Any, ...]:
+    def batch(self, names: Sequence[tuple[str, ...]]) -> tuple[Any, ...]:
         """Poses, and twists if there are some, of as many bodies for each of several parts, stacked along these."""
         rows = np.array([[self.row(name) for name in each] for each in names])
         parts = (part for part in (self.motion.poses, self.motion.twists) if part is not None)

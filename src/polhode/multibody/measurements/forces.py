@@ -165,7 +165,7 @@ def _effect_of(
 def _node_motion(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
     """Poses and twists of the nodes of forces, and which of these are bodies."""
     real = jnp.asarray([[float(row >= 0) for row in force.rows] for force in forces])
-    return *where.moving([force.bodies for force in forces]), real
+    return *where.batch([force.bodies for force in forces]), real
 
 
 def _coordinates(force: NamedForce) -> Coordinates:

@@ -36,19 +36,19 @@ _MAX_SAVED = 100
 class MeasuredCoordinate(eqx.Module):
     """A relative coordinate that is read.
 
-    - `measured`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
+    - `coordinate`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
     - `joint`: name of the joint of the model that has it, and `name`: how that joint calls it.
     - `own`: names of the joint itself and its coordinate, where that is one of several that the joint of the model has.
-    - `reading`: number of the `ReadJoint` that it belongs to; -1 for none.
+    - `joint_number`: of the `MeasuredJoint` that it belongs to; -1 for none.
     - `driven`: whether a constraint of that joint moves it as a function of time.
     """
 
-    measured: AbstractRelativeCoordinate
+    coordinate: AbstractRelativeCoordinate
     offset: Float[Array, ""]
     ends: tuple[str, str] = eqx.field(static=True)
     joint: str = eqx.field(static=True)
     name: str = eqx.field(static=True)
-    reading: int = eqx.field(static=True)
+    joint_number: int = eqx.field(static=True)
     driven: bool = eqx.field(static=True)
     own: tuple[str, str] = eqx.field(static=True)
 
@@ -166,8 +166,8 @@ class JointMeasurements(eqx.Module):
         """A function of each coordinate, and of poses, and twists if there are some, of its bodies."""
         if not self.coordinates:
             return jnp.zeros(0)
-        motion = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
-        results = vmap_alike(lambda c, *at: function(c, *at)[None], [c.measured for c in self.coordinates], motion)
+        motion = lambda members: where.batch([self.coordinates[k].ends for k in members])  # noqa: E731
+        results = vmap_alike(lambda c, *at: function(c, *at)[None], [c.coordinate for c in self.coordinates], motion)
         return in_order([(members, values) for members, values in results])
 
     def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
@@ -189,7 +189,7 @@ class JointMeasurements(eqx.Module):
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
         coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
         parts = list(zip(elements, coordinates, strict=True))
-        results = vmap_alike(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
+        results = vmap_alike(strengths, parts, lambda members: where.batch([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
         return efforts.at[numbers].add(in_order([(members, values) for members, values in results]))
 
@@ -223,7 +223,7 @@ class JointMeasurements(eqx.Module):
                 strength = along[c.joint, c.name]
                 if place in rotors:
                     strength = strength - rotors[place] * vdot[place]
-                second = c.measured.wrenches(where.poses(c.ends), strength)[1]
+                second = c.coordinate.wrenches(where.poses(c.ends), strength)[1]
                 own = where.pose(c.ends[1])
                 f = f - second.force
                 m = m - own.R @ second.torque - cross(own.x, second.force)
@@ -238,7 +238,7 @@ class JointMeasurements(eqx.Module):
         """Where moments are taken about."""
         if not self.joints:
             return jnp.zeros((0, 3))
-        ((second,), _) = where.moving([(joint.second,) for joint in self.joints])
+        ((second,), _) = where.batch([(joint.second,) for joint in self.joints])
         return second.x + jnp.einsum("jab,jb->ja", second.R, jnp.stack([joint.point for joint in self.joints]))
 
     def _with_drives(self, where: NodesByName, efforts: Array, loads: Load, points: Array) -> JointValues:
@@ -247,13 +247,13 @@ class JointMeasurements(eqx.Module):
         for k, c in enumerate(self.coordinates):
             if c.driven:
                 own = where.pose(c.ends[1])
-                force = loads.force[c.reading]
-                torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
-                unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
+                force = loads.force[c.joint_number]
+                torque = loads.moment[c.joint_number] + cross(points[c.joint_number] - own.x, force)
+                unit = c.coordinate.wrenches(where.poses(c.ends), 1.0)[1]
                 efforts = efforts.at[k].add(load_strength((Wrench(own.R.T @ torque, force),), (unit,)))
-        free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.reading >= 0], dtype=int)
+        free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.joint_number >= 0], dtype=int)
         if len(free):
             rates = self._each(where, lambda c, poses, twists: c.rate(poses, twists))
-            joints = np.array([self.coordinates[k].reading for k in free])
+            joints = np.array([self.coordinates[k].joint_number for k in free])
             powers = powers.at[joints].add(take(efforts, free) * take(rates, free))
         return JointValues(efforts, loads.force, loads.moment, powers)

@@ -48,7 +48,7 @@ class Mechanism(eqx.Module):
         return all(group.elements.conservative for group in self.forces) and not self.driven
 
     @property
-    def has_waves(self) -> bool:
+    def has_stiff_forces(self) -> bool:
         """Whether some forces are of kinds that are often stiff."""
         return any(group.elements.waves for group in self.forces)
 

@@ -32,8 +32,8 @@ def load_blocks(
 
     def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
         ends = _Ends(len(group.slots), on_bodies, forms, points)
-        blocks = ends.given(t, element, velocities, along_velocities)
-        return ends.differentiated(t, element, velocities, along_velocities) if blocks is None else blocks
+        blocks = ends.by_element(t, element, velocities, along_velocities)
+        return ends.by_differentiation(t, element, velocities, along_velocities) if blocks is None else blocks
 
     values = map_rows(tangent, t, group.elements, points, velocities, loop=group.looped)
     columns = [group.slots[k].columns for k in on_bodies]
@@ -44,7 +44,7 @@ class _Ends(NamedTuple):
     """Bodies of one element: those of its `slots` that move, with their formulations and points."""
 
     slots: int
-    moving: Sequence[int]
+    on_bodies: Sequence[int]
     forms: Sequence[Any]
     points: Points
 
@@ -52,11 +52,11 @@ class _Ends(NamedTuple):
         """Poses and twists of all slots."""
         poses: list[Pose] = [ORIGIN] * self.slots
         twists: list[Twist] = [AT_REST] * self.slots
-        for k, form, p, u in zip(self.moving, self.forms, points, velocities, strict=True):
+        for k, form, p, u in zip(self.on_bodies, self.forms, points, velocities, strict=True):
             poses[k], twists[k] = form.pose(p), form.twist(p, u)
         return tuple(poses), tuple(twists)
 
-    def given(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
+    def by_element(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
         """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
         tangent = element.tangent(t, *self.motion(self.points, velocities))
         if tangent is None:
@@ -65,7 +65,7 @@ class _Ends(NamedTuple):
         J = [form.body_jacobian(p) for form, p in zip(self.forms, self.points, strict=True)]
 
         def block(i: int, j: int) -> Array:
-            rows, cols = (slice(6 * self.moving[k], 6 * self.moving[k] + 6) for k in (i, j))
+            rows, cols = (slice(6 * self.on_bodies[k], 6 * self.on_bodies[k] + 6) for k in (i, j))
             if along_velocities:
                 return _between(J[i], D[rows, cols], J[j])
             value = _between(J[i], K[rows, cols], J[j])
@@ -74,14 +74,14 @@ class _Ends(NamedTuple):
                 return value
             return value + _between(J[i], D[rows, cols], _twist_slope(form, p, u))
 
-        return tuple(tuple(block(i, j) for j in range(len(self.moving))) for i in range(len(self.moving)))
+        return tuple(tuple(block(i, j) for j in range(len(self.on_bodies))) for i in range(len(self.on_bodies)))
 
-    def differentiated(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
+    def by_differentiation(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
         """From derivatives of the loads."""
 
         def loads(points: Points, velocities: Velocities) -> tuple[Array, ...]:
             wrenches = element.wrenches(t, *self.motion(points, velocities))
-            return tuple(jnp.concatenate(wrenches[k]) for k in self.moving)
+            return tuple(jnp.concatenate(wrenches[k]) for k in self.on_bodies)
 
         def displaced_points(thetas: Velocities) -> Points:
             return tuple(

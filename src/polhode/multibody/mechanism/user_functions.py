@@ -62,11 +62,11 @@ class Function(AbstractHolder):
         whole = self._whole
         return whole.value if isinstance(whole, Constant) else None
 
-    def renewed(self) -> Function:
-        return self if self.lasts else Function(self._whole)
+    def refresh(self) -> Function:
+        return self if self.is_immutable else Function(self._whole)
 
     @property
-    def lasts(self) -> bool:
+    def is_immutable(self) -> bool:
         return is_immutable(self._whole)
 
     @property

@@ -123,7 +123,7 @@ class PreviousRun:
         kept = self.kept
         if isinstance(kept, InMemoryCheckpoint):
             p, task = kept.checkpoint.progress, kept.task
-            arrays = dict(kept.checkpoint.happened or {})
+            arrays = dict(kept.checkpoint.event_arrays or {})
             arrays |= {} if p.events is None else {"sides": p.events.signs}
             if float(p.t) != self.t or not arrays:
                 return None
@@ -231,13 +231,13 @@ def arrays(checkpoint: run_types.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
     if run.schedule.at is not None:
         found["targets"] = run.schedule.at
-    found |= checkpoint.happened or {}
+    found |= checkpoint.event_arrays or {}
     events = checkpoint.progress.events
     found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if events is None else {"sides": events.signs})
     return {
         **found,
         "legs": _segments_to_array(run.plan.segments),
-        "stand": np.array([checkpoint.segment, checkpoint.done]),
+        "stand": np.array([checkpoint.segment, checkpoint.saved_count]),
     }
 
 

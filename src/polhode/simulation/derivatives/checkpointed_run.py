@@ -84,7 +84,7 @@ class CheckpointedRun:
         ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
         for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
             marching, arguments = self._machines[mark.segment]
-            passed = marching.each(arguments, mark.slots, mark.n, end, self._end)
+            passed = marching.states(arguments, mark.slots, mark.n, end, self._end)
             yield mark, marching.unpack(passed)
 
     def _leg(self, number: int, stepper: AbstractStepper) -> bool:
@@ -104,7 +104,7 @@ class CheckpointedRun:
             if len(marks) > 2 * spacing:
                 marks, spacing = marks[::2], 2 * spacing
             room = spacing + 1 if self._targets is None else len(self._targets)
-            found = marching.move(arguments, slots, n + spacing, every, last, self._targets, done, room)
+            found = marching.advance(arguments, slots, n + spacing, every, last, self._targets, done, room)
             self.p = marching.unpack(slots)
             if len(found):
                 self._rows.append(marching.frames(found))

@@ -34,7 +34,7 @@ def start_jvp(
 
 
 def _start_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.start(inputs, rest)),)
+    return (RowMap.jvp(*differentiable_maps.start(inputs, rest)),)
 
 
 def restart_jvp(
@@ -50,14 +50,14 @@ def restart_jvp(
 
 
 def _restart_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.restart(inputs, rest)),)
+    return (RowMap.jvp(*differentiable_maps.restart(inputs, rest)),)
 
 
 def steps_jvp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
     """A function of stacked steps like this one: see `TangentLoop`."""
-    following, inputs = cached(_steps_jvp, (system, integrator), step, places, keeping=_TANGENT_LOOPS)
+    following, inputs = cached(_steps_jvp, (system, integrator), step, places, serialiser=_TANGENT_LOOPS)
     return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
 
 
@@ -70,12 +70,12 @@ def interpolation_jvp(
 ) -> Callable[[Instant, Any], Tree]:
     """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
     row = instant, directions
-    (mapping,), inputs = cached(_interpolation_jvp, (system, integrator), row, places, keeping=ROW_MAPS)
+    (mapping,), inputs = cached(_interpolation_jvp, (system, integrator), row, places, serialiser=ROW_MAPS)
     return lambda instants, directions: mapping(inputs[0], (instants, directions))
 
 
 def _interpolation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.interpolation(inputs, rest)),)
+    return (RowMap.jvp(*differentiable_maps.interpolation(inputs, rest)),)
 
 
 def observation_jvp(
@@ -85,12 +85,12 @@ def observation_jvp(
 
     `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = cached(_observation_jvp, observer, row, (places, wanted), keeping=ROW_MAPS)
+    (mapping,), inputs = cached(_observation_jvp, observer, row, (places, wanted), serialiser=ROW_MAPS)
     return lambda rows: mapping(inputs[0], rows)
 
 
 def _observation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.along(*differentiable_maps.observation(inputs, rest)),)
+    return (RowMap.jvp(*differentiable_maps.observation(inputs, rest)),)
 
 
 def _on_improved(made: TangentLoop, write: Callable[[], None]) -> None:
@@ -98,7 +98,7 @@ def _on_improved(made: TangentLoop, write: Callable[[], None]) -> None:
 
 
 _TANGENT_LOOPS: Serialiser[TangentLoop] = Serialiser(
-    dump=lambda made: (made.code, made.fixed),
+    dump=lambda made: (made.code, made.parameters),
     load=lambda kept, inputs: TangentLoop(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
     watch=_on_improved,
 )

@@ -33,7 +33,7 @@ def start_vjp(
 
 
 def _start_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.start(inputs, rest), inputs[1][1]),)
+    return (RowMap.vjp(*differentiable_maps.start(inputs, rest), inputs[1][1]),)
 
 
 def restart_vjp(
@@ -49,14 +49,14 @@ def restart_vjp(
 
 
 def _restart_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.restart(inputs, rest), inputs[1][1]),)
+    return (RowMap.vjp(*differentiable_maps.restart(inputs, rest), inputs[1][1]),)
 
 
 def steps_vjp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
     """A function of stacked steps like this one: see `AdjointLoop`."""
-    returning, inputs = cached(_steps_vjp, (system, integrator), step, places, keeping=_ADJOINT_LOOPS)
+    returning, inputs = cached(_steps_vjp, (system, integrator), step, places, serialiser=_ADJOINT_LOOPS)
     return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
 
 
@@ -72,12 +72,12 @@ def interpolation_vjp(
     From there to parameters, and to what their steps began and ended with.
     """
     row = instant, floats(instant.end.state)
-    (mapping,), inputs = cached(_interpolation_vjp, (system, integrator), row, places, keeping=ROW_MAPS)
+    (mapping,), inputs = cached(_interpolation_vjp, (system, integrator), row, places, serialiser=ROW_MAPS)
     return lambda instants, cotangents: mapping(inputs[0], (instants, cotangents))
 
 
 def _interpolation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.interpolation(inputs, rest), inputs[1][1]),)
+    return (RowMap.vjp(*differentiable_maps.interpolation(inputs, rest), inputs[1][1]),)
 
 
 def observation_vjp(
@@ -87,17 +87,17 @@ def observation_vjp(
 
     From there to parameters and states. `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = cached(_observation_vjp, observer, row, (places, wanted), keeping=ROW_MAPS)
+    (mapping,), inputs = cached(_observation_vjp, observer, row, (places, wanted), serialiser=ROW_MAPS)
     return lambda rows: mapping(inputs[0], rows)
 
 
 def _observation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
-    return (RowMap.back(*differentiable_maps.observation(inputs, rest), inputs[1][1]),)
+    return (RowMap.vjp(*differentiable_maps.observation(inputs, rest), inputs[1][1]),)
 
 
 def map_single(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
     """The result of a map of rows for a single row."""
-    (mapping,), inputs = cached(make, given, row, places, keeping=ROW_MAPS)
+    (mapping,), inputs = cached(make, given, row, places, serialiser=ROW_MAPS)
     return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
 
@@ -110,7 +110,7 @@ def _on_improved_map(made: tuple[RowMap], write: Callable[[], None]) -> None:
 
 
 _ADJOINT_LOOPS: Serialiser[AdjointLoop] = Serialiser(
-    dump=lambda made: (made.code, made.summed),
+    dump=lambda made: (made.code, made.parameters),
     load=lambda kept, inputs: AdjointLoop(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
     watch=_on_improved_loop,
 )

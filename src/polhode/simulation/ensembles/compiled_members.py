@@ -188,8 +188,8 @@ class Program:
         self._inputs, _, self._shapes, _ = _parts(first, begun)
         self._key, self._checked = _identity(first, begun), members.extremes()[:CHECK_LIMIT]
         task, look = first.task, (begun.t, begun.carry.state)
-        (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
-        (seen, unseen), _ = cached(_outputs, task.observer, look, keeping=_OUTPUTS)
+        (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, serialiser=_LANES)
+        (seen, unseen), _ = cached(_outputs, task.observer, look, serialiser=_OUTPUTS)
         if lanes is None or seen is None:
             raise UnsupportedNativeOperation(why or unseen)
         self.lanes, self._look = lanes, seen
@@ -240,9 +240,9 @@ class Program:
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
-        (starts, _), _ = cached(_starts, Recipe(self._wanted).of_starts(), row, keeping=_STARTS)
+        (starts, _), _ = cached(_starts, Recipe(self._wanted).of_starts(), row, serialiser=_STARTS)
         # Functions in the structure are other objects for each member; that they do the same has been seen.
-        if starts is None or not starts.gives(MemberArrays(*self._inputs[:3])):
+        if starts is None or not starts.has_result_like(MemberArrays(*self._inputs[:3])):
             return None
         made = starts((), jax.tree.map(lambda x: x[None], row))
         return starts if _alike(jax.tree.map(lambda x: x[0], made), MemberArrays(*self._inputs[:3])) else None

@@ -61,7 +61,7 @@ class SimdExecutor(AbstractExecutor):
     def told(self) -> dict[str, Any]:
         lanes = self._program.lanes
         starts = "machine code" if self._program.together else "one after the other"
-        return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.form.operations, "starts": starts}
+        return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.report.operations, "starts": starts}
 
     def like(self, interrupted: Callable[[], bool]) -> Batch:
         return self.batch(slice(0, 1), interrupted)
@@ -69,10 +69,10 @@ class SimdExecutor(AbstractExecutor):
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         made, lanes = self._program.starts(which), self._program.lanes
         args, slots = lanes.args.pack_rows(made.args), lanes.progress.pack_rows(made.progress)
-        args, now = lanes.together(args), lanes.together(slots)
+        args, now = lanes.interleave(args), lanes.interleave(slots)
         rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _NAN_BITS, np.int64)
         halted = self._march(args, now, rows, len(slots), interrupted)
-        ends = lanes.progress.unpack(lanes.apart(now, len(slots)))
+        ends = lanes.progress.unpack(lanes.deinterleave(now, len(slots)))
         return self._finished(made, ends, rows[: len(slots)], halted)
 
     def _march(
@@ -88,8 +88,8 @@ class SimdExecutor(AbstractExecutor):
                 LaneControl(limit, every, True, saved, len(self._targets) - 1, capacity)
                 for limit, saved in zip(limits.tolist(), done.tolist(), strict=True)
             ]
-            done += lanes.move(args, now, told, self._targets, rows)
-            then: Progress = lanes.progress.unpack(lanes.apart(now, count))
+            done += lanes.advance(args, now, told, self._targets, rows)
+            then: Progress = lanes.progress.unpack(lanes.deinterleave(now, count))
             n = np.asarray(then.n)
             moving = (n == limits) & (np.asarray(then.result) == 0)
             ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)

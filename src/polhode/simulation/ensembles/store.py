@@ -23,7 +23,7 @@ from polhode.storage.constant_arrays import Constants
 from polhode.storage.documents import ENSEMBLE, FILE, HIDDEN, contents, digest, document, store_at
 from polhode.storage.errors import DamageError, StoreError, translate_os_errors
 from polhode.storage.files import read_file, replace
-from polhode.storage.paths import TOKEN, staging_folder, check_there
+from polhode.storage.paths import TOKEN, check_there, staging_folder
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 
 _FILLS = {"result": PENDING}

@@ -10,7 +10,7 @@ from polhode.simulation.ensembles.labels import Labels
 from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.storage.documents import ENSEMBLE, FILE
 from polhode.storage.errors import OccupiedError, StoreError, translate_os_errors
-from polhode.storage.paths import check_room, is_free, acquire_lock, resolve
+from polhode.storage.paths import acquire_lock, check_room, is_free, resolve
 
 
 @contextlib.contextmanager

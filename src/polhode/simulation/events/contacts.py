@@ -217,7 +217,9 @@ class Contacts:
         impulses, after = np.asarray(response.impulses), self.update_active_set(response)
         self._add_slack(before & ~after, t, state, source)
         hit = (impulses > 0) & (~before | np.isin(self.numbers, list(fired)))
-        contact_events = [ContactEvent(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))]
+        contact_events = [
+            ContactEvent(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))
+        ]
         newly_open = np.flatnonzero(before & ~after)
         contact_events += [ContactEvent(self._first_opening + int(k), float("nan")) for k in newly_open]
         return (state[0], response.velocity) if contact_events else state, contact_events

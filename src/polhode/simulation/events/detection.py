@@ -22,9 +22,9 @@ from polhode.simulation.events.event_functions import (
     StepEnd,
     roundoff,
 )
-from polhode.simulation.events.sampling import Crossing, Curve, Sample, chosen, find_crossing
+from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select
 from polhode.systems.base import AbstractSystem, State
 
 _NEAR = 1e-9
@@ -139,10 +139,12 @@ class EventDetectingStepper(AbstractStepper):
             t=t,
             h=jnp.where(w.searching, p.h, new.h),
             result=result,
-            events=idle._replace(signs=signs, begin=trial.begin, length=length, cut=partial, fired=fired, whole=t - p.t),
+            events=idle._replace(
+                signs=signs, begin=trial.begin, length=length, cut=partial, fired=fired, whole=t - p.t
+            ),
         )
         ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
-        return chosen(~accepted, failed, chosen(ends, complete, retry))
+        return select(~accepted, failed, select(ends, complete, retry))
 
     def after_event(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
@@ -246,13 +248,15 @@ class EventDetectingStepper(AbstractStepper):
         """Whether an attempt is the first one at an event that was seen within a step."""
         return ~w.final & (w.share >= w.bracket.high)
 
-    def _next_attempt(self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], crossing: Crossing) -> EventState:
+    def _next_attempt(
+        self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], crossing: Crossing
+    ) -> EventState:
         """The next attempt at an event, after one or at first."""
         first_crossing = self.functions.first_crossing(w.signs, values)
         first = Bracket.of(crossing.low, crossing.high, crossing.at_low, crossing.at_high)
         at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, first_crossing)
-        bracket = chosen(self._is_first_attempt(w), at_high, w.bracket.narrow(w.share, first_crossing))
-        bracket = chosen(w.searching, bracket, first)
+        bracket = select(self._is_first_attempt(w), at_high, w.bracket.narrow(w.share, first_crossing))
+        bracket = select(w.searching, bracket, first)
         whole = jnp.where(w.searching, w.whole, whole)
         near = self._resolution(t) / jnp.abs(whole)
         final = bracket.high - bracket.low <= near

@@ -96,9 +96,14 @@ class EventHandler:
         return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
 
     def _functions(self) -> tuple[Function, ...]:
-        contact_functions = [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
+        contact_functions = (
+            [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
+        )
         event_functions = (function_of(event, self._task.outputs, self.converted.back) for event in self._events)
-        return tuple(own or other for own, other in zip(contact_functions or (None,) * len(self._events), event_functions, strict=True))
+        return tuple(
+            own or other
+            for own, other in zip(contact_functions or (None,) * len(self._events), event_functions, strict=True)
+        )
 
     @property
     def has_closed_contacts(self) -> bool:
@@ -169,7 +174,9 @@ class EventHandler:
     def _apply(self, event: Event, t: Any, state: State) -> State:
         state_at_source = self.converted.to_source(state)
         source = self.source
-        after = state_at_source if event.action is None else self._call(Function(event.action), t, state_at_source, source)
+        after = (
+            state_at_source if event.action is None else self._call(Function(event.action), t, state_at_source, source)
+        )
         if event.change is not None:
             self._change(event, t, state_at_source, after)
         if event.action is None and event.change is None:
@@ -201,7 +208,9 @@ class EventHandler:
 
     def check_gaps(self, event_state: EventWatch) -> None:
         """Raises ValueError for impacts that a run begins beyond, which would never come."""
-        for event, sign, value in zip(self._events, np.asarray(event_state.signs), np.asarray(event_state.values), strict=True):
+        for event, sign, value in zip(
+            self._events, np.asarray(event_state.signs), np.asarray(event_state.values), strict=True
+        ):
             if isinstance(event.action, Impact) and sign < 0:
                 raise ValueError(
                     f"The gap of event `{event.name}` is {value:.4g} at the start: the run begins beyond what it is to "
@@ -235,26 +244,30 @@ class EventHandler:
 
         `jumps`: what they have changed in the invariants, by name, for audits.
         """
-        found = _stack_records(self.rows, _leaves(self._task.state0))
+        records = _stack_records(self.rows, _leaves(self._task.state0))
         if not self.rows or self.changed:
-            return found
+            return records
         structure, observer = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
-        sides = (jax.tree.unflatten(structure, found[part]) for part in ("before", "after"))
-        before, after = (frame_layout.flatten(observer.frames(found["t"], states, None))[1] for states in sides)
+        sides = (jax.tree.unflatten(structure, records[part]) for part in ("before", "after"))
+        before, after = (frame_layout.flatten(observer.frames(records["t"], states, None))[1] for states in sides)
         names = [name for name in before if name.startswith("invariants.")]
-        return {**found, "jumps": {name: after[name] - before[name] for name in names}}
+        return {**records, "jumps": {name: after[name] - before[name] for name in names}}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
         records = _stack_records(self.rows, _leaves(self._task.state0))
-        named = {"events-t": records["t"], "events-number": records["number"], "events-impulse": records["impulse"]}
+        state_arrays = {
+            "events-t": records["t"],
+            "events-number": records["number"],
+            "events-impulse": records["impulse"],
+        }
         for part in ("before", "after"):
-            named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(records[part])}
+            state_arrays |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(records[part])}
         if self.changed:
             leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
-            named |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+            state_arrays |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
         contacts = {} if self.contacts is None else self.contacts.arrays()
-        return {**named, **contacts, "events-crowd": np.array([self._crowd, self._last])}
+        return {**state_arrays, **contacts, "events-crowd": np.array([self._crowd, self._last])}
 
     @eager_numpy()
     def restore_contacts(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -275,7 +288,9 @@ class EventHandler:
             new = [jnp.asarray(checkpoint[f"system-{k}"]) for k in range(len(leaves))]
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             state_at_source = self.converted.to_source(state)
-            self.converted = convert_for(self.source, self._task.integrator, t, state_at_source, check_state=False).converted
+            self.converted = convert_for(
+                self.source, self._task.integrator, t, state_at_source, check_state=False
+            ).converted
         self.restore_contacts(checkpoint)
 
     def _restore_records(self, checkpoint: Mapping[str, np.ndarray], state: State) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from polhode.simulation.events.event_functions import EventFunctions
+from polhode.simulation.stepping.stepper import select
 from polhode.spaces.base import AbstractSpace, Point, Vector
 
 _CLOSE = 0.1
@@ -84,7 +85,7 @@ class Crossing(NamedTuple):
         )
         after = Crossing(signs, self.crossed, low, self.high, at_low, self.at_high)
         there = self._replace(crossed=hit, high=s, at_high=functions.first_crossing(self.signs, values))
-        return chosen(self.crossed, self, chosen(first, there, after))
+        return select(self.crossed, self, select(first, there, after))
 
     def update_between(self, functions: EventFunctions, a: Sample, b: Sample) -> Crossing:
         """With what is seen from one look to the next: the first turning beyond zero, and the end."""
@@ -138,19 +139,19 @@ def find_crossing(
         s = jnp.where(m.closer, 0.5 * (m.last.s + m.middle.s), m.middle.s + m.spacing)
         # A remainder that would be a tiny part is added to this one.
         s = jnp.where(s > 1 - 1e-3 * m.spacing, 1.0, s)
-        sample = chosen(s >= 1, last, at(s))
-        middle, after = chosen(m.closer, sample, m.middle), chosen(m.closer, m.middle, sample)
+        sample = select(s >= 1, last, at(s))
+        middle, after = select(m.closer, sample, m.middle), select(m.closer, m.middle, sample)
         narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MAX_SAMPLES)
         fits = jnp.all(_fits(m.last, middle, after, rounding)) | narrow
         # Before the first look there is nothing to be seen.
-        crossing = chosen(middle.s > m.last.s, m.crossing.update_between(functions, m.last, middle), m.crossing)
+        crossing = select(middle.s > m.last.s, m.crossing.update_between(functions, m.last, middle), m.crossing)
         end = crossing.update_between(functions, middle, after)
         over = after.s >= 1
         wider = jnp.where(narrow, spacing, jnp.minimum(2 * m.spacing, spacing))
         return _SearchState(
-            chosen(fits, chosen(over, end, crossing), m.crossing),
-            chosen(fits, chosen(over, after, middle), m.last),
-            chosen(fits, after, middle),
+            select(fits, select(over, end, crossing), m.crossing),
+            select(fits, select(over, after, middle), m.last),
+            select(fits, after, middle),
             jnp.where(fits, wider, 0.5 * (middle.s - m.last.s)),
             ~fits,
             m.count + 1,
@@ -206,8 +207,3 @@ def _nearly(a: Sample, b: Sample, misfit: Values) -> Bool[Array, " k"]:
     extremum = _cubic(a, b, _turning_point(a, b))
     before = (extremum * a.values > 0) & (extremum * b.values > 0)
     return (_turning_point(a, b) < 1) & before & (jnp.abs(extremum) <= misfit)
-
-
-def chosen(condition: Array, a: Any, b: Any) -> Any:
-    """One of two trees of the same structure."""
-    return jax.tree.map(lambda x, y: x if x is y else jnp.where(condition, x, y), a, b)

@@ -83,7 +83,7 @@ def interpolate_last_step(
     return dense_output(stepper, system, integrator, p, target)
 
 
-_BY_XLA = CompileReport(None, "xla", kept=False)
+_BY_XLA = CompileReport(None, "xla", from_cache=False)
 
 
 def run(
@@ -95,7 +95,7 @@ def run(
     schedule: SaveSchedule,
     sink: Sink | None,
     show: ProgressDisplay,
-    interrupted: Interrupts,
+    interrupts: Interrupts,
     events: EventHandler | None = None,
 ) -> Outcome:
     """The whole run.
@@ -104,8 +104,8 @@ def run(
     stops after the block in which `interrupted` is set.
     """
     began = time.perf_counter()
-    made = _Run(segments, system, integrator, start, observer, schedule, sink, show, interrupted, events)
-    return made.all(time.perf_counter() - began)
+    driver = _Run(segments, system, integrator, start, observer, schedule, sink, show, interrupts, events)
+    return driver.all(time.perf_counter() - began)
 
 
 class _Run:
@@ -122,12 +122,12 @@ class _Run:
         schedule: SaveSchedule,
         sink: Sink | None,
         show: ProgressDisplay,
-        interrupted: Interrupts,
+        interrupts: Interrupts,
         events: EventHandler | None,
     ) -> None:
-        self.interrupted, self.show, self.events = interrupted, show, events
+        self.interrupts, self.show, self.events = interrupts, show, events
         self.native: Any = None
-        self.made_anew = False
+        self.compiled_here = False
         self.segments, self.integrator, self.sink = segments, integrator, sink
         if events is not None and start.checkpoint is None:
             start = start._replace(state=events.begin(float(segments[0].stepper.t0), start.state))
@@ -137,21 +137,21 @@ class _Run:
         self.every = jnp.asarray(schedule.every or np.iinfo(np.int64).max)
         end = float(segments[-1].stepper.t1)
         self.targets = None if schedule.at is None else jnp.asarray(np.append(schedule.at, end))
-        self.kept: list[Frames] = []
+        self.frames: list[Frames] = []
         self.stop = Result.successful
         self.goes_on = start.goes_on
         if start.checkpoint is not None:
-            progress, self.segment, self.done, _ = start.checkpoint
+            progress, self.segment, self.saved_count, _ = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), schedule.at is not None)
             if not start.goes_on and segments[0].after_jump:
                 self.p = restart(self.stepper, self.system, integrator, self.p)
-            anew = self.p.events is None
-            if isinstance(self.stepper, EventDetectingStepper) and anew:
+            needs_event_state = self.p.events is None
+            if isinstance(self.stepper, EventDetectingStepper) and needs_event_state:
                 self.p = with_event_state(self.stepper, self.system, integrator, self.p)
         else:
-            self.segment, self.done, anew = 0, 0, True
+            self.segment, self.saved_count, needs_event_state = 0, 0, True
             self.p = begin(self.stepper, self.system, integrator, start.state, schedule.at is not None)
-        if isinstance(self.stepper, EventDetectingStepper) and anew:
+        if isinstance(self.stepper, EventDetectingStepper) and needs_event_state:
             assert events is not None
             self.p = self.stepper.with_aftermath(self.p, start.aftermath)
             events.check_gaps(self.p.events)
@@ -168,58 +168,58 @@ class _Run:
         self.show.stage("recording a step")
         jax.block_until_ready(self.block(0))
         if self.targets is None and not self.goes_on:
-            self.keep(*row(self.p))
+            self.save(*row(self.p))
         else:
             # So that the program that looks at states is compiled before time is taken.
-            self._nothing()
+            self._no_frames()
         compile_time, began = time.perf_counter() - began, time.perf_counter()
         error: BaseException | None = None
         try:
-            self._steps()
+            self._run_steps()
         except KeyboardInterrupt as pressed:
-            error, self.stop = pressed, Result.interrupted
+            error, self.stop = pressed, Result.interrupts
         except Exception as unforeseen:
             # Whatever it was, hours of frames must not go with it.
             error, self.stop = unforeseen, Result.unexpected_error
         code = Result(int(self.p.result)) if int(self.p.result) else self.stop
-        none = self._nothing()
-        frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.kept) if self.kept else none
+        none = self._no_frames()
+        frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.frames) if self.frames else none
         p = self.p._replace(result=np.int32(code))
         wall_time = time.perf_counter() - began
         return Outcome(frames, p, self.checkpoint, start_time, compile_time, wall_time, self.compiled, error)
 
     @property
     def checkpoint(self) -> Checkpoint:
-        happened = None if self.events is None else self.events.arrays()
+        event_arrays = None if self.events is None else self.events.arrays()
         # What is yet to be done at an event is done by whoever goes on.
         code = Result.event_reached if int(self.p.result) == Result.event_reached else Result.successful
-        return Checkpoint(self.p._replace(result=np.int32(code)), self.segment, self.done, happened)
+        return Checkpoint(self.p._replace(result=np.int32(code)), self.segment, self.saved_count, event_arrays)
 
     @property
     def compiled(self) -> CompileReport:
         """How steps are executed."""
-        marching = None if self.native is None else self.native[0]
-        return _BY_XLA if marching is None else marching.code.form._replace(kept=not self.made_anew)
+        step_loop = None if self.native is None else self.native[0]
+        return _BY_XLA if step_loop is None else step_loop.code.report._replace(from_cache=not self.compiled_here)
 
-    def _tell(self, form: CompileReport) -> None:
-        self.made_anew = True
-        self.show.stage(form.making)
+    def _report_compilation(self, form: CompileReport) -> None:
+        self.compiled_here = True
+        self.show.stage(form.activity)
 
     def block(self, steps: int) -> tuple[Progress, Buffer]:
         if self.native is None:
-            self.native = native.steps(self.stepper, self.system, self.integrator, self.p, self._tell)
+            self.native = native.steps(self.stepper, self.system, self.integrator, self.p, self._report_compilation)
             if self.native[0] is None:
-                self._tell(_BY_XLA)
-        marching, arguments = self.native
-        if marching is not None:
-            p, count, (t, state, multipliers) = marching(
+                self._report_compilation(_BY_XLA)
+        step_loop, arguments = self.native
+        if step_loop is not None:
+            p, count, (t, state, multipliers) = step_loop(
                 arguments,
                 self.p,
                 int(self.p.n) + steps,
                 int(self.every),
                 self.segment == len(self.segments) - 1,
                 self.targets,
-                self.done,
+                self.saved_count,
                 self.capacity,
             )
             return p, Buffer(count, t, state, multipliers)
@@ -231,43 +231,43 @@ class _Run:
             jnp.asarray(int(self.p.n) + steps),
             self.every,
             self.targets,
-            jnp.asarray(self.done),
+            jnp.asarray(self.saved_count),
             jnp.asarray(self.segment == len(self.segments) - 1),
             self.capacity,
         )
 
-    def _steps(self) -> None:
-        steps, saved = _FIRST_BLOCK, float(self.p.t)
+    def _run_steps(self) -> None:
+        steps, t_saved = _FIRST_BLOCK, float(self.p.t)
         while self.stop == Result.successful:
             if int(self.p.result) == Result.event_reached:
-                self.happen()
+                self.apply_event()
                 continue
             if self.is_over():
                 break
-            if self.interrupted.is_set():
-                self.stop = Result.interrupted
+            if self.interrupts.is_set():
+                self.stop = Result.interrupts
                 break
-            if self.leg_is_over():
-                self.next_leg()
+            if self.is_segment_over():
+                self.next_segment()
                 continue
             block_began, before = time.perf_counter(), int(self.p.n)
             self.p, buffer = jax.block_until_ready(self.block(steps))
             elapsed, count = time.perf_counter() - block_began, int(buffer.count)
-            self.done += count
+            self.saved_count += count
             if count:
-                self.keep(*_head(buffer, count))
-                saved = float(buffer.t[count - 1])
+                self.save(*_head(buffer, count))
+                t_saved = float(buffer.t[count - 1])
             else:
-                self.look()
-            self.show.reached(float(self.p.t))
-            wanted = _BLOCK_SECONDS if self.sink is None else _STORED_BLOCK_SECONDS
-            steps = _next_block(int(self.p.n) - before, elapsed, wanted)
+                self.report_position()
+            self.show.update(float(self.p.t))
+            target_seconds = _BLOCK_SECONDS if self.sink is None else _STORED_BLOCK_SECONDS
+            steps = _next_block(int(self.p.n) - before, elapsed, target_seconds)
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)
-        if failed and self.targets is None and float(self.p.t) != saved:
+        if failed and self.targets is None and float(self.p.t) != t_saved:
             # The last state, so that the failure can be looked at. Runs that can go on have none but their frames.
-            self.keep(*row(self.p), further=False)
+            self.save(*row(self.p), further=False)
 
-    def happen(self) -> None:
+    def apply_event(self) -> None:
         """Carries out the event at which the steps have stopped."""
         assert self.events is not None
         stepper, system = self.stepper, self.system
@@ -275,7 +275,7 @@ class _Run:
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         frames = self.frames_until(at)
-        look = self.batched_observer
+        report_position = self.batched_observer
         state, ends = self.events.act(float(at.t), at.carry.state, at.events)
         if ends:
             self.stop = Result.event_reached
@@ -295,7 +295,7 @@ class _Run:
             frames = [row(at)]
         for frame in frames:
             # They show what was before, with the contacts that were closed then.
-            self.append(look.frames(*self._reported(*frame)))
+            self.append(report_position.frames(*self._without_contacts(*frame)))
 
     def frames_until(self, at: Progress) -> list[Any]:
         """Frames that are due in the last step, which an event has ended."""
@@ -304,56 +304,58 @@ class _Run:
             due = not bool(at.events.cut) and (int(at.n) % int(self.every) == 0 or last)
             return [row(at)] if due else []
         frames = []
-        while self.done < len(self.targets) - 1 and bool(self.stepper.has_passed(at, self.targets[self.done])):
-            target = self.targets[self.done]
+        while self.saved_count < len(self.targets) - 1 and bool(
+            self.stepper.has_passed(at, self.targets[self.saved_count])
+        ):
+            target = self.targets[self.saved_count]
             state = interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
             frames.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
-            self.done += 1
+            self.saved_count += 1
         return frames
 
     def is_over(self) -> bool:
         if int(self.p.result):
             return True
-        return self.segment == len(self.segments) - 1 and self.leg_is_over()
+        return self.segment == len(self.segments) - 1 and self.is_segment_over()
 
     @eager_numpy()
-    def leg_is_over(self) -> bool:
+    def is_segment_over(self) -> bool:
         """Whether the leg's end is reached and all save times up to there are behind."""
         if not bool(self.stepper.is_finished(self.p)):
             return False
-        if self.targets is None or self.done >= self.targets.shape[0] - 1:
+        if self.targets is None or self.saved_count >= self.targets.shape[0] - 1:
             return True
-        return not bool(self.stepper.has_passed(self.p, self.targets[self.done]))
+        return not bool(self.stepper.has_passed(self.p, self.targets[self.saved_count]))
 
-    def next_leg(self) -> None:
+    def next_segment(self) -> None:
         self.segment += 1
         self.native = None
         if self.segments[self.segment].after_jump:
             self.p = restart(self.stepper, self.system, self.integrator, self.p)
 
-    def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
+    def save(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""
-        self.append(self.batched_observer.frames(*self._reported(t, state, multipliers)), further)
+        self.append(self.batched_observer.frames(*self._without_contacts(t, state, multipliers)), further)
 
-    def _reported(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
+    def _without_contacts(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
         """A frame without the multipliers of contacts, which are outputs of their own."""
         return t, state, multipliers if self.events is None else self.events.joint_multipliers(multipliers)
 
     def append(self, frames: Frames, further: bool = True) -> None:
         """Hand frames on that were looked at."""
         if self.sink is None:
-            self.kept.append(frames)
+            self.frames.append(frames)
             return
-        code = self.sink.append(frames, self.checkpoint, self.interrupted.is_set)
+        code = self.sink.append(frames, self.checkpoint, self.interrupts.is_set)
         if further and self.stop == Result.successful:
             self.stop = code
 
-    def look(self) -> None:
+    def report_position(self) -> None:
         """Let the sink know where the run stands after a block without frames."""
         if self.sink is not None:
-            self.stop = self.sink.append(self._nothing(), self.checkpoint, self.interrupted.is_set)
+            self.stop = self.sink.append(self._no_frames(), self.checkpoint, self.interrupts.is_set)
 
-    def _nothing(self) -> Frames:
+    def _no_frames(self) -> Frames:
         """No frames, of the shapes of others."""
         p = self.p
         multipliers = p.carry.multipliers if self.events is None else self.events.joint_multipliers(p.carry.multipliers)
@@ -367,12 +369,12 @@ def _with_previous(p: Progress, keep: bool) -> Progress:
     return p if p.before is not None else p._replace(t_before=p.t, before=p.carry)
 
 
-def _next_block(steps: int, seconds: float, wanted: float = _BLOCK_SECONDS) -> int:
+def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECONDS) -> int:
     """Steps for about as many seconds as are wanted, from what the last block took.
 
     Counted from the steps that it made, not from those it was allowed: full buffers end blocks early.
     """
-    return int(steps * np.clip(wanted / max(seconds, 1e-6), 0.1, 10.0)) + 1
+    return int(steps * np.clip(target_seconds / max(seconds, 1e-6), 0.1, 10.0)) + 1
 
 
 def row(p: Progress) -> Any:

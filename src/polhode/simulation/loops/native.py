@@ -23,10 +23,10 @@ from polhode.systems.base import AbstractSystem
 def more(args: Any, p: Progress, c: LoopControl) -> Array:
     """Whether a block goes on; `args` are the steps, the system and the method."""
     stepper, *_ = args
-    left = ~stepper.is_finished(p)
+    unfinished = ~stepper.is_finished(p)
     if p.before is not None:
-        left = left | (c.waiting & stepper.has_passed(p, c.target))
-    return left & (p.n < c.n_limit) & (p.result == 0)
+        unfinished = unfinished | (c.has_target & stepper.has_passed(p, c.target))
+    return unfinished & (p.n < c.n_limit) & (p.result == 0)
 
 
 def advance_to_frame(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, Array, Any]:
@@ -37,7 +37,7 @@ def advance_to_frame(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, 
         save = ((p.n % c.every == 0) | (c.last & stepper.is_finished(p))) & (p.result == 0)
         return p, save, (p.t, p.carry.state, p.carry.multipliers)
     p = advance(stepper, system, integrator, p, c.n_limit, c.target)
-    save = c.waiting & stepper.has_passed(p, c.target) & (p.result == 0)
+    save = c.has_target & stepper.has_passed(p, c.target) & (p.result == 0)
     return p, save, (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
 
 
@@ -46,15 +46,15 @@ def steps(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     p: Progress,
-    tell: Callable[[CompileReport], None] = lambda _: None,
+    report: Callable[[CompileReport], None] = lambda _: None,
 ) -> tuple[StepLoop | None, Any]:
     """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
     make = _native if on_host((system, p)) else _on_devices
-    (marching,), (args, _) = cached(make, (stepper, system, integrator), p, keeping=_STEP_LOOPS, beside=(tell,))
-    return marching, None if marching is None else marching.arguments(args)
+    (step_loop,), (args, _) = cached(make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,))
+    return step_loop, None if step_loop is None else step_loop.arguments(args)
 
 
-def _native(inputs: Any, rest: Any, tell: Callable[[CompileReport], None]) -> tuple[StepLoop | None]:
+def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> tuple[StepLoop | None]:
     """Steps in machine code, if they can be; `tell` is told what is compiled."""
     (args, progress), others = inputs, rest[0]
 
@@ -62,7 +62,7 @@ def _native(inputs: Any, rest: Any, tell: Callable[[CompileReport], None]) -> tu
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, frame(progress), tell),)
+        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, frame(progress), report),)
     except UnsupportedNativeOperation:
         return (None,)
 
@@ -72,9 +72,9 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
-def _on_improved(found: tuple[StepLoop | None], write: Callable[[], None]) -> None:
-    if found[0] is not None:
-        found[0].code.when_improved = write
+def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> None:
+    if loops[0] is not None:
+        loops[0].code.when_improved = write
 
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
@@ -84,6 +84,6 @@ _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
 )
 
 
-def _on_devices(inputs: Any, rest: Any, tell: Callable[[CompileReport], None]) -> tuple[None]:
+def _on_devices(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> tuple[None]:
     """No machine code for what JAX does elsewhere."""
     return (None,)

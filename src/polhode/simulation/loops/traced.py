@@ -37,7 +37,7 @@ class _Steps(NamedTuple):
     end: Array
     h: Array
     active: Array
-    fresh: Array
+    after_jump: Array
     choice: Any = None
 
 
@@ -71,17 +71,17 @@ def _expression(
     observer: Observer,
     schedule: SaveSchedule,
 ) -> tuple[Frames, Progress]:
-    steppers, fresh = zip(*segments, strict=True)
+    steppers, after_jump = zip(*segments, strict=True)
     counts = [s.step_limit for s in steppers]
     if steppers[0].on_grid:
         counts = [b - a for a, b in itertools.pairwise((0, *counts))]
-    return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, schedule)
+    return _run(steppers, after_jump, tuple(counts), system, integrator, state0, observer, schedule)
 
 
 @xla_jit
 def _run(
     steppers: tuple[AbstractSegmentStepper, ...],
-    fresh: tuple[bool, ...],
+    after_jump: tuple[bool, ...],
     counts: tuple[int, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -89,53 +89,51 @@ def _run(
     observer: Observer,
     schedule: SaveSchedule,
 ) -> tuple[Frames, Progress]:
-    stepper, found = steppers[0], None
+    stepper, search_end = steppers[0], None
     if not stepper.on_grid:
         count = counts[0]
-        xs, found = _find_steps(steppers, fresh, system, integrator, state0, count)
+        xs, search_end = _find_steps(steppers, after_jump, system, integrator, state0, count)
     else:
         count = sum(counts)
-        xs = _constant_steps(steppers, fresh, counts)
+        xs = _constant_steps(steppers, after_jump, counts)
     start = stepper.start(system, integrator, state0, keep_previous=False)
     start = start._replace(h=jax.lax.stop_gradient(start.h))
 
-    def again(p: Progress, x: _Steps) -> Progress:
+    def restart(p: Progress, x: _Steps) -> Progress:
         # Each leg has its own constant step; steps that were found begin a leg with what the last one suggests.
-        return stepper.restart_at(system, integrator, x.t, x.h if found is None else p.h, p)
+        return stepper.restart_at(system, integrator, x.t, x.h if search_end is None else p.h, p)
 
     def step(p: Progress, x: _Steps) -> Progress:
-        if any(fresh):
-            p = jax.lax.cond(x.after_jump, again, lambda p, x: p, p, x)
+        if any(after_jump):
+            p = jax.lax.cond(x.after_jump, restart, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
         carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
         outcome = with_state_check(system, x.end, carry.state, outcome_of(carry, info))
         # A failure ends the run: what later steps make of the last good state doesn't count.
         outcome = jnp.where(p.result == 0, outcome, p.result)
-        moved = accept(p, x.end, x.h, carry, info, outcome, p.error)
-        if found is None:
-            return moved
-        return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), moved, p)
+        new = accept(p, x.end, x.h, carry, info, outcome, p.error)
+        if search_end is None:
+            return new
+        return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), new, p)
 
     if schedule.at is not None:
         p, carries = _scan(step, start, xs, emit=True)
-        reached = found if found is not None else p
-        t, state, multipliers = _interpolate_frames(
-            system, integrator, start, carries, xs, count, schedule.at, reached.t
-        )
+        end = search_end if search_end is not None else p
+        t, state, multipliers = _interpolate_frames(system, integrator, start, carries, xs, count, schedule.at, end.t)
     else:
         p, t, state, multipliers = _at_steps(step, start, xs, count, schedule.every)
-    if found is not None:
-        result = jnp.where(found.result != 0, found.result, p.result)
-        p = p._replace(rejected=found.rejected, newton=found.newton, result=result)
-    seen = jax.vmap(observer)(t, state)
-    return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers), p
+    if search_end is not None:
+        result = jnp.where(search_end.result != 0, search_end.result, p.result)
+        p = p._replace(rejected=search_end.rejected, newton=search_end.newton, result=result)
+    observation = jax.vmap(observer)(t, state)
+    return Frames(t, state, observation.outputs, observation.invariants, observation.residuals, multipliers), p
 
 
 def _constant_steps(
-    steppers: tuple[AbstractSegmentStepper, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]
+    steppers: tuple[AbstractSegmentStepper, ...], after_jump: tuple[bool, ...], counts: tuple[int, ...]
 ) -> _Steps:
     parts = []
-    for stepper, jumps, count in zip(steppers, fresh, counts, strict=True):
+    for stepper, jumps, count in zip(steppers, after_jump, counts, strict=True):
         n = jnp.arange(count) + (stepper.last - count - stepper.first)
         h = jnp.broadcast_to(jnp.asarray(stepper.h), (count,))
         begins, ends = (stepper.t0 + k * stepper.spacing for k in (n, n + 1))
@@ -155,8 +153,8 @@ def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -
         return p, (p.t, p.carry.state, p.carry.multipliers)
 
     chunks = jax.tree.map(lambda x: x[: whole * every].reshape(whole, every, *x.shape[1:]), xs)
-    p, saved = jax.lax.scan(interval, p, chunks)
-    frames.append(saved)
+    p, interval_frames = jax.lax.scan(interval, p, chunks)
+    frames.append(interval_frames)
     if count % every:
         p, last = interval(p, jax.tree.map(lambda x: x[whole * every :], xs))
         frames.append(jax.tree.map(lambda x: x[None], last))
@@ -224,7 +222,7 @@ def _interpolate_frames(
 
 def _find_steps(
     steppers: tuple[AbstractSegmentStepper, ...],
-    fresh: tuple[bool, ...],
+    after_jump: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
@@ -235,14 +233,14 @@ def _find_steps(
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers = jnp.zeros(max_steps)
     choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (max_steps,)), integrator.selected_order(p.carry))
-    found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool), choices)
-    for stepper, jumps in zip(steppers, fresh, strict=True):
+    steps = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool), choices)
+    for stepper, jumps in zip(steppers, after_jump, strict=True):
         if jumps:
             p = stepper.restart(system, integrator, p)
-        p, found = _find_segment(stepper, jumps, system, integrator, p, found, max_steps)
+        p, steps = _find_segment(stepper, jumps, system, integrator, p, steps, max_steps)
     # Padding with a real step size keeps unused steps finite, so that their zero derivatives stay zero.
-    found = found._replace(h=jnp.where(found.active, found.h, found.h[0]))
-    return jax.lax.stop_gradient(found), p
+    steps = steps._replace(h=jnp.where(steps.active, steps.h, steps.h[0]))
+    return jax.lax.stop_gradient(steps), p
 
 
 def _find_segment(
@@ -251,7 +249,7 @@ def _find_segment(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     p: Progress,
-    found: _Steps,
+    steps: _Steps,
     max_steps: int,
 ) -> tuple[Progress, _Steps]:
     begin = p.n
@@ -266,11 +264,11 @@ def _find_segment(
         # Steps at breakpoints are a little shorter for their loads.
         ahead = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
         h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
-        fresh = (p.n == begin) & jumps
-        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.selected_order(new.carry))
+        after_jump = (p.n == begin) & jumps
+        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
         return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
 
-    return jax.lax.while_loop(more, body, (p, found))
+    return jax.lax.while_loop(more, body, (p, steps))
 
 
 def _without_derivatives(tree: Any) -> Any:

@@ -57,9 +57,9 @@ class EventActions(NamedTuple):
     def branches(self) -> tuple[Callable[[Array, State], State], ...]:
         """The action of each event, which leaves states as they are where there is none."""
         same = lambda t, state: state  # noqa: E731
-        return tuple(same if action is None else functools.partial(self._acted, action) for action in self.actions)
+        return tuple(same if action is None else functools.partial(self._apply, action) for action in self.actions)
 
-    def _acted(self, action: Function, t: Array, state: State) -> State:
+    def _apply(self, action: Function, t: Array, state: State) -> State:
         new = self.converted.to_system(action(t, self.converted.to_source(state), self.source))
         leaves = zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True)
         return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(a, b.dtype) for a, b in leaves])
@@ -83,7 +83,7 @@ class _Steps(NamedTuple):
     end: Array
     fixed: Array
     active: Array
-    fresh: Array
+    after_jump: Array
     fired: Array
     signs: Array
     next: Array
@@ -103,11 +103,11 @@ def run(
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     """The whole run as one expression: frames, progress and a table of at most `most` events."""
     steppers = tuple(EventDetectingStepper(segment.stepper, functions) for segment in segments)
-    fresh = tuple(segment.after_jump for segment in segments)
+    after_jump = tuple(segment.after_jump for segment in segments)
     last = segments[-1].stepper
     steps = last.step_limit
     at = _frame_times(segments, schedule)
-    return _run(steppers, fresh, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
+    return _run(steppers, after_jump, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
 
 
 def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
@@ -118,18 +118,18 @@ def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndar
     ends = [float(first.t0), float(last.t1)]
     if schedule.every is None:
         return np.array(ends)
-    found = [ends[0]]
+    times = [ends[0]]
     for stepper, _ in segments:
         numbers = np.arange(int(stepper.first) + 1, int(stepper.last) + 1)
         numbers = numbers[(numbers % schedule.every == 0) | (numbers == int(last.last))]
-        found += [*(float(stepper.t0) + (numbers - int(stepper.first)) * float(stepper.spacing))]
-    return np.array(found)
+        times += [*(float(stepper.t0) + (numbers - int(stepper.first)) * float(stepper.spacing))]
+    return np.array(times)
 
 
 @xla_jit
 def _run(
     steppers: tuple[EventDetectingStepper, ...],
-    fresh: tuple[bool, ...],
+    after_jump: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
@@ -140,23 +140,23 @@ def _run(
     count: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     start = steppers[0].inner.start(system, integrator, state0, keep_previous=False)
-    watching, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
-    rows, found = _find_steps(watching, fresh, base, method, begin, act, most, count)
+    search_steppers, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
+    rows, search_end = _find_steps(search_steppers, after_jump, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
-    again = _Replay(system, integrator, steppers[0], acts, any(fresh))
+    replay = _Replay(system, integrator, steppers[0], acts, any(after_jump))
     initial = jnp.asarray(start.t, float), start.carry
-    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), initial, rows)
-    frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
+    _, (begins, lengths, befores, ends, effects) = jax.lax.scan(jax.checkpoint(replay.step), initial, rows)
+    frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, search_end.t)
     row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
     there = number >= 0
     pick = lambda x: jnp.where(there.reshape(-1, *(1,) * (x.ndim - 2)), x[row, number], jnp.nan)  # noqa: E731
     table = {
-        "t": pick(happened.t),
+        "t": pick(effects.t),
         "number": number,
-        "before": [pick(x) for x in jax.tree.leaves(happened.before)],
-        "after": [pick(x) for x in jax.tree.leaves(happened.after)],
+        "before": [pick(x) for x in jax.tree.leaves(effects.before)],
+        "after": [pick(x) for x in jax.tree.leaves(effects.after)],
     }
-    return frames, found._replace(carry=start.carry), table
+    return frames, search_end._replace(carry=start.carry), table
 
 
 class _Replay(NamedTuple):
@@ -174,27 +174,27 @@ class _Replay(NamedTuple):
         late = t - jax.lax.stop_gradient(t)
         begin = row.begin + late
         if self.restarts:
-            carry = jax.lax.cond(row.after_jump, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
-        chosen = carry if row.choice is None else self.integrator.with_order(carry, row.choice)
+            carry = jax.lax.cond(row.after_jump, lambda c: self._restart(begin, row.length, c), lambda c: c, carry)
+        start = carry if row.choice is None else self.integrator.with_order(carry, row.choice)
         at_event = jnp.any(row.fired)
         # A step that ends at a given time takes up what events before it are late; one that ends at an event doesn't.
         length = row.length - jnp.where(row.fixed & ~at_event, late, 0.0)
         length = length + jax.lax.cond(
-            at_event & row.active, lambda: self._delay(row, begin, chosen), lambda: jnp.zeros(())
+            at_event & row.active, lambda: self._delay(row, begin, start), lambda: jnp.zeros(())
         )
-        end, info = counted_angles.step(self.integrator, self.system, begin, length, chosen)
-        moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
-        together = SimultaneousEvents(self.system, self.steps.functions, self.acts.branches)
-        acted = functools.partial(together, row.fired, row.signs, row.length)
-        happened = jax.lax.cond(at_event, acted, together.no_effects, moved, end.state)
-        after, state = happened.t[-1], jax.tree.map(lambda x: x[-1], happened.after)
-        behind = lambda c: self._restarted(after, row.next, c._replace(state=state))  # noqa: E731
-        new = jax.lax.cond(at_event, behind, lambda c: c, end)
+        end, info = counted_angles.step(self.integrator, self.system, begin, length, start)
+        t_end = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
+        simultaneous = SimultaneousEvents(self.system, self.steps.functions, self.actions.branches)
+        apply_events = functools.partial(simultaneous, row.fired, row.signs, row.length)
+        effects = jax.lax.cond(at_event, apply_events, simultaneous.no_effects, t_end, end.state)
+        after, state = effects.t[-1], jax.tree.map(lambda x: x[-1], effects.after)
+        restart = lambda c: self._restart(after, row.next, c._replace(state=state))  # noqa: E731
+        new = jax.lax.cond(at_event, restart, lambda c: c, end)
         keep = row.active & (outcome_of(end, info) == 0)
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), (after, new), (t, carry))
-        return new, (begin, length, chosen, end, happened)
+        return new, (begin, length, start, end, effects)
 
-    def _restarted(self, t: Array, h: Array, carry: Carry) -> Carry:
+    def _restart(self, t: Array, h: Array, carry: Carry) -> Carry:
         carry = counted_angles.restart(self.integrator, self.system, t, h, carry)
         return self.steps.inner.initial_carry(self.system, self.integrator, t, h, carry)
 
@@ -216,7 +216,7 @@ def _frames(
     rows: _Steps,
     steps: tuple[Array, Array, Carry, Carry],
     at: np.ndarray,
-    reached: Array,
+    t_end: Array,
 ) -> Frames:
     """Frames at given times, within the step that holds each; one at the time of an event shows what was before."""
     begins, lengths, befores, ends = steps
@@ -229,9 +229,9 @@ def _frames(
     def one(time: Array, i: Array) -> Any:
         before, end = (jax.tree.map(lambda x: x[i], c) for c in (befores, ends))
         s = (time - begins[i]) / lengths[i]
-        known = jax.lax.stop_gradient(s)
+        s_value = jax.lax.stop_gradient(s)
         # At the ends of a step, to which rounding is cut off, it has its derivatives still.
-        s = s + (jnp.clip(known, 0.0, 1.0) - known)
+        s = s + (jnp.clip(s_value, 0.0, 1.0) - s_value)
         inside = counted_angles.interpolate(integrator, system, begins[i], lengths[i], before, end, s)
         # The end of a step at an event is not that instant where numbers change, but that of the event.
         exact = rows.fixed[i] & ~jnp.any(rows.fired[i]) & (jnp.abs(s - 1) < 1e-9)
@@ -240,16 +240,16 @@ def _frames(
 
     state, multipliers = jax.vmap(one)(times, index)
     # A run that stopped early has no state at later times; its result code says why.
-    there = (times - reached) * way <= near
+    there = (times - t_end) * way <= near
     keep = jax.vmap(lambda k, row: jnp.where(k, row, jnp.nan))
     state, multipliers = jax.tree.map(lambda x: keep(there, x), (state, multipliers))
-    seen = jax.vmap(observer)(times, state)
-    return Frames(times, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
+    observation = jax.vmap(observer)(times, state)
+    return Frames(times, state, observation.outputs, observation.invariants, observation.residuals, multipliers)
 
 
 def _find_steps(
     steppers: tuple[EventDetectingStepper, ...],
-    fresh: tuple[bool, ...],
+    after_jump: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
@@ -261,10 +261,10 @@ def _find_steps(
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers, no = jnp.zeros(count), jnp.zeros(count, bool)
     choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.selected_order(p.carry))
-    fired = jnp.zeros((count, len(acts.actions)), bool)
-    rows = _Steps(numbers, numbers, numbers, no, no, no, fired, fired.astype(float), numbers, choices)
+    none_fired = jnp.zeros((count, len(acts.actions)), bool)
+    rows = _Steps(numbers, numbers, numbers, no, no, no, none_fired, none_fired.astype(float), numbers, choices)
     loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
-    for stepper, jumps in zip(steppers, fresh, strict=True):
+    for stepper, jumps in zip(steppers, after_jump, strict=True):
         p, *others = loop
         loop = (stepper.restart(system, integrator, p) if jumps else p, *others)
         loop = _find_segment(stepper, jumps, system, integrator, acts, most, count, loop)
@@ -291,7 +291,7 @@ def _find_segment(
         return ~stepper.is_finished(loop[0]) & (loop[0].result == 0)
 
     def body(loop: Any) -> Any:
-        p, rows, at, happened = loop
+        p, rows, at, event_count = loop
         new = stepper.attempt(system, integrator, p)
         new = new._replace(result=with_state_check(system, new.t, new.carry.state, new.result))
         event = new.result == int(Result.event_reached)
@@ -299,21 +299,21 @@ def _find_segment(
         w = new.events
         fixed = (stepper.inner.on_grid | (new.t == stepper.t1)) & ~w.cut
 
-        def behind(p: Progress) -> Progress:
+        def handle_event(p: Progress) -> Progress:
             return stepper.after_event(system, integrator, p, acts(p.events.fired, p.t, p.carry.state))
 
-        after = jax.lax.cond(event, behind, lambda p: p, new)
+        after = jax.lax.cond(event, handle_event, lambda p: p, new)
         row = _Steps(
             w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.signs, after.h,
             integrator.selected_order(new.carry),
         )  # fmt: skip
         place = jnp.where(accepted, at, count)
         rows = jax.tree.map(lambda a, x: a.at[place].set(x, mode="drop"), rows, row)
-        at, happened = at + accepted, happened + jnp.sum(w.fired)
-        code = jnp.where(event & (happened >= most), int(Result.events_accumulate), after.result)
+        at, event_count = at + accepted, event_count + jnp.sum(w.fired)
+        code = jnp.where(event & (event_count >= most), int(Result.events_accumulate), after.result)
         code = jnp.where(event & acts.ends(w.fired), int(Result.event_reached), code)
         code = jnp.where((at >= count) & (code == 0) & ~stepper.is_finished(after), int(Result.max_steps_reached), code)
-        return after._replace(result=code.astype(jnp.int32)), rows, at, happened
+        return after._replace(result=code.astype(jnp.int32)), rows, at, event_count
 
     return jax.lax.while_loop(more, body, loop)
 

@@ -33,7 +33,7 @@ def run_block(
     n_limit: Array,
     every: Array,
     targets: Array | None,
-    done: Array,
+    saved_count: Array,
     last: Array,
     capacity: int,
 ) -> tuple[Progress, Buffer]:
@@ -43,21 +43,22 @@ def run_block(
     saved and, in the `last` leg, the end.
     """
 
-    def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
+    def advance_to(p: Progress, n_stop: Array, *target: Array) -> Progress:
         return advance(stepper, system, integrator, p, n_stop, *(target or (None,)))
 
-    on_scalars = scalarise(run, one_kernel=True)
-    interpolated = scalarise(lambda p, t: dense_output(stepper, system, integrator, p, t))
+    on_scalars = scalarise(advance_to, one_kernel=True)
+    interpolate = scalarise(lambda p, t: dense_output(stepper, system, integrator, p, t))
 
     def more(loop: tuple[Progress, Buffer]) -> Array:
         p, buffer = loop
-        left = ~stepper.is_finished(p)
+        unfinished = ~stepper.is_finished(p)
         if targets is not None:
-            waiting = done + buffer.count < targets.shape[0] - 1
-            left = waiting & (
-                left | stepper.has_passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)])
+            has_target = saved_count + buffer.count < targets.shape[0] - 1
+            unfinished = has_target & (
+                unfinished
+                | stepper.has_passed(p, targets[jnp.minimum(saved_count + buffer.count, targets.shape[0] - 1)])
             )
-        return left & (buffer.count < capacity) & (p.n < n_limit) & (p.result == 0)
+        return unfinished & (buffer.count < capacity) & (p.n < n_limit) & (p.result == 0)
 
     def body(loop: tuple[Progress, Buffer]) -> tuple[Progress, Buffer]:
         p, buffer = loop
@@ -66,17 +67,17 @@ def run_block(
             save = ((p.n % every == 0) | (last & stepper.is_finished(p))) & (p.result == 0)
             t, state = p.t, p.carry.state
         else:
-            t = targets[done + buffer.count]
+            t = targets[saved_count + buffer.count]
             p = on_scalars(p, n_limit, t)
             save = stepper.has_passed(p, t) & (p.result == 0)
-            state = interpolated(p, t)
+            state = interpolate(p, t)
         return p, _write(buffer, save, t, state, p.carry.multipliers)
 
     zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
     p, buffer = jax.lax.while_loop(more, body, (p, Buffer(jnp.zeros((), jnp.int64), jnp.zeros(capacity), *zeros)))
     if targets is not None:
         # After the last save time the run still goes on to t1.
-        rest = jnp.where(done + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
+        rest = jnp.where(saved_count + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
         p = on_scalars(p, rest, targets[-1])
     return p, buffer
 

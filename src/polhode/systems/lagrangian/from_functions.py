@@ -119,7 +119,9 @@ class Lagrangian(AbstractLagrangian):
             whole = Through(T.outer, lambda x: T.inner(x[: self.n], x[self.n :]))
             both = D.roundoff_amplification(whole, jnp.concatenate((q0, v0)), jnp.concatenate((q1, v1)))
             return both, force + both
-        return zero, force + D.roundoff_amplification(lambda q: T(q, v0), q0, q1) + D.roundoff_amplification(lambda q: T(q, v1), q0, q1)
+        return zero, force + D.roundoff_amplification(lambda q: T(q, v0), q0, q1) + D.roundoff_amplification(
+            lambda q: T(q, v1), q0, q1
+        )
 
     def _discrete_kinetic(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates

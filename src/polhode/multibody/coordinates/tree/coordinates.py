@@ -97,7 +97,7 @@ class JointTree(AbstractCoordinates):
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         points = self._points(q)
-        return sum((effort.stored(points) for effort in self.efforts), start=jnp.zeros(()))
+        return sum((effort.potential(points) for effort in self.efforts), start=jnp.zeros(()))
 
     @property
     def has_own_loads(self) -> bool:
@@ -145,7 +145,9 @@ class JointTree(AbstractCoordinates):
             twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
         return Motion(pose_rows, Twist(*_columns([*twists, AT_REST])))
 
-    def joint_coordinate(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+    def joint_coordinate(
+        self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
+    ) -> Float[Array, ""] | None:
         for link in self.links:
             own = link.joint == joint or (joint is None and {link.name, self._below(link)} == {*bodies})
             if own and name in link.motion.names:
@@ -240,7 +242,7 @@ class JointTree(AbstractCoordinates):
             states.append(link_acceleration(link.motion, point, v[link.first : link.last], frame, below))
             inertial.append(inertial_load(link.inertia, states[-1], load))
         torques, forces = map(list, zip(*inertial, strict=True))
-        total = -self._projected(points, relative, torques, forces)
+        total = -self._project_loads(points, relative, torques, forces)
         return self._with_efforts(total, t, points, v)
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
@@ -254,7 +256,7 @@ class JointTree(AbstractCoordinates):
         K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
-            K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
+            K = K - jax.jacfwd(lambda theta: self._element_forces(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
         return dense_block(K)
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
@@ -269,7 +271,7 @@ class JointTree(AbstractCoordinates):
             C = C.at[:, own].add(M[:, own] @ brackets(link.motion, v[own]))
         C = with_slopes(C, self.efforts, t, points, v, of_rates=True)
         if any(group.elements.uses_twists for group in mechanism.forces):
-            C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
+            C = C - jax.jacfwd(lambda u: self._element_forces(mechanism, t, q, u))(v)
         return dense_block(C)
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
@@ -317,13 +319,13 @@ class JointTree(AbstractCoordinates):
     def _with_efforts(self, forces: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         return with_forces(forces, self.efforts, t, points, v)
 
-    def _applied(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+    def _element_forces(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """Generalised forces of the force elements between bodies."""
         relative = self._relative(q)
         loads = self._loads(mechanism, t, q, v, relative)
-        return self._projected(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
+        return self._project_loads(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
 
-    def _projected(
+    def _project_loads(
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
     ) -> Vector:
         """Generalised forces of loads on the links, which are handed down to the ground on the way."""

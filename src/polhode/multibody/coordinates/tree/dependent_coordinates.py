@@ -158,7 +158,9 @@ class ReducedTree(AbstractCoordinates):
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return self.tree.strain_energy(self.whole(q))
 
-    def joint_coordinate(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+    def joint_coordinate(
+        self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
+    ) -> Float[Array, ""] | None:
         return self.tree.joint_coordinate(self.whole(q), joint, name, bodies)
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:

@@ -41,7 +41,7 @@ class AbstractJointCoordinateForce(eqx.Module):
     @property
     @abc.abstractmethod
     def conservative(self) -> bool:
-        """Whether they have the potential `stored`."""
+        """Whether they have the potential `potential`."""
 
     @property
     def brief(self) -> bool:
@@ -61,7 +61,7 @@ class AbstractJointCoordinateForce(eqx.Module):
         """Values that results show besides the strength of the force."""
 
     @abc.abstractmethod
-    def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
+    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
         """Their potential; `points` are the coordinates of all joints."""
 
 
@@ -95,7 +95,7 @@ class JointEffort(AbstractJointCoordinateForce):
         del t
         return self.element.deflection(self.ratios @ s + self.zero)
 
-    def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
+    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
         return self.element.stored(self.ratios @ _values(points, self.places) + self.zero)
 
     def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
@@ -132,7 +132,7 @@ class JointFeedback(AbstractJointCoordinateForce):
         del t, s
         return jnp.zeros(0)
 
-    def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
+    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
         return jnp.zeros(())
 
 
@@ -175,10 +175,10 @@ def map_forces(
 class _ForceBatch(NamedTuple):
     """Forces that differ in their numbers and places only, so that they are evaluated together.
 
-    - `stacked`: all in one, with a leading axis. - `places`: those of each. - `numbers`: which of all they are.
+    - `elements`: all in one, with a leading axis. - `places`: those of each. - `numbers`: which of all they are.
     """
 
-    stacked: AbstractJointCoordinateForce
+    elements: AbstractJointCoordinateForce
     places: tuple[tuple[CoordinateIndex, ...], ...]
     numbers: list[int]
 
@@ -190,7 +190,7 @@ class _ForceBatch(NamedTuple):
     def each(self, function: Callable[..., Array], points: Sequence[Point], v: Vector) -> Array:
         """`function(one, s, rates)` of all elements, with a leading axis."""
         s = _values(points, tuple(itertools.chain(*self.places))).reshape(self.columns.shape)
-        return jax.vmap(function)(self.stacked, s, take(v, self.columns))
+        return jax.vmap(function)(self.elements, s, take(v, self.columns))
 
 
 def _batches(along: Sequence[AbstractJointCoordinateForce]) -> list[_ForceBatch]:

@@ -164,15 +164,15 @@ class ScrewMotion(AbstractJointMotion):
 class CrossMotion(AbstractJointMotion):
     """Rotation about the x axis of the initial frame of the link, then about its z axis: a universal joint.
 
-    - `counted`: names of its angles as coordinates of the joint; none where they are those of the joint reversed.
+    - `angle_names`: names of its angles as coordinates of the joint; none where they are those of the joint reversed.
     """
 
     initial: Pose
-    counted: tuple[str, ...] = eqx.field(static=True, default=())
+    angle_names: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.counted
+        return self.angle_names
 
     @property
     def space(self) -> Rn:
