@@ -16,10 +16,10 @@ WORLD = '<worldbody><body name="b"><joint name="j"/><geom size="0.1" pos="0 0 1"
 def _unread(monkeypatch):
     """MuJoCo, which takes the memory, is not asked."""
 
-    def specified(source):
+    def build_spec(source):
         raise AssertionError("MuJoCo was given the file")
 
-    monkeypatch.setattr("polhode.importers.sources.Source.specified", specified)
+    monkeypatch.setattr("polhode.importers.sources.Source.build_spec", build_spec)
 
 
 def body(inner):

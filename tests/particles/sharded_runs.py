@@ -91,7 +91,7 @@ def collision():
         "compact": float(np.mean(extent) / np.prod(np.ptp(x, axis=0) + 1)),
         "spread": _spread((*last.state, *last.memory.loads.force, *last.memory.around.lists.at)),
         "lists_spread": _spread([last.memory.around.lists.members])[0],
-        "known": [many.known_as(k) for k in np.asarray(many.place)] == list(range(len(x))),
+        "known": [many.user_number(k) for k in np.asarray(many.place)] == list(range(len(x))),
         "n": len(x),
     }
     return found, refusals(system, start, many, spread)

@@ -89,10 +89,10 @@ def shown(terminal):
     show = progress_display.TerminalProgress("four[bar]", 0.0, 2.0, console)
     show.stage("finding a consistent start")
     show.stage("recording a step")
-    show.stage(CompileReport(9768, "quick", False).making)
+    show.stage(CompileReport(9768, "quick", False).activity)
     for t in (0.5, 2.0):
         show.reached(t)
-    show.stage(CompileReport(None, "xla", False).making)
+    show.stage(CompileReport(None, "xla", False).activity)
     show.reached(2.0)
     compiled = CompileReport(9768, "optimised", True)._asdict()
     times = dict(zip(("problem_time_s", *TIMES), (0.75, 0.5, 1.25, 3.0), strict=True))

@@ -114,7 +114,7 @@ class AbsoluteLayout(AbstractLayout):
             labels += tuple(f"{body.name}, norm of its coordinates" for body in members for _ in range(k))
         return tuple(rows), labels
 
-    def finished(
+    def finish(
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[AbsoluteCoordinates, Mechanism, tuple[str, ...]]:
         internal, labels = self._internal(labels)

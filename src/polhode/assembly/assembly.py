@@ -120,7 +120,7 @@ def _in_coordinates(
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
     elements_of_parts = [(name, part, part.placed()) for name, part in model.parts]
-    elements = layout.unreplaced(elements_of_parts)
+    elements = layout.remaining_elements(elements_of_parts)
     try:
         state = layout.start()
     except consistent_start.UnfitStart as error:

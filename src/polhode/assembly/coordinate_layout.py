@@ -25,7 +25,7 @@ class AbstractLayout(abc.ABC):
 
     conversion_types: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
 
-    def unreplaced(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
+    def remaining_elements(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the coordinates themselves don't replace."""
         return list(elements)
 

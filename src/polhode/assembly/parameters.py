@@ -115,7 +115,7 @@ class Expression(AbstractExpression):
             *(each.value(values) if isinstance(each, AbstractExpression) else each for each in self._arguments)
         )
 
-    def replaced(self, values: Mapping[str, Any]) -> Any:
+    def substitute(self, values: Mapping[str, Any]) -> Any:
         if not checks.is_concrete([values[name] for name in self.parameters() if name in values]):
             return self.value(values)
         return Expression(self._function, tuple(substitute(each, values) for each in self._arguments))
@@ -157,7 +157,7 @@ class Parameter(AbstractExpression):
     def value(self, values: Mapping[str, Any]) -> Any:
         return values.get(self.name, self.default)
 
-    def replaced(self, values: Mapping[str, Any]) -> Any:
+    def substitute(self, values: Mapping[str, Any]) -> Any:
         value = self.value(values)
         return Parameter(self.name, value) if checks.is_concrete(value) else value
 

@@ -114,7 +114,7 @@ class TreeLayout(AbstractLayout):
         self._numbers[body.name] = len(self.placed)
         self.placed.append(PlacedLink(link, body, frame))
 
-    def remaining(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
+    def remaining_elements(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the tree doesn't hold: as joints, coordinates that follow others, forces along some."""
         rest = []
         for name, part, element in elements:
@@ -207,7 +207,7 @@ class TreeLayout(AbstractLayout):
         columns = Indices(np.zeros((len(bodies), 0), dtype=int))
         return Slot(self.kind(bodies[0]), Indices(nodes), Indices(nodes), columns)
 
-    def finished(
+    def finish(
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[JointTree | ReducedTree, Mechanism, tuple[str, ...]]:
         if self.placed[-1].link.last == 0:

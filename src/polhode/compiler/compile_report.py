@@ -18,12 +18,12 @@ class CompileReport(NamedTuple):
 
     - `operations`: of the machine code, those in loops counted once; None where XLA compiles.
     - `by`: "quick" or "optimised" machine code, or "xla".
-    - `from_cache`: whether machine code of an earlier run was found.
+    - `kept`: whether machine code of an earlier run was found.
     """
 
     operations: int | None
     by: By
-    from_cache: bool
+    kept: bool
 
     @property
     def activity(self) -> str:
@@ -34,4 +34,4 @@ class CompileReport(NamedTuple):
 
     def __str__(self) -> str:
         count = "" if self.operations is None else f"{self.operations:,} operations, "
-        return f"{count}{_NAMES[self.by]}{', kept from an earlier run' if self.from_cache else ''}"
+        return f"{count}{_NAMES[self.by]}{', kept from an earlier run' if self.kept else ''}"

@@ -95,7 +95,9 @@ def _scan(consts: int, carry: int, rows: int, outs: int) -> dict[str, Any]:
         return jax.lax.scan(step, start, tables)
 
     numbers = [np.zeros(())] * consts, [np.zeros(())] * carry, [np.zeros(1)] * rows
-    return next(eqn for eqn in jax.make_jaxpr(scan_all)(*numbers).eqns if eqn.primitive is core.primitives.scan_p).params
+    return next(
+        eqn for eqn in jax.make_jaxpr(scan_all)(*numbers).eqns if eqn.primitive is core.primitives.scan_p
+    ).params
 
 
 def solve_program(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:

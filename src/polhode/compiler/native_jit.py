@@ -118,7 +118,9 @@ def _rows_of(scan: Equation) -> RowMap:
     examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
 
     def row_function(given_consts: Any, row: Any) -> Any:
-        consts = [x if isinstance(constant, int) else constant for x, constant in zip(given_consts, scan.inputs, strict=False)]
+        consts = [
+            x if isinstance(constant, int) else constant for x, constant in zip(given_consts, scan.inputs, strict=False)
+        ]
         return body(*consts, *row)
 
     return RowMap.of(row_function, examples[:count], examples[count:])

@@ -38,14 +38,14 @@ class Response(NamedTuple):
 class _Contacts(NamedTuple):
     """Contacts in a position, scaled so that each is a unit of its own effective mass.
 
-    - `scale`: 1/√(W A⁻¹Wᵀ), zero for a contact that no motion opens. - `moved`: rows A⁻¹Wᵀ, where A⁻¹ keeps the
+    - `scale`: 1/√(W A⁻¹Wᵀ), zero for a contact that no motion opens. - `velocity_changes`: rows A⁻¹Wᵀ, where A⁻¹ keeps the
       constraints of the system. - `delassus`: W A⁻¹Wᵀ, ones on its diagonal.
     """
 
     contacts: Sequence[AbstractUnilateral]
     scale: Float[Array, " k"]
     rows: Float[Array, "k n"]
-    moved: Float[Array, "k n"]
+    velocity_changes: Float[Array, "k n"]
     delassus: Float[Array, "k k"]
 
     @classmethod
@@ -80,7 +80,7 @@ def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, syste
     touching = gaps(contacts, t, state, system) <= TOUCH_TOLERANCE
     touching = _coupled_contacts(now.delassus, touching)
     impulses = _impulses(now, now.rates(t, state, system), _restitutions(contacts), touching)
-    return v + impulses @ now.moved
+    return v + impulses @ now.velocity_changes
 
 
 def respond(
@@ -117,7 +117,7 @@ def respond(
         a_in_contact = a + now.delassus @ solve_basic(now.delassus, a, closed)
         rests = 2 * e * jnp.abs(u) <= shortest * jnp.maximum(-a_in_contact, 0.0)
         impulses = _impulses(now, u, jnp.where(rests, 0.0, e), touching)
-    v = v + impulses @ now.moved
+    v = v + impulses @ now.velocity_changes
     after, (a, tolerance) = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
     resting = touching & (after <= slow) & (now.scale > 0)
     stay = closed & resting & ~opening
@@ -126,7 +126,7 @@ def respond(
     hit = resting & (impulses > 0) & ~closed
     _, active = complement(now.delassus, a, resting, stay | hit, tolerance)
     rest = solve_basic(now.delassus, after, active)
-    return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
+    return Response(v + rest @ now.velocity_changes, now.scale * (impulses + rest), active)
 
 
 def _coupled_contacts(delassus: Float[Array, "k k"], active: Bool[Array, " k"]) -> Bool[Array, " k"]:

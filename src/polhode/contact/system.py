@@ -70,14 +70,14 @@ class UnilateralSystem(AbstractMechanical):
         return self.base.force(t, q, v)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
-        return self._joined(self.base.constraint(t, q), gaps(self.contacts, t, self._still(q), self.base))
+        return self._append_contacts(self.base.constraint(t, q), gaps(self.contacts, t, self._still(q), self.base))
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        return self._joined(self.base.constraint_rate(t, q, v), rates(self.contacts, t, (q, v), self.base))
+        return self._append_contacts(self.base.constraint_rate(t, q, v), rates(self.contacts, t, (q, v), self.base))
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         own = curvatures(self.contacts, t, (q, v), self.base)
-        return self._joined(self.base.curvature(t, q, v) if self.base.m else jnp.zeros(0), own)
+        return self._append_contacts(self.base.curvature(t, q, v) if self.base.m else jnp.zeros(0), own)
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         first, count = self.base.m, len(self.contacts)
@@ -131,5 +131,5 @@ class UnilateralSystem(AbstractMechanical):
     def _still(self, q: Point) -> State:
         return q, jnp.zeros(self.n)
 
-    def _joined(self, joints: Multipliers, values: Float[Array, " k"]) -> Multipliers:
+    def _append_contacts(self, joints: Multipliers, values: Float[Array, " k"]) -> Multipliers:
         return jnp.concatenate((joints, -jnp.where(self.closed, values, 0.0)))

@@ -78,11 +78,11 @@ class _OfBase(eqx.Module):
     """A gap of states of a system that is written as another one, as a function of states of what it is made of."""
 
     gap: Callable[[Array, State, Any], Array]
-    written: AbstractReformulation
+    reformulation: AbstractReformulation
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         del system
-        return self.gap(t, self.written.start(*state), self.written)
+        return self.gap(t, self.reformulation.start(*state), self.reformulation)
 
 
 def _of_base(impact: Impact, reformulation: AbstractReformulation) -> Impact:

@@ -1,4 +1,4 @@
-"""The numerical experiments of the papers, run anew and checked claim by claim."""
+"""The numerical experiments of the papers, repeated and checked claim by claim."""
 
 from polhode.experiments.registry import Check as Check
 from polhode.experiments.registry import Experiment as Experiment

@@ -107,7 +107,7 @@ def get(name: str) -> Experiment:
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """Sorts "002-10" behind "002-9"."""
+    """Sorts "002-10" after "002-9"."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 

@@ -57,7 +57,7 @@ class Writer:
         return self._out / "index.html"
 
     def add(self, experiment: Experiment, outcome: Outcome, wall_time_s: float, error: str) -> None:
-        """Writes what one experiment found, and the report anew."""
+        """Adds the outcome of one experiment and rewrites the report."""
         figures = [self._figure(experiment.name, name, figure) for name, figure in outcome.figures.items()]
         data = {} if self._small else outcome.data
         links = [self._data(experiment.name, name, columns) for name, columns in data.items()]

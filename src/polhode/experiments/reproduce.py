@@ -1,4 +1,4 @@
-"""Running experiments, one after the other, into one report."""
+"""Runs experiments one after the other and writes one report."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _writer(out: Path, names: Sequence[str], quick: bool, small: bool) -> Writer
 
 
 def _entries(experiments: Sequence[Experiment], quick: bool, workers: int, progress: bool) -> Iterator[Entry]:
-    """Outcomes, as they come."""
+    """Entries in the order in which they are finished."""
     groups: dict[str, list[Experiment]] = {}
     for item in experiments:
         groups.setdefault(item.run.__module__, []).append(item)

@@ -191,4 +191,7 @@ def _outputs(
                 f"Output {short_repr(name)} must be a function (t, state) → array under a name, got "
                 f"{short_repr(output)}."
             )
-    return {**outputs, **(user_outputs if isinstance(system, MultibodySystem) else system.convert_observables(user_outputs))}
+    return {
+        **outputs,
+        **(user_outputs if isinstance(system, MultibodySystem) else system.convert_observables(user_outputs)),
+    }

@@ -103,7 +103,8 @@ class WallContactElement(AbstractForceElement):
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         del t
         return sum(
-            (contacts.hertz_energy(self.stiffness, delta) for delta, _ in self.face_overlaps(poses)), start=jnp.zeros(())
+            (contacts.hertz_energy(self.stiffness, delta) for delta, _ in self.face_overlaps(poses)),
+            start=jnp.zeros(()),
         )
 
     def face_overlaps(self, poses: Poses) -> list[tuple[Array, Array]]:
@@ -140,7 +141,8 @@ class DampedWallContactElement(AbstractForceElement):
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         (elastic,) = self.contact.wrenches(t, poses, twists)
         drag = (
-            jnp.where(delta > 0, -self.damping * (n @ twists[0].u), 0.0) * n for delta, n in self.contact.face_overlaps(poses)
+            jnp.where(delta > 0, -self.damping * (n @ twists[0].u), 0.0) * n
+            for delta, n in self.contact.face_overlaps(poses)
         )
         return (elastic._replace(force=sum(drag, start=elastic.force)),)
 

@@ -15,7 +15,7 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
 from polhode.particles.interactions import AbstractSphereInteractions
-from polhode.spaces.component_arrays import Vectors, columns, subtract, select
+from polhode.spaces.component_arrays import Vectors, columns, select, subtract
 from polhode.systems.base import Observable, State
 
 OVERLAP = 0.3
@@ -43,7 +43,7 @@ class AbstractParticles(AbstractSphereInteractions):
         """A field of the bonds of a state, in the order of the user."""
 
     @abc.abstractmethod
-    def known_as(self, which: int) -> int:
+    def user_number(self, which: int) -> int:
         """The user's number of a particle."""
 
     @property
@@ -91,10 +91,10 @@ class AbstractParticles(AbstractSphereInteractions):
         for wall in self.walls:
             depth = np.stack([np.asarray(1 - 2 * d / self.diameters) for d, _ in wall.faces(columns(x))])
             name = type(wall).__name__
-            self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.known_as(k % self.n)} and a {name}")
+            self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
 
     def _both(self, i: Any, j: Any) -> str:
-        return "Particles {} and {}".format(*sorted(self.known_as(int(k)) for k in (i, j)))
+        return "Particles {} and {}".format(*sorted(self.user_number(int(k)) for k in (i, j)))
 
     def _refuse_overlap(self, depth: np.ndarray, who: Callable[[int], str]) -> None:
         if not depth.size or not np.max(depth) > OVERLAP:

@@ -17,7 +17,7 @@ from polhode.particles.bonds import Constants, Pair, Shear, Slots
 from polhode.particles.neighbours import Neighbours, stale
 from polhode.particles.walls import AbstractWall
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, add, subtract, add_scaled, scale
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale, subtract
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
@@ -82,11 +82,11 @@ class AbstractSphereInteractions(AbstractSeparable):
         """Lists of neighbours within reach and half the skin, and a `Result` code."""
 
     @abc.abstractmethod
-    def linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         """Reads `a` at ends of bonds, by the numbers in `ends_of_slots` and `ends_of_bonds`."""
 
     @abc.abstractmethod
-    def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def neighbour_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         """Reads `a` of any particles, by their numbers."""
 
     @abc.abstractmethod
@@ -100,12 +100,12 @@ class AbstractSphereInteractions(AbstractSeparable):
     @property
     @abc.abstractmethod
     def ends_of_slots(self) -> Array:
-        """Numbers for `linked` of the partners at the slots."""
+        """Numbers for `bond_reader` of the partners at the slots."""
 
     @property
     @abc.abstractmethod
     def ends_of_bonds(self) -> tuple[Array, Array]:
-        """Numbers for `linked` of both ends of each bond."""
+        """Numbers for `bond_reader` of both ends of each bond."""
 
     @property
     def state_type(self) -> Any:
@@ -129,9 +129,9 @@ class AbstractSphereInteractions(AbstractSeparable):
             return super().surroundings(places)
         return Surroundings(*self.search(places.x, self.capacity, self.skin))
 
-    def moved(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+    def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         if self.limits is not None:
-            rest = (rest[0] * self._holding(places),)
+            rest = (rest[0] * self._intact_bonds(places),)
         if self.walls:
             through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
             code = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
@@ -142,9 +142,9 @@ class AbstractSphereInteractions(AbstractSeparable):
         search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
         return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
 
-    def _holding(self, places: PoseComponents) -> Array:
+    def _intact_bonds(self, places: PoseComponents) -> Array:
         """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
-        reader = self.linked((*places.x, *places.q))
+        reader = self.bond_reader((*places.x, *places.q))
         a, b = map(reader, self.ends_of_bonds)
         pair = Pair(subtract(a[:3], b[:3]), a[3:], b[3:], 1.0)
         assert self.limits is not None
@@ -156,7 +156,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         force = tuple(self.masses * g for g in self.gravity)
         moment = (jnp.zeros(self.n, kind),) * 3
         if self.bonds:
-            f, torque = self._bonded(places, rest)
+            f, torque = self._bond_loads(places, rest)
             force, moment = add(force, f), torque
         if self.touching:
             force = self._contacts(places.x, around, force)
@@ -169,16 +169,16 @@ class AbstractSphereInteractions(AbstractSeparable):
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         return [face for wall in self.walls for face in wall.faces(x)]
 
-    def _bonded(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
+    def _bond_loads(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)
         x, q = places
-        reader = self.linked((*x, *q))
+        reader = self.bond_reader((*x, *q))
 
         def one(slot: Any) -> tuple[Vectors, Vectors]:
             k, sign, end, partner, whole = slot
             there = reader(end)
             pair = Pair(subtract(x, there[:3]), q, there[3:], sign)
-            k = k if whole is None else k.weakened(whole)
+            k = k if whole is None else k.scale(whole)
             if not self.touches_bonded:
                 return bonds.loads(self.shear, k, pair)
             stiffness = self.contact if self.bonded_contacts or whole is None else (1 - whole) * self.contact
@@ -197,7 +197,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         """`total` and the contacts with neighbours."""
 
         def reading() -> Callable[[Array], Vectors]:
-            reader = self.near(x)
+            reader = self.neighbour_reader(x)
             return lambda k: contacts.force(self.contact, 0.0, subtract(x, reader(k)), self.reach(k))
 
         return self._over_lists(reading, around, total)
@@ -227,7 +227,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
         force, moment, x, whole = zero, zero, places.x, self.whole(rest)
         own = (*x, *v, *omega)
-        at_partner = self.linked(own)
+        at_partner = self.bond_reader(own)
 
         def bond_drag(slot: Any) -> tuple[Vectors, Vectors]:
             (axial, bending), end = slot
@@ -248,7 +248,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         if self.touching:
 
             def reading() -> Callable[[Array], Vectors]:
-                read = self.near((*x, *v))
+                read = self.neighbour_reader((*x, *v))
                 return lambda k: pressed(read, k, k, 1.0)
 
             force = self._over_lists(reading, around, force)

@@ -68,7 +68,7 @@ class ShardedParticles(AbstractParticles):
         on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), sharding)  # noqa: E731
         return lambda *parts: self.state_type(*map(on_devices, parts))
 
-    def stored(self, a: Array) -> Array:
+    def to_storage_order(self, a: Array) -> Array:
         return jnp.zeros_like(a).at[self.place].set(a)
 
     @property
@@ -82,13 +82,13 @@ class ShardedParticles(AbstractParticles):
     def of_bonds(self, a: Array) -> Array:
         return a[self.bond_place]
 
-    def known_as(self, which: int) -> int:
+    def user_number(self, which: int) -> int:
         return int(np.flatnonzero(np.asarray(self.place) == which)[0])
 
-    def linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return self.ends.read(a)
 
-    def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def neighbour_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         # Gathered once here, not once for every pass over the lists.
         gather = jax.shard_map(_gather, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
         every = gather(a)

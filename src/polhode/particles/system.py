@@ -153,7 +153,7 @@ class Particles(AbstractParticles):
     def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.state_type
 
-    def stored(self, a: Array) -> Array:
+    def to_storage_order(self, a: Array) -> Array:
         return a
 
     @property
@@ -166,7 +166,7 @@ class Particles(AbstractParticles):
     def of_bonds(self, a: Array) -> Array:
         return a
 
-    def known_as(self, which: int) -> int:
+    def user_number(self, which: int) -> int:
         return which
 
     def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
@@ -174,10 +174,10 @@ class Particles(AbstractParticles):
         partners = self.slots.partner if self.slots.partner.shape[0] else None
         return search(x, reach, 2 * jnp.max(reach), partners, capacity)
 
-    def linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return lambda which: select(a, which)
 
-    def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def neighbour_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return lambda which: select(a, which)
 
     def reach(self, others: Array) -> Array:

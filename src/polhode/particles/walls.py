@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.spaces.component_arrays import Vectors, dot, subtract, add_scaled, scale
+from polhode.spaces.component_arrays import Vectors, add_scaled, dot, scale, subtract
 
 
 class AbstractWall(eqx.Module):

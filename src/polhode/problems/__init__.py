@@ -2,5 +2,5 @@
 
 import lazy_loader
 
-# What there is stands in `__init__.pyi`; a problem is loaded when it is asked for.
+# The names are in `__init__.pyi`; a problem is loaded when it is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

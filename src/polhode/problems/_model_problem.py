@@ -135,7 +135,7 @@ def point_of(system: AssembledSystem, body: Body, local: Any) -> Observable:
 def scene_body(
     system: AssembledSystem, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", rotation: Any = None
 ) -> scene.Body:
-    """A body in the scene; `turned` rotates the drawn shape into the body frame."""
+    """A body in the scene; `rotation` rotates the drawn shape into the body frame."""
     turn = jnp.eye(3) if rotation is None else jnp.asarray(rotation, dtype=float)
 
     def pose(t: Array, state: State) -> tuple[Array, Array]:

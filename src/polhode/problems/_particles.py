@@ -14,7 +14,7 @@ from polhode.spaces import quaternions
 from polhode.viewing.scene.scene import Body, Cloud, Scene
 
 _MAX_MARKED = 200
-"""Spheres that a scene shows at most with how they turn."""
+"""Largest number of spheres for which a scene shows rotations."""
 
 
 def particle_problem(
@@ -48,7 +48,7 @@ def particle_problem(
 
 
 def scene(system: Particles) -> Scene:
-    """The particles as spheres; where they are few, with marks by which they are seen to turn."""
+    """The particles as spheres; where they are few, with marks that show their rotation."""
     sizes = np.asarray(system.diameters)
     if system.n > _MAX_MARKED:
         return Scene((Cloud("particles", lambda t, s: s[0], sizes),))

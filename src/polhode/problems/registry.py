@@ -63,7 +63,7 @@ def get(name: str, **parameters: Any) -> Problem:
 
 
 def builder_of(name: str) -> Callable[..., Problem]:
-    """The function that makes the problem called `name`; its docstring and its arguments are known without making it.
+    """The function that makes the problem called `name`; its docstring and arguments are available without building it.
 
     Raises ValueError for unknown names.
     """

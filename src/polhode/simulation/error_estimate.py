@@ -38,17 +38,17 @@ def estimate_run_error(
         if store is not None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path(store).resolve().parent)))
             sink = stack.enter_context(open_sink(folder / "finer.zarr", run.meta, False, "fail", None))
-        found = _compare(solution, run, sink, interrupts)
+        report = _compare(solution, run, sink, interrupts)
     if store is not None:
-        kept, _ = RunStore.reopen(store)
-        kept.close({**solution.stats, "error_estimate": found})
-    return found
+        run_store, _ = RunStore.reopen(store)
+        run_store.close({**solution.stats, "error_estimate": report})
+    return report
 
 
 def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
     order = run.task.integrator.order
-    parts, schedule = _finer(run, solution)
-    plan = Plan(parts, run.plan.how, run.plan.start)
+    segments, schedule = _finer(run, solution)
+    plan = Plan(segments, run.plan.how, run.plan.start)
     try:
         finer = compute(run._replace(plan=plan, schedule=schedule, throw=True, progress=False), sink, interrupts)
     except SimulationError as error:
@@ -57,19 +57,19 @@ def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: I
         return {"failed": f"the run with half the step was interrupted at t = {finer.stats['t_reached']:.6g}."}
     factor = 2**order / (2**order - 1)
 
-    def apart(a: Any, b: Any) -> np.ndarray:
+    def difference(a: Any, b: Any) -> np.ndarray:
         a, b = np.asarray(a), np.asarray(b)
         return np.array([np.max(np.abs(a - b), initial=0.0), np.max(np.abs(a), initial=0.0)])
 
-    def told(found: np.ndarray) -> dict[str, float]:
-        error, size = factor * float(found[0]), float(found[1])
+    def describe(differences: np.ndarray) -> dict[str, float]:
+        error, size = factor * float(differences[0]), float(differences[1])
         return {"error": error, "digits": _digits(error, size)}
 
-    parts = [
-        jax.tree.map(apart, _compared_values(a), _compared_values(b))
+    segments = [
+        jax.tree.map(difference, _compared_values(a), _compared_values(b))
         for a, b in zip(solution.blocks(), finer.blocks(), strict=True)
     ]
-    return jax.tree.map(lambda *found: told(np.max(found, axis=0)), *parts)
+    return jax.tree.map(lambda *found: describe(np.max(found, axis=0)), *segments)
 
 
 def _compared_values(frames: Frames) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def _digits(error: float, size: float) -> float:
 def _finer(run: Run, solution: Solution) -> tuple[list[Segment], SaveSchedule]:
     """The same legs with half the step, and what to save so that frames are those of the run."""
     method, schedule = run.task.integrator, run.schedule
-    found = [segment._replace(stepper=segment.stepper.finer(method)) for segment in run.plan.segments]
+    segments = [segment._replace(stepper=segment.stepper.finer(method)) for segment in run.plan.segments]
     if schedule.at is None and schedule.every is not None:
         on_grid = run.plan.segments[0].stepper.on_grid
         schedule = (
             SaveSchedule(2 * schedule.every, None) if on_grid else SaveSchedule(None, np.asarray(solution.t, float))
         )
-    return found, schedule
+    return segments, schedule

@@ -22,7 +22,7 @@ class ProgressDisplay(Protocol):
         """The present stage, before steps are made or between them."""
         ...
 
-    def reached(self, t: float) -> None:
+    def update(self, t: float) -> None:
         """The time that the run has reached."""
         ...
 
@@ -37,7 +37,7 @@ class NoProgress:
     def stage(self, text: str) -> None:
         del text
 
-    def reached(self, t: float) -> None:
+    def update(self, t: float) -> None:
         del t
 
     def finish(self, stats: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ class TerminalProgress:
             self._status = self._console.status(line)
             self._status.start()
 
-    def reached(self, t: float) -> None:
+    def update(self, t: float) -> None:
         if self._bar is None or self._job is None:
             self._end_status()
             self._bar = _bar(self._console)

@@ -140,25 +140,25 @@ def simulate(
     _check_together(initial, store, overwrite, resume, estimate_error)
     if estimate_error and flatten_events(events):
         raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
-    memory = None if initial is None else PreviousRun.of(initial, (t0, state0))
+    previous = None if initial is None else PreviousRun.of(initial, (t0, state0))
     tolerances = rtol is not None or atol is not None
-    watched = flatten_events(events)
+    event_list = flatten_events(events)
     task = Task.prepare(
-        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
-    ).watching(watched, 64 if max_events is None and inside_transformation() else max_events or 10_000)
+        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(event_list), previous=previous
+    ).with_events(event_list, 64 if max_events is None and inside_transformation() else max_events or 10_000)
     schedule = save_schedule(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
     limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
     steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
-    plan = planning.plan(task, steps, memory)
+    plan = planning.plan(task, steps, previous)
     observer = task.observer
     meta = task.describe(plan.how, schedule)
     if inside:
         return _run_traced(task, plan, schedule, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
-        given = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
-        wanted = ResumeRequest(given, t1, max_steps, schedule, starts=True)
-        return resume_task(store, task, wanted, when_full, progress, throw, began)
+        explicit_steps = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
+        request = ResumeRequest(explicit_steps, t1, max_steps, schedule, starts=True)
+        return resume_task(store, task, request, when_full, progress, throw, began)
     aftermath = plan.start.aftermath
     if aftermath is not None and aftermath.changes:
         meta["changed_by_events"] = True
@@ -226,10 +226,10 @@ def _run_traced_events(
     """The same with events."""
     back = task.converted.back
     functions = tuple(function_of(event, task.outputs, back) for event in task.events)
-    watched = EventFunctions.of(task.events, functions, task.source)
-    acts = traced_events.EventActions.of(task.events, task.converted, task.source)
+    event_functions = EventFunctions.of(task.events, functions, task.source)
+    actions = traced_events.EventActions.of(task.events, task.converted, task.source)
     frames, p, table = traced_events.run(
-        plan.segments, task.system, task.integrator, task.state0, observer, schedule, watched, acts, task.max_events
+        plan.segments, task.system, task.integrator, task.state0, observer, schedule, event_functions, actions, task.max_events
     )
     return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
 
@@ -238,6 +238,6 @@ def _warn_of_stiffness(run: Run) -> None:
     task, plan = run.task, run.plan
     explicit = plan.segments[0].stepper.on_grid and not task.integrator.implicit
     if explicit and task.source.has_stiff_forces:
-        said = step_size_diagnosis(task, plan, {}, share=1.0)
-        if said:
-            warn(said.strip(), StepSizeWarning)
+        message = step_size_diagnosis(task, plan, {}, share=1.0)
+        if message:
+            warn(message.strip(), StepSizeWarning)

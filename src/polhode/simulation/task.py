@@ -61,7 +61,7 @@ class PreviousEnd(Protocol):
     @property
     def method(self) -> AbstractIntegrator | str | None: ...
 
-    def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
+    def conversion(self, system: AbstractSystem, problem: Problem | None, t: float) -> Converted:
         """How the earlier run wrote the system that was given; `state` is one of the system that it was written as."""
         ...
 
@@ -97,13 +97,13 @@ class Task(eqx.Module):
     @property
     def observer(self) -> Observer:
         """All that is reported about states of `system`."""
-        watched = self.converted.convert_observable
-        outputs, invariants = ({k: watched(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
+        convert = self.converted.convert_observable
+        outputs, invariants = ({k: convert(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
         if self.converted.back is None:
             return Observer(self.source, outputs, invariants)
         # Of what is kept, a system of another kind may know more: its momenta need not follow from the velocities.
         own = {name: f for name, f in self.system.invariants().items() if name in invariants}
-        return Observer(self.system, outputs, {**invariants, **own}, watched(self.source.residuals))
+        return Observer(self.system, outputs, {**invariants, **own}, convert(self.source.residuals))
 
     @classmethod
     @eager_numpy()
@@ -117,7 +117,7 @@ class Task(eqx.Module):
         *,
         tolerances: bool = False,
         events: bool = False,
-        memory: PreviousEnd | None = None,
+        previous: PreviousEnd | None = None,
     ) -> Task:
         """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
         `events` whether there are any.
@@ -126,60 +126,60 @@ class Task(eqx.Module):
         """
         if not isinstance(problem, Problem | AbstractSystem):
             raise checks.not_a_problem(problem)
-        known = problem if isinstance(problem, Problem) else None
-        given: Any = known
+        full_problem = problem if isinstance(problem, Problem) else None
+        defaults: Any = full_problem
         given_system = problem.system if isinstance(problem, Problem) else problem
-        if memory is not None:
-            t0, state0 = memory.t, memory.state
-            integrator = memory.method if integrator is None else integrator
-        if known is None and (state0 is None or t1 is None or integrator is None):
+        if previous is not None:
+            t0, state0 = previous.t, previous.state
+            integrator = previous.method if integrator is None else integrator
+        if full_problem is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
-        chosen = integrator if integrator is not None else _default_method(given, tolerances, events)
-        method = integrators.get(chosen) if isinstance(chosen, str) else chosen
+        choice = integrator if integrator is not None else _default_method(defaults, tolerances, events)
+        method = integrators.get(choice) if isinstance(choice, str) else choice
         if not isinstance(method, AbstractIntegrator):
-            raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(chosen)}.")
-        name = chosen if isinstance(chosen, str) else given.integrator if integrator is None else _method_name(method)
-        start = plain_number("t0", t0 if t0 is not None else known.t_span[0] if known else 0.0)
-        end = plain_number("t1", t1 if t1 is not None else given.t_span[1])
+            raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(choice)}.")
+        name = choice if isinstance(choice, str) else defaults.integrator if integrator is None else _method_name(method)
+        start = plain_number("t0", t0 if t0 is not None else full_problem.t_span[0] if full_problem else 0.0)
+        end = plain_number("t1", t1 if t1 is not None else defaults.t_span[1])
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
-        given_state = given.state0 if state0 is None else state0
-        if memory is None:
+        given_state = defaults.state0 if state0 is None else state0
+        if previous is None:
             given_state = _check_state(given_system, given_state)
-            before = None
+            previous_conversion = None
         else:
-            before = memory.before(given_system, known, start)
-            given_state = before.to_source(given_state)
-        found, note = _convert(given_system, method, name, start, given_state)
+            previous_conversion = previous.conversion(given_system, full_problem, start)
+            given_state = previous_conversion.to_source(given_state)
+        conversion, note = _convert(given_system, method, name, start, given_state)
         # What the same kind of system knows of the state is not to be rounded on a way there and back.
-        same = before is not None and type(before.system) is type(found.system)
-        state = state0 if same else found.to_system(given_state)
-        method.check(found.system, start, state)
-        if memory is None:
+        same = previous_conversion is not None and type(previous_conversion.system) is type(conversion.system)
+        state = state0 if same else conversion.to_system(given_state)
+        method.check(conversion.system, start, state)
+        if previous is None:
             given_system.check(start, given_state)
-        outputs = dict(known.outputs) if known else given_system.outputs()
-        invariants = dict(known.invariants) if known else given_system.invariants()
-        return cls(found, given_system, method, name, state, start, end, outputs, invariants, known, note)
+        outputs = dict(full_problem.outputs) if full_problem else given_system.outputs()
+        invariants = dict(full_problem.invariants) if full_problem else given_system.invariants()
+        return cls(conversion, given_system, method, name, state, start, end, outputs, invariants, full_problem, note)
 
-    def watching(self, found: tuple[Event, ...], max_events: int) -> Task:
+    def with_events(self, events: tuple[Event, ...], max_events: int) -> Task:
         """The same with events. Raises ValueError for functions that can't be watched."""
         limit = checks.count("max_events", max_events, "events of a run")
-        state = shapes(_initial_state, self.system, self.integrator, self.t0, self.state0) if found else None
-        for event in found:
+        state = shapes(_initial_state, self.system, self.integrator, self.t0, self.state0) if events else None
+        for event in events:
             check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
             check_impact(event, _shape_at_source(self.converted, state), self.source)
-        found = link_impacts(found)
+        events = link_impacts(events)
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
-        held = not inside_transformation() and can_hold(self.integrator, self.source, self.converted, found)
-        found = with_openings(found) if held else found
-        return dataclasses.replace(self, events=found, max_events=limit, holds_contacts=held)
+        holds_contacts = not inside_transformation() and can_hold(self.integrator, self.source, self.converted, events)
+        events = with_openings(events) if holds_contacts else events
+        return dataclasses.replace(self, events=events, max_events=limit, holds_contacts=holds_contacts)
 
     def describe(self, how: dict[str, Any], schedule: SaveSchedule) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
 
         return {
-            **self.known(),
+            **self.problem_metadata(),
             **self._choice(),
             **({"written_as": self.note} if self.note else {}),
             "integrator": {
@@ -208,7 +208,7 @@ class Task(eqx.Module):
         """Names of the contacts that may stay closed."""
         return [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
 
-    def known(self) -> dict[str, Any]:
+    def problem_metadata(self) -> dict[str, Any]:
         """Plain values from which the problem can be made anew, if it is a named one or that of a file."""
         return {
             "problem": self.problem.name if self.problem else None,
@@ -219,25 +219,25 @@ class Task(eqx.Module):
     def _choice(self) -> dict[str, Any]:
         """Why it has these coordinates, and this method if it is the recommended one."""
         choice = self.problem.choice if self.problem else NO_CHOICE
-        recommended = self.problem is not None and self.integrator_name == self.problem.integrator
-        reasons = {"coordinates": choice.coordinates, "method": choice.method if recommended else ""}
-        found = {key: reason for key, reason in reasons.items() if reason}
-        return {"choice": found} if found else {}
+        is_default = self.problem is not None and self.integrator_name == self.problem.integrator
+        reasons = {"coordinates": choice.coordinates, "method": choice.method if is_default else ""}
+        choices = {key: reason for key, reason in reasons.items() if reason}
+        return {"choice": choices} if choices else {}
 
     def names(self) -> dict[str, Any]:
         """Bodies and joints by name."""
         named = self.problem.named if self.problem else None
         if named is None:
             return {}
-        given = self.outputs if named.outputs else ()
-        dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in given}
+        outputs = self.outputs if named.outputs else ()
+        dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in outputs}
         return {"names": _plain(dict(named.metadata)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""
         scene = self.problem.scene if self.problem else None
-        described = self.source.picture if self.problem is None else scene and scene.description
-        return {} if described is None else {"scene": _plain(dict(described))}
+        description = self.source.picture if self.problem is None else scene and scene.description
+        return {} if description is None else {"scene": _plain(dict(description))}
 
 
 def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
@@ -245,9 +245,9 @@ def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: An
     return counted_angles.init(integrator, system, jnp.asarray(t), jnp.asarray(1e-3), state).state
 
 
-def _shape_at_source(converted: Converted, state: State) -> State:
+def _shape_at_source(conversion: Converted, state: State) -> State:
     """Shapes of a state of the system that was given."""
-    return jax.eval_shape(converted.to_source, state)
+    return jax.eval_shape(conversion.to_source, state)
 
 
 def _check_state(system: AbstractSystem, state: State) -> State:
@@ -260,15 +260,15 @@ def _check_state(system: AbstractSystem, state: State) -> State:
 def _default_method(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
     """The problem's method, or one like it that takes tolerances, or steps that events cut short."""
     method, system = integrators.get(problem.integrator), problem.system
-    constrained = isinstance(system, AbstractMechanical) and system.m > 0
-    if constrained and isinstance(method, integrators.GeneralizedAlpha) and (tolerances or events):
+    has_constraints = isinstance(system, AbstractMechanical) and system.m > 0
+    if has_constraints and isinstance(method, integrators.GeneralizedAlpha) and (tolerances or events):
         # Velocities of index 3 depend on the step size, so its multipliers suffer at every change of step.
         return integrators.get(problem.integrator, constraint="stabilized-index-2")
     if not tolerances:
         return problem.integrator
     if method.error_order is not None:
         return problem.integrator
-    return "herk54" if constrained else "rkmk54"
+    return "herk54" if has_constraints else "rkmk54"
 
 
 def _method_name(method: AbstractIntegrator) -> str:

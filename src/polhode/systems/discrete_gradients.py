@@ -54,11 +54,11 @@ class AbstractDiscreteGradient(eqx.Module):
             return rows @ jax.jacfwd(f.inner)(0.5 * (x0 + x1))
         return _with_correction(f, x0, x1, self.average(f, x0, x1))
 
-    def roundoff_amplification(self, f: Function, x0: Point, x1: Point) -> Float[Array, ""]:
+    def roundoff_gain(self, f: Function, x0: Point, x1: Point) -> Float[Array, ""]:
         """Round-off of f as the discrete gradient magnifies it, over ε: the correction divides it by the step."""
         if isinstance(f, Through):
             rows = jax.jacfwd(f.inner)(0.5 * (x0 + x1))
-            return norm(rows.reshape(-1)) * self.roundoff_amplification(f.outer, f.inner(x0), f.inner(x1))
+            return norm(rows.reshape(-1)) * self.roundoff_gain(f.outer, f.inner(x0), f.inner(x1))
         safe, square = _square(x0, x1)
         size = jnp.sum(jnp.abs(f(x0)) + jnp.abs(f(x1)))
         return jnp.where(safe, size / jnp.sqrt(jnp.where(safe, square, 1.0)), 0.0)

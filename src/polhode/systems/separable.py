@@ -87,7 +87,7 @@ class AbstractSeparable(AbstractSystem):
         del places
         return Surroundings(None, jnp.zeros((), jnp.int32))
 
-    def moved(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+    def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         """The rest of the state and the surroundings after a move: neighbours, broken bonds."""
         del places
         return rest, around

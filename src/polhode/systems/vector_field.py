@@ -80,11 +80,11 @@ class VectorField(AbstractSystem):
 class ToVectorField(AbstractConversion):
     """The velocity of the state as a vector field on its space; states stay the same.
 
-    - `said`: what is to be said of constraints that the field keeps on the level of accelerations only.
+    - `remark`: on constraints that the field keeps on the level of accelerations only.
     """
 
     source: AbstractSystem
-    said: str = eqx.field(static=True, default="")
+    remark: str = eqx.field(static=True, default="")
 
     @property
     def kind(self) -> type[VectorField]:
@@ -92,7 +92,7 @@ class ToVectorField(AbstractConversion):
 
     @property
     def note(self) -> str:
-        return self.said
+        return self.remark
 
     @property
     def obstacle(self) -> str:
@@ -102,7 +102,7 @@ class ToVectorField(AbstractConversion):
         del state
         source = self.source
         # Only constraints can fail although a step went well.
-        failure = source.failure if self.said else None
+        failure = source.failure if self.remark else None
         return Converted(VectorField(source.state_space, _Velocity(source), failure, source if source.counts else None))
 
 

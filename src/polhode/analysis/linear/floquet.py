@@ -49,7 +49,7 @@ def floquet(
     atol: float | None = None,
     tolerance: float = 1e-6,
 ) -> FloquetModel:
-    r"""How small deviations from a periodic motion grow in a period: its monodromy matrix and Floquet multipliers.
+    r"""Monodromy matrix and Floquet multipliers of a periodic motion: growth of small deviations in a period.
 
     The matrix is the derivative of a run over the period with respect to its start, along the deviations that
     constraints on positions and velocities leave, as of `linearise`. Loads and constraints may depend on time with the
@@ -109,7 +109,7 @@ def floquet(
 
 
 def _monodromy(run: _Period, end: _End, rate: float) -> tuple[np.ndarray, float]:
-    """The monodromy matrix, and how much it changed at last by half the step.
+    """The monodromy matrix, and its relative change when the step was last halved.
 
     The error control of a run does not see deviations, so the fastest of them limits the step.
     """
@@ -153,7 +153,7 @@ class _Period(NamedTuple):
         return [self.point.t + part * self.period for part in (*_LOOKS, 1.0)]
 
     def finer(self, halvings: int, longest: float) -> _Period:
-        """With the step, or its limit, divided by two some times, and tolerances that follow."""
+        """The same runs with the step, or its limit, halved `halvings` times, and tolerances to match."""
         options, part = self.options, 0.5**halvings
         if options["h"] is not None:
             return self._replace(options={**options, "h": options["h"] * part})
@@ -166,7 +166,7 @@ class _Period(NamedTuple):
         return [jax.tree.map(lambda a, k=k: jnp.asarray(a[k]), frames) for k in range(len(self.times))]
 
     def slopes(self, T: np.ndarray) -> np.ndarray:
-        """Derivatives of the numbers of the last state along columns of deviations of the first."""
+        """Derivatives of the components of the last state along deviations of the first one, the columns of T."""
         space = self.point.system.state_space
 
         def end(x: Any) -> Any:
@@ -185,7 +185,7 @@ class _End(NamedTuple):
     """The end of a period, compared with its start.
 
     - `basis`: deviations of the start; `back` gives their coordinates from deviations of the end.
-    - `ambient`: derivatives of the numbers of the last state along its deviations.
+    - `ambient`: derivatives of the components of the last state along its deviations.
     """
 
     basis: np.ndarray
@@ -196,7 +196,7 @@ class _End(NamedTuple):
     fastest: float
 
     def pull_back(self, columns: np.ndarray) -> np.ndarray:
-        """Coordinates of derivatives of the last state, as deviations of the start."""
+        """Derivatives of the last state in the basis of deviations of the start."""
         return self.back @ np.linalg.lstsq(self.ambient, columns, rcond=1e-12)[0]
 
 

@@ -21,7 +21,7 @@ from polhode.systems.mechanical import AbstractMechanical
 
 
 class Input(NamedTuple):
-    """Names, what they do to the velocity of the state (dim, inputs), and the problem with other values of them."""
+    """Names, effect on the velocity of the state (dim, inputs), values, and the problem as a function of them."""
 
     names: tuple[str, ...]
     effect: np.ndarray
@@ -41,7 +41,7 @@ def input_named(point: LinearisationPoint, name: Any) -> Input:
 
 
 def _along(point: LinearisationPoint, name: str) -> Input:
-    """Forces along coordinates of joints: what has the power force × rate."""
+    """Generalised forces along coordinates of joints, with power force × rate."""
     rates = coordinates(point)
     names = (name,) if name in rates else tuple(each for each in rates if each.startswith(f"{name}."))
     system = point.system

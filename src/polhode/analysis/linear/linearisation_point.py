@@ -1,4 +1,4 @@
-"""The system that is to be linearised, and where."""
+"""Linearisation point: problem, system, time and state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polhode.systems.mechanical import AbstractMechanical
 
 
 class LinearisationPoint(NamedTuple):
-    """The system that is linearised; `problem` is None for a bare system."""
+    """System, time and state of a linearisation; `problem` is None for a bare system."""
 
     problem: Problem | None
     system: AbstractSystem
@@ -48,7 +48,7 @@ class LinearisationPoint(NamedTuple):
 
 
 def coordinates(point: LinearisationPoint) -> dict[str, int]:
-    """Coordinates of joints, "pin.angle", and their numbers among the readings."""
+    """Coordinates of joints, "pin.angle", and their indices among the joint measurements."""
     name_table = point.problem.named if point.problem else None
     if name_table is None or not isinstance(point.system, AbstractMechanical):
         return {}
@@ -57,7 +57,7 @@ def coordinates(point: LinearisationPoint) -> dict[str, int]:
 
 
 def element_names(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Names of the numbers in an array."""
+    """Names of the elements of an array."""
     return (name,) if not shape else tuple(f"{name}[{', '.join(map(str, k))}]" for k in np.ndindex(shape))
 
 

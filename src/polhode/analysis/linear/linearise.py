@@ -1,4 +1,4 @@
-"""Linearisation of a problem about a state, in as many directions as it can move."""
+"""Linearisation of a problem about a state, in minimal directions."""
 
 from __future__ import annotations
 

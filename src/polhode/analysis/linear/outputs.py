@@ -17,18 +17,18 @@ from polhode.problem import Problem
 from polhode.systems.base import State
 
 Readout = Callable[[Problem, Array, State], Array]
-"""(problem, t, state) → numbers, flat."""
+"""(problem, t, state) → values, shape (k,)."""
 
 
 class Output(NamedTuple):
-    """Numbers that are told of a state, and what they are called."""
+    """An output as a function of the state, and the names of its elements."""
 
     read: Readout
     labels: tuple[str, ...]
 
 
 class OutputMatrices(NamedTuple):
-    """Of all outputs: derivatives with respect to the state and the inputs, values, and names."""
+    """All outputs: derivatives with respect to state (C) and inputs (D), values and names."""
 
     C: np.ndarray
     D: np.ndarray
@@ -37,7 +37,7 @@ class OutputMatrices(NamedTuple):
 
 
 def output_named(point: LinearisationPoint, name: Any) -> Output:
-    """An output of the problem, or what a joint does. Raises `UnknownName`."""
+    """An output of the problem, or coordinates and rates of a joint. Raises `UnknownName`."""
     problem, positions = point.problem, coordinates(point)
     if problem is not None and name in problem.outputs:
         shape = np.shape(problem.outputs[name](jnp.asarray(point.t), point.state))
@@ -65,7 +65,7 @@ def _of_joints(
 def output_matrices(
     point: LinearisationPoint, outputs: Sequence[Output], T: np.ndarray, inputs: Sequence[Input]
 ) -> OutputMatrices:
-    """Derivatives of all outputs along the columns of T, and with respect to the inputs where they have some."""
+    """C along the columns of T, D with respect to the inputs, and values of all outputs."""
     count = sum(len(each.names) for each in inputs)
     C, D, y0 = [np.zeros((0, T.shape[1]))], [np.zeros((0, count))], [np.zeros(0)]
     for output in outputs:
@@ -97,7 +97,7 @@ def _problem(point: LinearisationPoint) -> Problem:
 
 
 def state_names(point: LinearisationPoint, T: np.ndarray) -> tuple[str, ...]:
-    """Of states that are coordinates of joints, or their rates, those of these; others are numbered."""
+    """Names of joint coordinates and rates for the states that equal one; x1, x2, … for the others."""
     names = [f"x{k + 1}" for k in range(T.shape[1])]
     for joint in dict.fromkeys(each.split(".")[0] for each in coordinates(point)):
         output = output_named(point, joint)

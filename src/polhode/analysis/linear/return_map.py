@@ -1,4 +1,4 @@
-"""Motions of bodies that come back to where they began, but for a symmetry of their system."""
+"""Motions of bodies that are periodic up to a symmetry of their system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from polhode.analysis.statics._body_motions import Bodies, slopes_of_faster
+from polhode.analysis.statics._body_motions import Bodies, acceleration_slopes
 from polhode.analysis.statics._deviations import NOISE, STEADY
 from polhode.analysis.statics._steady_bodies import Place, carry, drift_of, transport
 from polhode.analysis.statics._symmetry import Symmetry
@@ -38,14 +38,14 @@ class Scales(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """How far a motion is from closing: relative to its scales, and in words."""
+    """Gap between the ends of a motion: relative to its scales, and in words."""
 
     size: float
     words: str
 
     @classmethod
     def between(cls, first: Place, last: Place, group: Symmetry, scales: Scales) -> Gap:
-        """Of the last state from the first one as a group carries it in unit time."""
+        """Gap of the last state from the first one, carried by a group for unit time."""
         system: Any = first.here.system
         goal, end = group.bodies(first.view.bodies, 1.0), last.view.bodies
         angles = Rotation.from_matrix(np.swapaxes(goal.R, 1, 2) @ end.R).magnitude()
@@ -67,7 +67,7 @@ class Gap(NamedTuple):
 
 
 def _bare_gap(first: Place, last: Place) -> float:
-    """Of coordinates that move no body, relative to their size."""
+    """Gap of the coordinates that move no body, relative to their size."""
     rows = _bare(first)
     start, end = (place.here.state for place in (first, last))
     if not len(rows):
@@ -86,7 +86,7 @@ def _bare(place: Place) -> np.ndarray:
 
 
 class Return(NamedTuple):
-    """The group that carries the start of a period to its end in unit time, and what gap it leaves."""
+    """The group that carries the start of a period to its end in unit time, and the remaining gap."""
 
     group: Symmetry
     gap: Gap
@@ -143,9 +143,9 @@ _POINT = Bodies(np.zeros((1, 3)), np.eye(3)[None], np.zeros((1, 3)), np.zeros((1
 
 
 def _turn_of(first: Place, last: Place, scales: Scales) -> np.ndarray:
-    """The least turn of the space that takes positions, velocities and accelerations of bodies to their last ones.
+    """The smallest rotation of space that takes positions, velocities and accelerations of bodies to their last ones.
 
-    Of W. Kabsch's form: from singular values of the sum of products.
+    By the Kabsch algorithm: from the singular values of the sum of products.
     """
     a, b = _arrows(first, scales), _arrows(last, scales)
     left, sizes, right = np.linalg.svd(b.T @ a)
@@ -161,7 +161,7 @@ def _turn_of(first: Place, last: Place, scales: Scales) -> np.ndarray:
 
 
 def _arrows(place: Place, scales: Scales) -> np.ndarray:
-    (x, R, u, omega), (du, domega) = place.view.bodies, place.view.faster
+    (x, R, u, omega), (du, domega) = place.view.bodies, place.view.acceleration
     onto = lambda a: np.einsum("nij,nj->ni", R, a)  # noqa: E731
     arrows = (
         (x - np.mean(x, axis=0)) / scales.length,
@@ -198,7 +198,7 @@ def _change(path: Sequence[Place], group: Symmetry, period: float, tolerance: fl
 
 
 def _moved_along(first: Place, last_q: Any, place: Place) -> Any:
-    """Where a state of the period comes to, nearly, if the start comes to a given place."""
+    """Approximate configuration a period after `place`, if the one after `first` is `last_q`."""
     space: Any = first.here.system.configuration  # type: ignore[attr-defined]
     return space.move(place.here.state[0], space.difference(first.here.state[0], last_q))
 
@@ -222,8 +222,8 @@ def _same_equations(group: Symmetry, place: Place, later: Place, tolerance: floa
 def _reactions(place: Place, T: np.ndarray) -> np.ndarray:
     """Derivatives along deviations, then values, of accelerations: of bodies and of bare coordinates."""
     here, bare = place.here, _bare(place) + place.here.n
-    slopes = np.asarray(slopes_of_faster(here.system, jnp.asarray(here.t), *here.state))  # type: ignore[arg-type]
-    bodies = np.column_stack((slopes @ T, place.view.faster.ravel()))
+    slopes = np.asarray(acceleration_slopes(here.system, jnp.asarray(here.t), *here.state))  # type: ignore[arg-type]
+    bodies = np.column_stack((slopes @ T, place.view.acceleration.ravel()))
     return np.vstack((bodies, np.column_stack((here.slopes.F[bare] @ T, here.slopes.start[bare]))))
 
 

@@ -1,4 +1,4 @@
-"""Linear models of a system about a state: matrices, names, and what users do with them."""
+"""Linear model of a system about a state: matrices, names, and their analysis."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class LinearModel:
 
     @property
     def controllable(self) -> int:
-        """Rank of the controllability matrix: how many directions of the state the inputs reach."""
+        """Rank of the controllability matrix: dimension of the part of the state that the inputs reach."""
         return _reachable_dimension(self.A, self.B)
 
     @property
     def observable(self) -> int:
-        """Rank of the observability matrix: how many directions of the state the outputs tell."""
+        """Rank of the observability matrix: dimension of the part of the state that the outputs determine."""
         return _reachable_dimension(self.A.T, self.C.T)
 
     def to_scipy(self) -> Any:

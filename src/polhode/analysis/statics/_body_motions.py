@@ -1,4 +1,4 @@
-"""Motion of the bodies of a system, as numbers that don't depend on its coordinates."""
+"""Motion of the bodies of a system, independent of its coordinates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class View(NamedTuple):
     """
 
     bodies: Bodies
-    faster: np.ndarray
+    acceleration: np.ndarray
     jerk: np.ndarray
     along: np.ndarray
     by_velocity: np.ndarray
@@ -49,7 +49,7 @@ class View(NamedTuple):
 
 
 def rows_of(system: MultibodySystem) -> np.ndarray:
-    """Rows of the motion that belong to what is somewhere: bodies and nodes, no bare coordinates."""
+    """Rows of the motion of bodies and nodes, without bare coordinates."""
     row = {name: k for k, name in enumerate(system.names)}
     return np.array([row[name] for name in system.coordinates.shown], dtype=int)
 
@@ -75,7 +75,7 @@ def inner_gaps(system: MultibodySystem, q: Point) -> Vector:
     return jnp.concatenate((jnp.zeros(0), *(x.reshape(-1) for _, x in system.coordinates.internal_residuals(q))))
 
 
-def faster_of(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
+def body_accelerations(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
     """Time derivatives of `u` and `omega` of all bodies, (2, N, 3)."""
     a = system.accelerations(t, q, v)[0]
 
@@ -87,10 +87,10 @@ def faster_of(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
 
 
 @numpy_jit
-def slopes_of_faster(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
+def acceleration_slopes(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
     """Derivatives of `faster_of` along deviations of the state, (6 N, dim)."""
     space = system.state_space
-    return jax.jacfwd(lambda y: faster_of(system, t, *space.move((q, v), y)).reshape(-1))(jnp.zeros(space.dim))
+    return jax.jacfwd(lambda y: body_accelerations(system, t, *space.move((q, v), y)).reshape(-1))(jnp.zeros(space.dim))
 
 
 @numpy_jit
@@ -98,16 +98,16 @@ def _view(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Any:
     space = system.state_space
     start = system.velocity(t, (q, v))
     # Of the bodies a time s later, to first order.
-    accelerations = lambda s: faster_of(system, t + s, *space.move((q, v), s * start))  # noqa: E731
-    faster, jerk = jax.jvp(accelerations, (jnp.zeros(()),), (jnp.ones(()),))
+    accelerations = lambda s: body_accelerations(system, t + s, *space.move((q, v), s * start))  # noqa: E731
+    acceleration, jerk = jax.jvp(accelerations, (jnp.zeros(()),), (jnp.ones(()),))
     flat = lambda y: ravel_pytree(bodies_at(system, *space.move((q, v), y)))[0]  # noqa: E731
     along = jax.jacfwd(flat)(jnp.zeros(space.dim))
-    return bodies_at(system, q, v), faster, jerk, along, jax.jacfwd(lambda w: speeds(system, q, w))(v)
+    return bodies_at(system, q, v), acceleration, jerk, along, jax.jacfwd(lambda w: speeds(system, q, w))(v)
 
 
 @numpy_jit
 def placement(system: MultibodySystem, q: Point, v: Vector) -> Any:
-    """Bodies, gaps inside of them, and the derivative of `speeds` with respect to v."""
+    """Bodies, residuals of their internal constraints, and the derivative of `speeds` with respect to v."""
     return bodies_at(system, q, v), inner_gaps(system, q), jax.jacfwd(lambda w: speeds(system, q, w))(v)
 
 

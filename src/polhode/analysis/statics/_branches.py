@@ -1,4 +1,4 @@
-"""Whether a load step ends on the branch of equilibria on which it began."""
+"""Checks that a load step stays on its branch of equilibria."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Sensitivity(NamedTuple):
 
 
 def sensitivity(balance: Balance, load: Load, change: Load, q: Point, multipliers: Multipliers) -> Sensitivity:
-    """At one place, for a change of the load."""
+    """The sensitivity at one place, for a change of the load."""
     along = jax.jvp(lambda x: balance.residual(x, q, multipliers), (load,), (change,))[1]
     return Sensitivity(balance.tangent(load, q, multipliers), *along)
 
@@ -70,7 +70,7 @@ class Middle(NamedTuple):
 
 
 def middle(balance: Balance, first: End, last: End) -> Middle:
-    """Between the ends of a step; slopes are displacements over the whole of it."""
+    """Residuals and tangent in the middle of a step; slopes are displacements over the whole step."""
     system = balance.system
     load = jax.tree.map(lambda a, b: (a + b) / 2, first.load, last.load)
     way = system.configuration.difference(first.q, last.q)
@@ -97,7 +97,7 @@ class Comparison(NamedTuple):
 
 
 def compare(space: AbstractSpace, first: End, last: End, jump: Vector, off: Vector) -> Comparison:
-    """Of one step, with two corrections."""
+    """The comparison of one step with its slopes and two corrections."""
     way = space.difference(first.q, last.q)
     steep = jnp.maximum(_sizes(space, first.slope), _sizes(space, last.slope))
     bent = way - (first.slope + last.slope) / 2
@@ -132,8 +132,8 @@ def _sizes(space: AbstractSpace, theta: Vector) -> Float[Array, "2"]:
     return jnp.stack([jnp.max(jnp.where(kind, norms, 0.0), initial=0.0) for kind in (turns, ~turns)])
 
 
-def right_way_round(system: AbstractMechanical, t: Array, q: Point) -> Bool[Array, ""]:
-    """Whether no joint is closed half a turn off: cosines vanish there as well."""
+def has_no_flipped_joint(system: AbstractMechanical, t: Array, q: Point) -> Bool[Array, ""]:
+    """Whether no joint is closed half a turn off, where residuals vanish as well."""
     if not isinstance(system, MultibodySystem):
         return jnp.ones((), bool)
     motion = system.motion(q)
@@ -147,6 +147,6 @@ def slope(solver: AbstractKKT, linear: Sensitivity) -> tuple[Any, Vector]:
     return factors, jnp.asarray(solver.solve(factors, -linear.r, -linear.gap)[0])
 
 
-def floor_of(rtol: float, atol: float, q: Point) -> Float[Array, ""]:
-    """Displacements that are none, of a search with such tolerances."""
+def displacement_floor(rtol: float, atol: float, q: Point) -> Float[Array, ""]:
+    """Size below which displacements count as zero, from the tolerances of Newton's method."""
     return 1e3 * (rtol * largest(q) + atol)

@@ -1,4 +1,4 @@
-"""Small deviations of a state that keep all constraints, and how the equations of motion change along them."""
+"""Small deviations of a state that satisfy all constraints, and derivatives of the equations of motion along them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Slopes(NamedTuple):
 
     @classmethod
     def at(cls, system: AbstractSystem, t: float, state: State) -> Slopes:
-        """At a state of a system that knows its velocity."""
+        """At a state of a system whose velocity is a function of its state."""
         return cls(*map(np.asarray, _slopes(system, jnp.asarray(t), state)))
 
 
 def velocity_of(system: AbstractSystem, t: Array, state: State) -> Vector:
-    """The algebra element with which a state moves, of systems that know it."""
+    """The velocity of a state, as an element of the algebra."""
     velocity = system.velocity(t, state)
     assert velocity is not None
     return velocity
@@ -167,7 +167,7 @@ class Instant(NamedTuple):
         return bool(np.all(change <= STEADY * around + NOISE * largest_one))
 
     def result(self, A: np.ndarray, turn: np.ndarray | None, unsteady: str) -> Deviations:
-        """With what accelerates as offset; of systems of first order, with the whole velocity."""
+        """Deviations with the acceleration as offset; for systems of first order, with the whole velocity."""
         mechanical = isinstance(self.system, AbstractMechanical)
         start = self.slopes.start - self.position_velocity if mechanical else self.slopes.start
         offset = self.L @ start if unsteady or not self.position_velocity.any() or self.at_rest else np.zeros(len(A))

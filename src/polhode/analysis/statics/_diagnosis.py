@@ -1,4 +1,4 @@
-"""Reasons why no equilibrium was found, in words that name bodies and joints."""
+"""Messages for equilibria that were not found, with the names of bodies and joints."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def describe_imbalance(system: AbstractMechanical, forces: np.ndarray, gaps: np.
 
 
 def describe_open_joints(system: AbstractMechanical, t: float, state: State) -> str:
-    """The joints that are open because what was left out of them does not follow from the rest; empty if none is."""
+    """The joints that are open because constraints dropped as redundant do not follow from the rest; empty if none is."""
     code = system.failure(jnp.asarray(t), state)
     if code is None or not int(code):
         return ""

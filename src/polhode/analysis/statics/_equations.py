@@ -1,4 +1,4 @@
-"""The equations of static equilibrium, their tangent and what solves them."""
+"""The equations of static equilibrium, their tangent and its solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a load step could not be made."""
+"""Error messages for failed load steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEEPER = 4.0
 
 
 class Failure(NamedTuple):
-    """A load step that could not be made.
+    """A load step that failed.
 
     - `start`: the equilibrium before it; `loads`: at its ends; `place`: number and count of steps, in words.
     - `follow`: whether it had to stay on its branch.
@@ -35,7 +35,7 @@ class Failure(NamedTuple):
 
 
 def explain(failure: Failure) -> str:
-    """Why a step could not be made, and what to do."""
+    """The reason of a failure, and a remedy."""
     programs, before, progress, (start, end), place, follow = failure
     system = programs.balance.system
     load = Load(*(a + progress.fraction * (b - a) for a, b in zip(start, end, strict=True)))
@@ -84,7 +84,7 @@ def _turns_back(
 
 
 def _remedy(load_grows: bool, has_stresses: bool) -> str:
-    """A hint; `stressed`: whether there are elements such as edges of rods, which have a shape without stress."""
+    """A hint; `has_stresses`: whether there are elements such as edges of rods, which have a shape without stress."""
     shape = (
         "start from another shape (`rods.catenary` for a cable), exclude strains that hardly occur "
         '(`constrained="both"` for a cable that hardly stretches; its equilibrium is a start for the elastic cable), '

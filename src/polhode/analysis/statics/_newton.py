@@ -15,9 +15,9 @@ from polhode.analysis.statics._branches import (
     End,
     compare,
     continuous,
-    floor_of,
+    displacement_floor,
+    has_no_flipped_joint,
     middle,
-    right_way_round,
     sensitivity,
     slope,
 )
@@ -49,7 +49,7 @@ class Limits(eqx.Module):
 
 
 class Attempt(NamedTuple):
-    """Where Newton's method got at one load.
+    """State of Newton's method at one load.
 
     - `excess`: the stresses that the last correction promised, less those that it made.
     - `corrections`: |θ|∞ of each iteration, NaN after the last; `before` is the last of them.
@@ -66,7 +66,7 @@ class Attempt(NamedTuple):
 
 
 class StepProgress(NamedTuple):
-    """How far along one load step equilibria were found.
+    """Progress within one load step.
 
     - `q`, `multipliers`: the last of them; `fraction`: of the step, 1 at its end.
     - `iterations`: of all attempts; `corrections`: of the last one.
@@ -82,7 +82,7 @@ class StepProgress(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """`slope`: how fast the equilibrium moves over the whole step; zero where branches are not compared."""
+    """State of the path following; `slope`: displacement over the whole step, zero if branches are not compared."""
 
     progress: StepProgress
     length: Float[Array, ""]
@@ -100,7 +100,7 @@ class Programs:
         self.residual = native_jit(_residual, balance)
         self.middle = native_jit(middle, balance)
         self.compare = native_jit(compare, balance.system.configuration)
-        self.right_way_round = native_jit(right_way_round, balance.system)
+        self.has_no_flipped_joint = native_jit(has_no_flipped_joint, balance.system)
         self.count_turns = native_jit(_count_turns, balance.system)
 
 
@@ -127,7 +127,7 @@ def advance(
     def body(path: _Path) -> _Path:
         progress, (fraction, load) = path.progress, _next(path, loads)
         attempt = _newton(programs, solver, limits, progress, load, loop)
-        same, slope_there = programs.right_way_round(load.t, attempt.q), path.slope
+        same, slope_there = programs.has_no_flipped_joint(load.t, attempt.q), path.slope
         if follow:
             start = End(_between(loads, progress.fraction), progress.q, progress.multipliers, path.slope)
             length = fraction - progress.fraction
@@ -172,7 +172,7 @@ def _follows(
     r, gap = programs.residual(load, start.q, start.multipliers)
     jump = solver.solve(solver.factor(*here), -r, -gap)[0]
     comparison = programs.compare(first, last, jnp.asarray(jump), jnp.asarray(off))
-    return continuous(comparison, length, floor_of(limits.rtol, limits.atol, start.q)), there
+    return continuous(comparison, length, displacement_floor(limits.rtol, limits.atol, start.q)), there
 
 
 def _between(loads: tuple[Load, Load], fraction: Array) -> Load:
@@ -251,7 +251,7 @@ def _newton(
 
 
 def no_excess(balance: Balance, load: Load, q: Point) -> Any:
-    """Stresses as promised: zeros."""
+    """Zero excess stresses."""
     if inside_transformation():
         return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
     return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes(_stresses, balance.system, load.t, q))

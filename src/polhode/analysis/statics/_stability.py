@@ -1,4 +1,4 @@
-"""Whether an equilibrium holds: the signs of its stiffness along what constraints allow."""
+"""Stability of equilibria, from the signs of the stiffness along admissible directions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _descent_directions(system: AbstractMechanical, q: Point, tangent: Tangent) 
     noise = _ROUND_OFF * np.sum(np.abs(shapes) * (np.abs(K) @ np.abs(shapes)), axis=0)
     falls = quotients < -noise
     skew = np.linalg.norm(K_reduced - K_reduced.T, 2) / 2
-    # By the symmetric part all is said of forces with a potential, and of any that it holds against.
+    # The symmetric part decides for forces with a potential, and for any forces if it is positive.
     if falls.any() and skew > _WITHOUT_POTENTIAL * -np.min(quotients):
         return None
     return shapes[:, falls]

@@ -35,7 +35,7 @@ _MAX_ANGLE = 12.0
 
 
 class Place(NamedTuple):
-    """A state on the motion, seen as bodies; `solve` gives velocities from those of bodies."""
+    """A state on the motion and its bodies; `solve` maps velocities of bodies to v."""
 
     here: Instant
     view: View
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         return cls(here, view, np.linalg.pinv(view.by_velocity, rcond=1e-10))
 
     @property
-    def unseen(self) -> np.ndarray:
+    def hidden_directions(self) -> np.ndarray:
         """Deviations that move no body, as rows: those of bare coordinates and their velocities."""
         n, q_dim = self.here.system.n, self.here.n  # type: ignore[attr-defined]
         hidden = np.eye(n) - self.solve @ self.view.by_velocity
@@ -61,7 +61,7 @@ def about_bodies(here: Instant) -> Deviations:
     system: Any = here.system
     first = Place.of(system, here.t, here.state)
     instant = here.reduce(here.slopes.F + here.slopes.frame_term)
-    hidden = first.unseen[:, here.n :] @ here.slopes.start[here.n :]
+    hidden = first.hidden_directions[:, here.n :] @ here.slopes.start[here.n :]
     hidden_is_steady = np.linalg.norm(hidden) <= STEADY * np.linalg.norm(here.slopes.start)
     reason = ""
     for drift in (np.zeros(3), drift_of(first)) if hidden_is_steady else ():
@@ -91,9 +91,9 @@ def _in_family(first: Place, family: Family) -> tuple[np.ndarray, np.ndarray] | 
 
 
 def _sample_times(group: Symmetry, family: Family, A: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Times of two looks at coefficients, each with shorter ones for where the motion can't be followed so far.
+    """Two times at which coefficients are compared, each with shorter ones in case the motion can't be followed so far.
 
-    By the first what turns fastest has turned, by the second what turns slowest, which hardly moves before.
+    At the first one the fastest rotation has advanced, at the second one the slowest.
     """
     one, two = SAMPLE_ANGLES
     rate = family.rate if family.bodies.omega.any() else float(np.max(np.abs(np.linalg.eigvals(A)))) or 1.0
@@ -119,7 +119,7 @@ def _momenta(system: AbstractMechanical, t: Array, q: Point, v: Float[Array, "n 
 
 
 class _Motion(NamedTuple):
-    """States to which groups carry the first one: most of them carry it to the same, where slopes are known then."""
+    """States to which groups carry the first one, cached: most groups carry it to the same states."""
 
     first: Place
     cache: list[tuple[float, Place]]
@@ -145,7 +145,7 @@ class _Motion(NamedTuple):
         return place
 
     def _near(self, s: float) -> Point:
-        """Where v leads; beyond some turns from the first state, since they make no difference to bodies."""
+        """The configuration along v; beyond some turns from the first state, since they make no difference to bodies."""
         q, v = self.first.here.state
         if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _MAX_ANGLE:
             return q
@@ -195,15 +195,15 @@ def transport(group: Symmetry, s: float, first: Place, place: Place) -> np.ndarr
     """The deviations of the first state carried to a later one."""
     N, T = place.here.T, first.here.T
     goal = group.deviations(first.view.bodies, first.view.along @ T, s)
-    rows = np.vstack((place.view.along, place.unseen)) @ N
-    return N @ np.linalg.lstsq(rows, np.vstack((goal, first.unseen @ T)), rcond=1e-12)[0]
+    rows = np.vstack((place.view.along, place.hidden_directions)) @ N
+    return N @ np.linalg.lstsq(rows, np.vstack((goal, first.hidden_directions @ T)), rcond=1e-12)[0]
 
 
 @numpy_jit
 def _field(
     system: MultibodySystem, group: tuple[Array, ...], solve: Array, state: State, acceleration: Vector
 ) -> tuple[Array, Array]:
-    """Of the velocity with which a group moves states: its derivative along deviations, and itself.
+    """Derivative along deviations, and value, of the velocity with which a group moves states.
 
     Velocities of bodies are linear in v, so to first order v follows from what they lack at the velocity of the state.
     """

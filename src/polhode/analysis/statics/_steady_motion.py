@@ -17,7 +17,7 @@ from polhode.systems.base import AbstractSystem, State
 
 
 def deviations(system: AbstractSystem, t: float, state: State) -> Deviations:
-    """About a state: at rest, in steady motion, or, if it is `unsteady`, in the frame that its coordinates have."""
+    """Deviations about a state: at rest, in steady motion, or, if it is `unsteady`, in the frame of its coordinates."""
     here = Instant.at(with_pivoting_solver(system, t, state), t, state)
     system = here.system
     if here.at_rest:
@@ -56,7 +56,7 @@ def _later(here: Instant, s: float) -> np.ndarray:
 
 
 def _about_velocities(here: Instant) -> Deviations:
-    """Of systems without bodies: in the frame that moves with the velocity of the state."""
+    """Deviations of systems without bodies, in the frame that moves with the velocity of the state."""
     A = here.reduce(here.slopes.F + here.slopes.frame_term)
     accelerates = np.linalg.norm(here.slopes.start - here.position_velocity)
     rate = max(np.max(np.abs(np.linalg.eigvals(A)), initial=0.0), np.linalg.norm(here.position_velocity))

@@ -101,12 +101,12 @@ class Family(NamedTuple):
 
     @classmethod
     def of(cls, view: View, drift: np.ndarray) -> Family:
-        """Of the motion of bodies.
+        """The groups of a motion of bodies.
 
         Two time derivatives of their velocities are linear in Ξ, and determine its part that later ones depend on.
         """
         bodies = view.bodies._replace(u=view.bodies.u - drift)
-        centre, rate = np.mean(bodies.x, axis=0), _rate(bodies, view.faster[0])
+        centre, rate = np.mean(bodies.x, axis=0), _rate(bodies, view.acceleration[0])
         length = _length(bodies, view.bodies, centre, rate)
         K, b = _conditions(_nondimensional(bodies, centre, length, rate), view, length, rate)
         inverse, free = _pseudo_inverse(K)
@@ -149,7 +149,7 @@ class Family(NamedTuple):
 
 
 def _length(bodies: Bodies, inertial: Bodies, centre: np.ndarray, rate: float) -> float:
-    """How far bodies are apart, or go while they turn; no less than what round-off of where they are seen leaves."""
+    """Length scale: extent of the bodies or their path in a turn, but no less than the round-off of their positions."""
     apart = max(np.max(np.abs(bodies.x - centre)), np.max(np.abs(bodies.u)) / rate)
     far = max(np.max(np.abs(inertial.x)), np.max(np.abs(inertial.u)) / rate)
     return float(max(apart, _NEAR * far)) or 1.0
@@ -168,7 +168,7 @@ def _conditions(bodies: Bodies, view: View, length: float, rate: float) -> tuple
     $\dot W = \dot\omega$ and $\dot w = \Omega\times\dot x$.
     """
     x, R, u, omega = bodies
-    du, domega = view.faster[0] / (length * rate**2), view.faster[1] / rate**2
+    du, domega = view.acceleration[0] / (length * rate**2), view.acceleration[1] / rate**2
     ddu, ddomega = view.jerk[0] / (length * rate**3), view.jerk[1] / rate**3
     spin, faster, none = _onto(R, omega), _onto(R, domega), np.zeros((len(x), 3, 3))
     back = np.swapaxes(R, 1, 2)
@@ -195,7 +195,7 @@ def _rate(bodies: Bodies, acceleration: np.ndarray) -> float:
 
 
 def _pseudo_inverse(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pseudo-inverse and a basis of the null space; entries of about 1 are none of either below `_OPEN`."""
+    """The pseudo-inverse and a basis of the null space; singular values of a matrix with entries of about 1 count as zero below `_OPEN`."""
     left, sizes, right = np.linalg.svd(matrix)
     rank = int(np.sum(sizes > _OPEN))
     return right[:rank].T @ (left[:, :rank] / sizes[:rank]).T, right[rank:].T

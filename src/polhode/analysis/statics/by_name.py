@@ -1,4 +1,4 @@
-"""An equilibrium by the names of bodies, joints and forces."""
+"""Equilibria by the names of bodies, joints and forces."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from polhode.results.forces import ForceResults, forces
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NamedEquilibrium:
-    """An equilibrium on the way by name, as runs have bodies, joints and forces; arrays have no axis of frames.
+    """One equilibrium of the path, with bodies, joints and forces by name; arrays have no axis of frames.
 
     - `saved`: its time, state, outputs, residuals and multipliers. - `meta`: with the names.
-    - `reader`: what computes that which the outputs don't have, if it can be.
+    - `reader`: computes quantities that the outputs don't have; None if it can't.
     """
 
     saved: Frames
@@ -40,7 +40,7 @@ class NamedEquilibrium:
 
     @property
     def outputs(self) -> Mapping[str, Any]:
-        """Those of the problem."""
+        """The outputs of the problem."""
         return self.saved.outputs
 
     @property
@@ -60,11 +60,11 @@ class NamedEquilibrium:
 
 
 class EquilibriumReader:
-    """Quantities of equilibria that their outputs don't have.
+    """Computes quantities of equilibria that their outputs don't have.
 
     **Arguments:**
 
-    - `named`, `system`: the names, and the system at rest.
+    - `name_table`, `system`: the names, and the system at rest.
     """
 
     def __init__(self, name_table: NameTable, system: MultibodySystem) -> None:

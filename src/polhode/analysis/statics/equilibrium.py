@@ -131,7 +131,7 @@ def _metadata(problem: Any) -> dict[str, Any]:
 
 
 def _reader(problem: Any) -> EquilibriumReader | None:
-    """The reader of loads of equilibria of a model's problem."""
+    """The reader of equilibria of a model's problem."""
     if not isinstance(problem, Problem) or problem.named is None or not isinstance(problem.system, MultibodySystem):
         return None
     return EquilibriumReader(problem.named, problem.system)
@@ -173,7 +173,7 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
 
 
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
-    """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
+    """The mechanical system of an argument `problem`, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
     if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
         raise checks.not_a_problem(problem)

@@ -1,4 +1,4 @@
-"""Equilibria that were found, and what is said where there is none."""
+"""Results of `equilibrium`, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Equilibrium(eqx.Module):
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
 
     def _summary_rows(self) -> list[tuple[str, str]]:
-        """Names and values of the lines with which it is shown."""
+        """Names and values of the rows of its summary."""
         is_concrete = self.loads.ndim == 1 and checks.is_concrete(self.t, self.residual)
         instability = f"unstable: the potential falls in {self.unstable} of its directions"
         stability = {None: "", True: "stable", False: instability}[self.stable]

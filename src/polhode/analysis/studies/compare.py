@@ -96,12 +96,12 @@ def compare(
     comparison = Comparison(
         problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, estimate
     )
-    predictability.warn_of(estimate, end, [(e, sizes[o]) for case in cases for o, e in case.errors.items()])
+    predictability.warn_if_chaotic(estimate, end, [(e, sizes[o]) for case in cases for o, e in case.errors.items()])
     return comparison
 
 
 def time_run(problem: Problem, method: str, t1: float, how: Mapping[str, Any]) -> tuple[Solution, float]:
-    """A run, and the seconds that it takes once it is compiled."""
+    """A run, and its wall time in seconds without compilation."""
     simulate(problem, method, t1=t1, save_every=None, **how)
     began = time.perf_counter()
     run = simulate(problem, method, t1=t1, save_every=None, **how)
@@ -132,7 +132,7 @@ def _variants(problem: Problem, forms: list[Any]) -> tuple[list[tuple[str, Probl
 def _suitable_cases(
     variants: list[tuple[str, Problem]], methods: Mapping[str, AbstractIntegrator]
 ) -> tuple[list[tuple[str, str]], list[SkippedCase]]:
-    """Cases that go together, and those that don't with the reason."""
+    """Compatible pairs of formulation and method, and the others with the reason."""
     pairs, refused = [], []
     for form, problem in variants:
         for name, method in methods.items():
@@ -157,7 +157,7 @@ def _common(problems: list[Problem], outputs: Sequence[str] | None, reference: M
 def _reference_errors(
     plan: references.Plan, problem: Problem, h: float, t1: float, exact: Mapping[str, Any], names: list[str]
 ) -> dict[str, float]:
-    """The reference's error: its change where its step is doubled; of known values what is said of them."""
+    """Errors of the reference: its change when its step is doubled; published errors of published values."""
     reference = problem.reference if plan.sources != ("given",) else {}
     errors = {o: float(np.max(reference[o]["error"])) if o in reference else 0.0 for o in plan.values}
     if not plan.missing:

@@ -46,7 +46,7 @@ class Comparison:
 
     - `cases`: all runs. - `refused`, `failed`: what could not be run, and what failed, with reasons.
     - `by`: "h" or "rtol", what `value` is. - `source`: where the reference comes from.
-    - `doubt`: output → estimated error of the reference. - `floors`: output → errors below it are not told from those
+    - `doubt`: output → estimated error of the reference. - `floors`: output → errors below it can't be distinguished from those
       of the reference and of round-off; they count for no order.
     - `lyapunov`: growth of small deviations along the motion, if it was asked for.
     """
@@ -162,6 +162,6 @@ class Comparison:
 
 
 def _blank_repeats(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Rows without the first cell where it is that of the row above."""
+    """Rows with the first cell blank where it repeats the row above."""
     above = [None, *(row[0] for row in rows)]
     return [("" if row[0] == before else row[0], *row[1:]) for row, before in zip(rows, above, strict=False)]

@@ -104,7 +104,9 @@ def convergence(
     if chaos:
         error_sizes = [(float(e), scales[o]) for o in names for e in errors[o] if e > floors[o]]
         again = partial(simulate, problem, integrator, h=float(sizes[0]), t1=end, save_every=None)
-        predictability.look(problem, end, error_sizes, names, runs[0], lambda start: again(state0=start))
+        predictability.check_predictability(
+            problem, end, error_sizes, names, runs[0], lambda start: again(state0=start)
+        )
     return Convergence(problem.name, name, end, used, errors, orders, source)
 
 

@@ -22,7 +22,7 @@ from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
 
 _RANK_TOLERANCE = 1e-10
-"""A combination of parameters whose singular value is below this fraction of the largest isn't told by the data."""
+"""A combination of parameters whose singular value is below this fraction of the largest isn't determined by the data."""
 
 
 @with_default_device
@@ -101,7 +101,7 @@ def fit(
 
 
 class _Unknowns(NamedTuple):
-    """Parameters one after the other, flat: their names, shapes, first guesses and bounds."""
+    """The fitted parameters as one vector: names, shapes, first guesses and bounds."""
 
     shapes: dict[str, tuple[int, ...]]
     names: tuple[str, ...]
@@ -170,7 +170,7 @@ def _bounds(name: str, bounds: Any, value: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _inside(unknowns: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
-    """A little inside of the bounds, where the optimiser begins."""
+    """Bounds moved inwards a little, for the start of the optimiser."""
     room = np.where(np.isfinite(unknowns.upper - unknowns.lower), 1e-8 * (unknowns.upper - unknowns.lower), 0.0)
     return unknowns.lower + room, unknowns.upper - room
 

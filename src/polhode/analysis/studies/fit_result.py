@@ -13,12 +13,12 @@ from polhode import summary
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """Parameters that explain measured motion best, and how well the data tell them.
+    """Parameters that explain measured motion best, and how well the data determine them.
 
     - `values`: name → number, or array for parameters that are arrays. - `problem`: with these; a list for several.
     - `names`: of all single numbers, in the order of what follows, k of them.
     - `deviations` (k,): standard deviations. - `covariance` (k, k). - `intervals` (k, 2): at `confidence`, infinite
-      where the data don't tell a number. Those of numbers at a bound, `at_bound` (k,), are as if there were none.
+      where the data don't determine a number. Those of numbers at a bound, `at_bound` (k,), are as if there were none.
     - `residuals`: name → (measured - computed) in the units of the data, for each data set; NaN where data are missing.
     - `noise`: the standard deviation of the data in units of `sigma`, estimated from the residuals: near 1 where
       `sigma` was given and the model fits.
@@ -44,7 +44,7 @@ class Fit:
 
     @property
     def correlation(self) -> Float[np.ndarray, "k k"]:
-        """Of the estimates: near ±1 where only a combination of two of them is told."""
+        """Of the estimates: near ±1 where only a combination of two of them is determined."""
         d = np.where(self.deviations > 0, self.deviations, 1.0)
         return self.covariance / np.outer(d, d)
 

@@ -1,4 +1,4 @@
-"""How fast neighbouring motions part."""
+"""Lyapunov exponents."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def lyapunov(
     if not end > start:
         raise ValueError(f"`t1` must lie behind the start at t = {start:g}, got {end:g}.")
     at = np.linspace(start, end, _FRAMES + 1)[1:]
-    space, state0, first = problem.system.state_space, problem.state0, aside(problem)
+    space, state0, first = problem.system.state_space, problem.state0, generic_deviation(problem)
 
     def motion(s: Array) -> object:
         neighbour = space.move(state0, s * jnp.asarray(first))
@@ -99,7 +99,7 @@ def lyapunov(
     return _estimate(at, _log_size(tangent, len(at)) - np.log(np.linalg.norm(first)))
 
 
-def aside(problem: Problem) -> Float[np.ndarray, " dim"]:
+def generic_deviation(problem: Problem) -> Float[np.ndarray, " dim"]:
     """A deviation of the start in a general direction that keeps all constraints, in the algebra of states."""
     basis = directions(problem.system, problem.t_span[0], problem.state0)
     # Equal components could be special, such as a symmetric mode.
@@ -116,7 +116,7 @@ def _log_size(tangent: object, count: int) -> np.ndarray:
 
 
 def _estimate(t: np.ndarray, growth: np.ndarray) -> Lyapunov:
-    # Behind e⁷⁰⁰ times there are no numbers any more.
+    # Beyond a growth of e⁷⁰⁰ numbers overflow.
     count = int(np.argmin(np.isfinite(growth))) if not np.isfinite(growth).all() else len(growth)
     t, growth = t[:count], growth[:count]
     ends = np.linspace(len(t) // 4, len(t) - 1, _PARTS + 1).astype(int)

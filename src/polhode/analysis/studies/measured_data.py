@@ -1,4 +1,4 @@
-"""Measured motion: columns of numbers at instants, and what a run has in their place."""
+"""Measured motion: time series by name, and the corresponding outputs of runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Readout = Callable[[Solution], Array]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """A data set: instants `t` (n,), values, noise and masks by name, and how a run is read."""
+    """A data set: instants `t` (n,), values, noise and masks of finite values by name, and functions that read a run."""
 
     t: Float[np.ndarray, " n"]
     values: dict[str, np.ndarray]
@@ -32,12 +32,12 @@ class Series:
 
     @property
     def end(self) -> float:
-        """The last instant, until which a run has to go."""
+        """The last instant, at which runs end."""
         return float(self.t[-1])
 
     @property
     def count(self) -> int:
-        """Measured values."""
+        """Number of measured values."""
         return sum(int(mask.sum()) for mask in self.masks.values())
 
     def residual(self, run: Solution) -> Array:
@@ -128,7 +128,7 @@ def _sigma(sigma: Any, name: str) -> np.ndarray:
 
 
 def _reader(problem: Problem, name: str) -> tuple[Readout, tuple[int, ...]]:
-    """How a run is read, and the shape of one value."""
+    """The function that reads a quantity from a run, and the shape of one value."""
     if name in problem.outputs:
         shape = np.shape(problem.outputs[name](jnp.asarray(problem.t_span[0]), problem.state0))
         return (lambda run: run.outputs[name]), shape

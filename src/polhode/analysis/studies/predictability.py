@@ -1,4 +1,4 @@
-"""Whether end states can be compared: how much round-off in the start becomes until then."""
+"""Checks whether end states can be compared: growth of round-off in the start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.analysis.studies import references
-from polhode.analysis.studies.lyapunov import EXPONENTIAL, Lyapunov, aside, lyapunov
+from polhode.analysis.studies.lyapunov import EXPONENTIAL, Lyapunov, generic_deviation, lyapunov
 from polhode.jax_context import warn
 from polhode.problem import Problem
 from polhode.simulation.run import SimulationError
@@ -29,7 +29,7 @@ class ChaosWarning(UserWarning):
     """End states are compared beyond the time over which they can be computed."""
 
 
-def look(
+def check_predictability(
     problem: Problem,
     t1: float,
     errors: Errors,
@@ -37,19 +37,19 @@ def look(
     run: Solution,
     again: Callable[[State], Solution],
 ) -> None:
-    """Warn where `errors` at `t1` say little, as runs beside each other part exponentially.
+    """Warn where `errors` at `t1` say little, because neighbouring runs diverge exponentially.
 
     Costs one more run, and the run with derivatives of `lyapunov` only where that one has gone far enough from the
-    others to matter. `run` is one of the runs, and `again` makes it with another start.
+    others to matter. `run` is one of the runs, and `again` repeats it from another start.
     """
     if not t1 > problem.t_span[0] or problem.system.state_space.dim > _LARGEST:
         return
     if _is_suspicious(problem, errors, outputs, run, again):
-        warn_of(growth(problem, t1), t1, errors)
+        warn_if_chaotic(growth(problem, t1), t1, errors)
 
 
 def growth(problem: Problem, t1: float) -> Lyapunov | None:
-    """Of small deviations by the problem's own method; None where that can't be followed."""
+    """Growth of small deviations by the problem's own method; None if that run fails."""
     if not t1 > problem.t_span[0]:
         return None
     try:
@@ -58,7 +58,7 @@ def growth(problem: Problem, t1: float) -> Lyapunov | None:
         return None
 
 
-def warn_of(estimate: Lyapunov | None, t1: float, errors: Errors) -> None:
+def warn_if_chaotic(estimate: Lyapunov | None, t1: float, errors: Errors) -> None:
     """Warn where growth is exponential, and `errors` are below what round-off becomes or as large as the values."""
     if estimate is None or not estimate.chaotic:
         return
@@ -77,8 +77,8 @@ def warn_of(estimate: Lyapunov | None, t1: float, errors: Errors) -> None:
 def _is_suspicious(
     problem: Problem, errors: Errors, outputs: Iterable[str], run: Solution, again: Callable[[State], Solution]
 ) -> bool:
-    """Whether a run from a start a little aside ends so far from `run` that it is worth a closer look."""
-    start = problem.system.state_space.move(problem.state0, jnp.asarray(_DEVIATION * aside(problem)))
+    """Whether a run from a start a little aside ends so far from `run` that the Lyapunov exponent should be estimated."""
+    start = problem.system.state_space.move(problem.state0, jnp.asarray(_DEVIATION * generic_deviation(problem)))
     try:
         other = again(start)
     except SimulationError:

@@ -36,7 +36,7 @@ class Reference(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a reference is found; made before anything is run.
+    """How the reference values are obtained; planned before anything is run.
 
     - `values`: those at t1 that need no run. - `sources`: where they come from.
     - `missing`: names that take a run. - `method`, `fraction`: its integrator, and its part of the finest step.
@@ -71,7 +71,7 @@ class Plan(NamedTuple):
 
 
 def check_study(problem: Any, outputs: Any, t1: Any) -> float:
-    """The end of a study. Raises ValueError for what is no problem, no list of outputs or no time."""
+    """Checks the arguments of a study and returns its end time. Raises ValueError."""
     if not isinstance(problem, Problem):
         raise checks.not_a_problem(problem, "a Problem")
     if outputs is not None:
@@ -81,7 +81,7 @@ def check_study(problem: Any, outputs: Any, t1: Any) -> float:
 
 
 def sizes(name: str, values: Any, least: int) -> np.ndarray:
-    """Positive numbers, sorted; at least so many."""
+    """Positive numbers, sorted; at least `least` of them."""
     numbers = checks.numbers(name, values, "positive numbers")
     if numbers.ndim != 1 or len(numbers) < least or not (np.isfinite(numbers).all() and (numbers > 0).all()):
         raise ValueError(f"`{name}` must hold at least {least} positive numbers, got {checks.short_repr(values)}.")
@@ -95,9 +95,9 @@ def plan(
     t1: float,
     reference: Mapping[str, Any] | None,
 ) -> Plan:
-    """How to find the values of `names` at t1, to be compared with runs of the `studied` methods.
+    """How to find the values of `names` at t1, to be compared with runs of `methods`.
 
-    Raises ValueError if values are missing from `given`, or if no method can serve.
+    Raises ValueError if values are missing from `reference`, or if no method can serve.
     """
     if reference is not None:
         missing = [name for name in names if name not in reference]

@@ -59,5 +59,5 @@ def work_precision(
         error_sizes = [(row["error"][o], scales[o]) for row in rows for o in names]
         error_sizes = [(e, size) for e, size in error_sizes if e > references.round_off(size)]
         _, again, run = min(runs, key=lambda each: each[0])
-        predictability.look(problem, end, error_sizes, names, run, lambda start: again(state0=start))
+        predictability.check_predictability(problem, end, error_sizes, names, run, lambda start: again(state0=start))
     return rows

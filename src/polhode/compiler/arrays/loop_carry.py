@@ -26,7 +26,9 @@ class LoopCarry:
         self._inputs = body.inputs[before : before + len(start)]
         self._unchanged = [out is v for v, out in zip(self._inputs, body.outputs, strict=False)]
         is_repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
-        self._in_place = [not is_repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._inputs)]
+        self._in_place = [
+            not is_repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._inputs)
+        ]
         self._repeated = is_repeated
         self._start = list(start)
         self.now: list[AbstractArray] = list(start)

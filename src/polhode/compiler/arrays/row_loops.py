@@ -38,7 +38,10 @@ class ScalarBody:
         kinds = [_elements(x, a.shape, ()) for x, a in zip(operands[:n_consts], avals, strict=False)]
         kinds += [_variables(a) for a in avals[n_consts : n_consts + n_carry]]
         n_before_rows = n_consts + n_carry
-        kinds += [_elements(x, a.shape, (_ANY_ROW,)) for x, a in zip(operands[n_before_rows:], avals[n_before_rows:], strict=True)]
+        kinds += [
+            _elements(x, a.shape, (_ANY_ROW,))
+            for x, a in zip(operands[n_before_rows:], avals[n_before_rows:], strict=True)
+        ]
         self.consts, self.carry, self.rows = kinds[:n_consts], kinds[n_consts:n_before_rows], kinds[n_before_rows:]
         self.program = Program([])
         unroller = Unroller(ProgramBackend(self.program))

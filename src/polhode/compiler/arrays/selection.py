@@ -36,7 +36,9 @@ def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = ()) -> 
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
         if not all(constant_inputs[where]) or (name == "sort" and not all(constant_inputs)):
             return True
-        if any(has_dynamic_indices(inner, inner_constants) for inner, inner_constants in _subprograms(eqn, constant_inputs)):
+        if any(
+            has_dynamic_indices(inner, inner_constants) for inner, inner_constants in _subprograms(eqn, constant_inputs)
+        ):
             return True
         if all(constant_inputs):
             constants.update(eqn.outvars)

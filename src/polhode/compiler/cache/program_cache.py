@@ -42,16 +42,21 @@ def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def cached(
-    build: Callable[..., T], *args: Any, serialiser: disk_cache.Serialiser[T] | None = None, beside: tuple[Any, ...] = ()
+    build: Callable[..., T],
+    *args: Any,
+    serialiser: disk_cache.Serialiser[T] | None = None,
+    beside: tuple[Any, ...] = (),
 ) -> tuple[T, Any]:
     """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
-    `eqx.combine(inputs, rest)` are the arguments. As `xla_jit` it sees what users' functions capture. `keeping` says
+    `eqx.combine(inputs, rest)` are the arguments. As `xla_jit` it sees what users' functions capture. `serialiser` says
     how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
     which tells nothing apart: it must not matter for what is made.
     """
     inputs, rest, shapes, key = split_arguments(args)
-    return _PROGRAMS.find((build, *key), lambda: _load_or_build(build, inputs, rest, shapes, keeping, beside)), inputs
+    return _PROGRAMS.find(
+        (build, *key), lambda: _load_or_build(build, inputs, rest, shapes, serialiser, beside)
+    ), inputs
 
 
 class Arguments:
@@ -94,7 +99,9 @@ def _load_or_build(
 ) -> T:
     if serialiser is None:
         return build(inputs, rest, *beside)
-    return disk_cache.load_or_build(persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs)
+    return disk_cache.load_or_build(
+        persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs
+    )
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:

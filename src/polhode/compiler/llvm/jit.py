@@ -92,7 +92,7 @@ class CompiledFunction:
     @property
     def report(self) -> CompileReport:
         """Its form at this time."""
-        return CompileReport(self._operations, "quick" if self._level == _O0 else "optimised", from_cache=False)
+        return CompileReport(self._operations, "quick" if self._level == _O0 else "optimised", kept=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
@@ -107,7 +107,9 @@ class CompiledFunction:
             began = time.thread_time()
             result = self._call(*pointers)
             self._seconds_left -= time.thread_time() - began
-            text, self._pending_text = (self._pending_text, None) if self._seconds_left < 0 else (None, self._pending_text)
+            text, self._pending_text = (
+                (self._pending_text, None) if self._seconds_left < 0 else (None, self._pending_text)
+            )
             if text is not None:
                 threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
             yield result

@@ -96,7 +96,12 @@ class SimdStepLoop:
         return np.ascontiguousarray(vectors.swapaxes(1, 2)).reshape(-1, vectors.shape[1])[:count]
 
     def advance(
-        self, args: np.ndarray, progress: np.ndarray, controls: Sequence[LaneControl], targets: np.ndarray, rows: np.ndarray
+        self,
+        args: np.ndarray,
+        progress: np.ndarray,
+        controls: Sequence[LaneControl],
+        targets: np.ndarray,
+        rows: np.ndarray,
     ) -> np.ndarray:
         """A block of every run. Returns how many frames each has saved in it.
 
@@ -131,7 +136,12 @@ def _compile(
         control, counts = w.row("%control", n, len(LaneControl._fields) * width), w.row("%counts", n, width)
         first = w.value(f"mul i64 {n}, {width}")
         arguments = [w.get(mine["args"], k, type_of(s)) for k, s in enumerate(args.scalars)]
-        w.put(counts, 0, "i64", _frames(w, lanes, (check, steps), arguments, mine["progress"], control, first, progress, row))
+        w.put(
+            counts,
+            0,
+            "i64",
+            _frames(w, lanes, (check, steps), arguments, mine["progress"], control, first, progress, row),
+        )
     return CompiledFunction(w, POINTERS, "0", tell, at_once=True)
 
 
@@ -149,7 +159,9 @@ def _frames(
     """The loop over frames of the vector whose lanes are runs from `first` on; returns how many frames each saved."""
     check, steps = programs
     kinds = [type_of(s) for s in progress.scalars]
-    n_limit, every, last, n_saved, n_targets, capacity = (w.get(control, k, "i1" if k == 2 else "i64") for k in range(6))
+    n_limit, every, last, n_saved, n_targets, capacity = (
+        w.get(control, k, "i1" if k == 2 else "i64") for k in range(6)
+    )
     loop = LoopBuilder(w, [(w.of("i64"), "zeroinitializer")])
     (count,) = loop.values
     body, end = w.label(), w.label()

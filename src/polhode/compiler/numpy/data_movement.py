@@ -88,7 +88,9 @@ def _gather(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     places = gather_scatter.gather_positions(eqn.params, values.shape, indices)
     elements = values.reshape(-1)[np.maximum(places, 0)] if values.size else np.zeros(places.shape, values.dtype)
     if (places == gather_scatter.OUTSIDE).any():
-        elements = np.where(places == gather_scatter.OUTSIDE, _fill_value(eqn.params["fill_value"], values.dtype), elements)
+        elements = np.where(
+            places == gather_scatter.OUTSIDE, _fill_value(eqn.params["fill_value"], values.dtype), elements
+        )
     return [elements]
 
 

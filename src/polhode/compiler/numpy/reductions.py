@@ -65,10 +65,18 @@ def _subscripts(numbers: Any, dims_a: int, dims_b: int) -> tuple[list[int], list
     b_labels = list(range(n_batch + n_a, n_batch + n_a + n_b))
     contracted_labels = list(range(n_batch + n_a + n_b, n_batch + n_a + n_b + len(contract_a)))
     of_a, of_b = [0] * dims_a, [0] * dims_b
-    for places, of, dims in ((batch_labels, of_a, batch_a), (a_labels, of_a, free_a), (contracted_labels, of_a, contract_a)):
+    for places, of, dims in (
+        (batch_labels, of_a, batch_a),
+        (a_labels, of_a, free_a),
+        (contracted_labels, of_a, contract_a),
+    ):
         for place, d in zip(places, dims, strict=True):
             of[d] = place
-    for places, of, dims in ((batch_labels, of_b, batch_b), (b_labels, of_b, free_b), (contracted_labels, of_b, contract_b)):
+    for places, of, dims in (
+        (batch_labels, of_b, batch_b),
+        (b_labels, of_b, free_b),
+        (contracted_labels, of_b, contract_b),
+    ):
         for place, d in zip(places, dims, strict=True):
             of[d] = place
     return of_a, of_b, [*batch_labels, *a_labels, *b_labels]

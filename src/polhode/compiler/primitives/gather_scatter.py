@@ -108,7 +108,9 @@ def _positions(
     strides = np.cumprod([1, *shape[:0:-1]])[::-1] if shape else np.ones(0, np.int64)
     positions = (starts * strides).sum(-1).reshape((*batch, *(1,) * len(window))).astype(np.int64)
     for d in window:
-        positions = positions + (np.arange(sizes[d]) * strides[d]).reshape([-1 if d == other else 1 for other in window])
+        positions = positions + (np.arange(sizes[d]) * strides[d]).reshape(
+            [-1 if d == other else 1 for other in window]
+        )
     return np.where(inside.reshape((*batch, *(1,) * len(window))), positions, OUTSIDE)
 
 

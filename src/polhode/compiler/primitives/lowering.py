@@ -24,8 +24,8 @@ class Backend(NamedTuple):
     """
 
     rows: Callable[[Any], Callable[..., list[Any]]] | None = None
-no_lapack: bool = False
-differentiated: bool = False
+    no_lapack: bool = False
+    differentiated: bool = False
 
 
 MACHINE_CODE = Backend(no_lapack=True)

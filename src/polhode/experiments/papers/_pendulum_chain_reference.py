@@ -1,4 +1,4 @@
-"""Motions of the N-fold spherical pendulum that owe nothing to the library: other equations, other integrator.
+"""Motions of the N-fold spherical pendulum independent of the library: other equations, other integrator.
 
 Spatial motions solve the dense system R(q)ω̇ = r of E. Celledoni, E. Çokaj, A. Leone, D. Murari & B. Owren, *Lie group
 integrators for mechanical systems* (2022), §5, in the ambient coordinates (q, ω). Planar ones solve Lagrange's

@@ -94,7 +94,7 @@ def problem_of(formulation: str, family: str = "authors") -> ph.Problem:
 
 @functools.cache
 def _cached_errors(formulation: str, family: str, p: int) -> Errors:
-    """Kept: quaternions are compared with matrices."""
+    """Errors, cached because quaternions are compared with matrices."""
     return errors(problem_of(formulation, family), method(p, family), 2.0 ** -np.array(_EXPONENTS[p]))
 
 

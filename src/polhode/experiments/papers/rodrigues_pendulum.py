@@ -23,7 +23,7 @@ _ENERGY = {
 }
 _Q_ERROR = {"23": (8.4e-3, 2.3e-3, 1.7e-3, 1.05e-3, 5.5e-4), "25": (3.05e-2, 1.5e-2, 7.5e-3, 3.8e-3, 1.9e-3)}
 
-_HALF_ORDER = (
+_HALF_ORDER_NOTE = (
     "The paper's norm (37) is the square root of a difference of squared norms: what falls like h² shows up with slope "
     "1. The norm of the difference of both motions shows the order of the method."
 )
@@ -87,11 +87,11 @@ def _norm_checks(norm: float, printed: dict[str, np.ndarray], proper: dict[str, 
     slopes = {m: _slopes(printed[m]) for m in ("25", "27")}
     for m, order in (("25", 1.0), ("27", 0.5)):
         good = bool(np.all(np.abs(slopes[m] - order) < 0.06))
-        checks.append(Check(f"slopes of the q-error (37), map {m}", order, slopes[m], good, _HALF_ORDER))
+        checks.append(Check(f"slopes of the q-error (37), map {m}", order, slopes[m], good, _HALF_ORDER_NOTE))
     for m, errors in proper.items():
         order, slopes_ = (1 if m == "27" else 2), _slopes(errors)
         good = bool(np.all(np.abs(slopes_ - order) < 0.1))
-        checks.append(Check(f"slopes of the norm of the error, map {m}", order, slopes_, good, _HALF_ORDER))
+        checks.append(Check(f"slopes of the norm of the error, map {m}", order, slopes_, good, _HALF_ORDER_NOTE))
     return checks
 
 

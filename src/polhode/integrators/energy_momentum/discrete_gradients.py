@@ -41,7 +41,7 @@ def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[NodeSte
     """
     gradients = element.gradients(t, tuple(n.middle for n in s))
     rows = [jnp.concatenate((g[:, :3] @ n.middle.R.T, g[:, 3:]), axis=1) for g, n in zip(gradients, s, strict=True)]
-    return _nonholonomic(group, jnp.concatenate(rows, axis=1)[np.array(group.kept)])
+    return _nonholonomic(group, jnp.concatenate(rows, axis=1)[np.array(group.components)])
 
 
 def slip_over_step(

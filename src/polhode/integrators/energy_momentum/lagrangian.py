@@ -79,7 +79,7 @@ class AbstractLivensEquations(AbstractEquations):
         if not self.discrete:
             return jnp.zeros(()), jnp.zeros(())
         (q0, v0, _), (q1, v1, _) = self.start, place.end
-        momentum, force = self.system.roundoff_amplification(q0, v0, q1, v1)
+        momentum, force = self.system.roundoff_gain(q0, v0, q1, v1)
         return momentum, 2 * momentum + jnp.abs(self.h) * force
 
     def gap(self, place: Place) -> tuple[tuple[Array, ...], tuple[Array, ...]]:

@@ -147,10 +147,8 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     def discrete_derivatives(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> Derivatives:
         return self._functions.discrete_derivatives(q0, v0, q1, v1)
 
-    def roundoff_amplification(
-        self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
-    ) -> tuple[Any, Any]:
-        return self._functions.roundoff_amplification(q0, v0, q1, v1)
+    def roundoff_gain(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> tuple[Any, Any]:
+        return self._functions.roundoff_gain(q0, v0, q1, v1)
 
     @property
     def _functions(self) -> Lagrangian:

@@ -45,7 +45,7 @@ def as_defined_where_complete(group: JointGroup) -> JointGroup:
     Their multipliers are carried through a step in the inertial frame then, which prefers neither of the bodies.
     """
     bare = as_defined(group)
-    return bare if bare.elements.quadratic and len(group.kept) == bare.elements.size else group
+    return bare if bare.elements.quadratic and len(group.components) == bare.elements.size else group
 
 
 def are_relative(system: MultibodySystem[AbsoluteCoordinates], state: State) -> bool:

@@ -162,9 +162,9 @@ class FloatingFrame(AbstractFormulation):
     ) -> Float[Array, "n n"]:
         (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
         W = hat(omega)
-        curved = 2.0 * jnp.einsum("abij,j->abi", modal.inertia_curvatures, omega)
-        slopes = modal.inertia_slopes @ omega + jnp.einsum("abi,b->ai", curved, eta) + modal.spin_slopes @ rate
-        moment = -W @ slopes.T - jnp.einsum("abi,a->ib", curved, rate)
+        quadratic = 2.0 * jnp.einsum("abij,j->abi", modal.inertia_curvatures, omega)
+        slopes = modal.inertia_slopes @ omega + jnp.einsum("abi,b->ai", quadratic, eta) + modal.spin_slopes @ rate
+        moment = -W @ slopes.T - jnp.einsum("abi,a->ib", quadratic, rate)
         force = -W @ W @ modal.first_moments
         by_rotation = jnp.zeros((3, 3))
         if self.frame.twist_is_fixed:
@@ -174,7 +174,11 @@ class FloatingFrame(AbstractFormulation):
             moment = moment + hat(cross(omega, v[3:6])) @ modal.first_moments
         zero, none = jnp.zeros((3, 3)), jnp.zeros((3, eta.size))
         slope = jnp.block(
-            [[zero, zero, moment], [by_rotation, zero, force], [none.T, none.T, 0.5 * curved @ omega - modal.stiffness]]
+            [
+                [zero, zero, moment],
+                [by_rotation, zero, force],
+                [none.T, none.T, 0.5 * quadratic @ omega - modal.stiffness],
+            ]
         )
         return self.load_stiffness(q, wrench, mass, inertia) - slope
 

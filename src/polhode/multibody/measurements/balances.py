@@ -178,14 +178,14 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
     for group in internal:
         pairs += _pairs(group, internal=True)
     # What the ground holds in any case needs no trial, which takes a moment.
-    grounded = _connected_rows(
+    fixed_rows = _connected_rows(
         pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1
     )
     for group in others:
-        to_ground = _touches_ground(group) or _rows(group) <= grounded or not _closes(system, group, states)
+        to_ground = _touches_ground(group) or _rows(group) <= fixed_rows or not _closes(system, group, states)
         pairs += _pairs(group, internal=not to_ground)
-    grounded = _connected_rows(pairs, -1)
-    free = [row for row in range(len(masses)) if masses[row] > 0 and row not in grounded]
+    fixed_rows = _connected_rows(pairs, -1)
+    free = [row for row in range(len(masses)) if masses[row] > 0 and row not in fixed_rows]
     if system.coordinates.has_deformable_bodies and len(free) < np.count_nonzero(masses > 0):
         # Angular momenta of bodies that deform are known of all of them together.
         return ()

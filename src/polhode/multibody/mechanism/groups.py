@@ -158,15 +158,15 @@ class Motion(eqx.Module):
 class JointGroup(eqx.Module):
     """Constraint elements of one kind between bodies of the same kinds.
 
-    - `rows`: numbers of their constraints, shape (elements, kept).
-    - `kept`: which components of an element's residual are imposed; all unless redundant ones were dropped.
+    - `rows`: numbers of their constraints, shape (elements, components).
+    - `components`: which components of an element's residual are imposed; all unless redundant ones were dropped.
     - `turns`: numbers of the counted angles, shape (elements,), for each that an element reads.
     """
 
     elements: AbstractConstraintElement
     slots: tuple[Slot, ...]
     rows: Indices = eqx.field(static=True)
-    kept: tuple[int, ...] = eqx.field(static=True)
+    components: tuple[int, ...] = eqx.field(static=True)
     looped: bool = eqx.field(static=True, default=False)
     turns: tuple[Indices, ...] = eqx.field(static=True, default=())
 
@@ -176,32 +176,34 @@ class JointGroup(eqx.Module):
 
     @property
     def nonholonomic(self) -> tuple[int, ...]:
-        """Which of the kept components hold velocities only."""
+        """Which of the components components hold velocities only."""
         first = self.elements.size - self.elements.slips
-        return tuple(k for k, component in enumerate(self.kept) if component >= first)
+        return tuple(k for k, component in enumerate(self.components) if component >= first)
 
     @property
     def relative(self) -> bool:
         """Whether the elements are known to see two bodies only relative to each other."""
         return len(self.slots) == 2 and self.elements.relative and all(slot.group is not None for slot in self.slots)
 
-    def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " kept"]:
-        return self._imposed(element.residual(t, poses))
+    def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " components"]:
+        return self._imposed_components(element.residual(t, poses))
 
-    def rate(self, element: AbstractConstraintElement, t: Array, poses: Poses, twists: Twists) -> Float[Array, " kept"]:
-        return self._imposed(element.rate(t, poses, twists))
+    def rate(
+        self, element: AbstractConstraintElement, t: Array, poses: Poses, twists: Twists
+    ) -> Float[Array, " components"]:
+        return self._imposed_components(element.rate(t, poses, twists))
 
-    def _imposed(self, value: Float[Array, " k"]) -> Float[Array, " kept"]:
-        return value if len(self.kept) == value.shape[0] else value[np.array(self.kept)]
+    def _imposed_components(self, value: Float[Array, " k"]) -> Float[Array, " components"]:
+        return value if len(self.components) == value.shape[0] else value[np.array(self.components)]
 
-    def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
+    def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements components"]:
         return self._each(lambda t, e, p: self.residual(e, t, p), t, motion.at(self.slots))
 
     def sides(self, t: Array, motion: Motion) -> Float[Array, "elements sides"]:
         """Cosines that are positive where the joints are closed on the intended assembly branch."""
         return jax.vmap(lambda e, p: e.sides(t, p))(self.elements, motion.at(self.slots))
 
-    def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
+    def rates(self, t: Array, motion: Motion) -> Float[Array, "elements components"]:
         """Time derivatives of the residuals, and what must vanish of velocities besides."""
         rate = lambda t, e, p, w: self.rate(e, t, p, w)  # noqa: E731
         return self._each(rate, t, motion.at(self.slots), motion.twists_at(self.slots))
@@ -210,14 +212,14 @@ class JointGroup(eqx.Module):
         """`function` of t, every element and what belongs to it."""
         return map_rows(function, t, self.elements, *stacked, loop=self.looped)
 
-    def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements kept 6"], ...]:
+    def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements components 6"], ...]:
         """Derivatives of the residuals along (rotation, translation) of each node, for the slots with bodies."""
         on_bodies = [k for k, slot in enumerate(self.slots) if slot.group is not None]
 
         def gradient(t: Array, element: AbstractConstraintElement, poses: Poses) -> tuple[Array, ...]:
             whole = element.gradients(t, poses)
-            every = len(self.kept) == element.size
-            return tuple(whole[k] if every else whole[k][np.array(self.kept)] for k in on_bodies)
+            every = len(self.components) == element.size
+            return tuple(whole[k] if every else whole[k][np.array(self.components)] for k in on_bodies)
 
         return self._each(gradient, t, motion.at(self.slots))
 

@@ -24,7 +24,7 @@ class Reaction(AbstractForceElement):
 
     **Arguments:**
 
-    - `constraint`: the element; `kept`: those of its components that are imposed.
+    - `constraint`: the element; `components`: those of its components that are imposed.
     - `multipliers`: λ of them.
     """
 
@@ -32,12 +32,12 @@ class Reaction(AbstractForceElement):
     uses_twists: ClassVar[bool] = False
 
     constraint: AbstractConstraintElement
-    kept: tuple[int, ...] = eqx.field(static=True)
-    multipliers: Float[Array, " kept"]
+    components: tuple[int, ...] = eqx.field(static=True)
+    multipliers: Float[Array, " components"]
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del twists
-        rows = np.array(self.kept, dtype=int)
+        rows = np.array(self.components, dtype=int)
         loads = [-(gradient[rows].T @ self.multipliers) for gradient in self.constraint.gradients(t, poses)]
         return tuple(Wrench(load[:3], load[3:]) for load in loads)
 
@@ -69,7 +69,9 @@ class FixedStressLoad(AbstractForceElement):
 def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
     """The loads of all constraints of a group."""
     # Elements are stacked; so are their multipliers.
-    return ForceGroup(Reaction(group.elements, group.kept, multipliers[group.rows.numbers]), group.slots, group.looped)
+    return ForceGroup(
+        Reaction(group.elements, group.components, multipliers[group.rows.numbers]), group.slots, group.looped
+    )
 
 
 def stressed_groups(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:

@@ -99,7 +99,9 @@ class _Ends(NamedTuple):
         )
 
 
-def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:
+def curvatures(
+    bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector
+) -> Float[Array, "elements components"]:
     """Time derivatives of the rates of one group of joints when velocities are frozen."""
     on_bodies, forms = _body_slots(bodies, group)
     points = tuple(members(q, group.slots[k]) for k in on_bodies)

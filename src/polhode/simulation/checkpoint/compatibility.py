@@ -14,16 +14,16 @@ from polhode.simulation.task import Task
 
 def differences(meta: Mapping[str, Any], task: Task) -> str:
     """Problem, parameters, options of the method and versions that differ from those that a run tells; "" for none."""
-    now = from_plain(to_plain({**task.known(), "method": serialise(task.integrator), "version": __version__}))
-    found = []
+    now = from_plain(to_plain({**task.problem_metadata(), "method": serialise(task.integrator), "version": __version__}))
+    texts = []
     if meta.get("problem") != now["problem"]:
-        found.append(_describe_difference("the problem", meta.get("problem"), now["problem"]))
+        texts.append(_describe_difference("the problem", meta.get("problem"), now["problem"]))
     else:
-        found += _field_differences(meta.get("parameters", {}), now["parameters"])
-    found += _method_differences(meta.get("method"), now["method"])
+        texts += _field_differences(meta.get("parameters", {}), now["parameters"])
+    texts += _method_differences(meta.get("method"), now["method"])
     if meta.get("version") != now["version"]:
-        found.append(_describe_difference("the version of polhode", meta.get("version"), now["version"]))
-    return ", ".join(found)
+        texts.append(_describe_difference("the version of polhode", meta.get("version"), now["version"]))
+    return ", ".join(texts)
 
 
 def _method_differences(there: Any, here: Any) -> Iterator[str]:
@@ -41,5 +41,5 @@ def _field_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Ite
             yield _describe_difference(f"`{name}`", there.get(name), here.get(name))
 
 
-def _describe_difference(what: str, there: Any, here: Any) -> str:
-    return f"{what} is {short_repr(there)} there and {short_repr(here)} here"
+def _describe_difference(name: str, there: Any, here: Any) -> str:
+    return f"{name} is {short_repr(there)} there and {short_repr(here)} here"

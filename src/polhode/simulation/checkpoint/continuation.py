@@ -65,62 +65,62 @@ class PreviousRun:
 
     @classmethod
     @eager_numpy()
-    def of(cls, solution: Any, given: tuple[Any, Any]) -> PreviousRun:
+    def of(cls, solution: Any, start_values: tuple[Any, Any]) -> PreviousRun:
         """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
         if not isinstance(solution, Solution):
             raise ValueError(f"`initial` must be a Solution, got {type(solution).__name__}.")
-        if any(value is not None for value in given):
+        if any(value is not None for value in start_values):
             raise ValueError("Give either `initial`, which says when and where to begin, or `t0` and `state0`.")
         if not len(solution.t):
             raise ValueError("`initial` has no frames to begin in.")
-        meta, kept, t = solution.meta, solution.checkpoint, float(solution.t[-1])
+        run_metadata, checkpoint, t = solution.meta, solution.checkpoint, float(solution.t[-1])
         if np.ndim(solution.t) != 1:
             raise ValueError("`initial` is a batch of runs; give one of them: jax.tree.map(lambda x: x[k], solution).")
-        asked = {"h": meta.get("h"), "rtol": meta.get("rtol"), "atol": meta.get("atol"), **meta.get("asked", {})}
-        steps = Steps(asked["h"], asked["rtol"], asked["atol"], breakpoints=asked.get("breakpoints", ()))
-        if kept is None and not isinstance(solution.saved, Frames):
-            kept = solution.saved.read_checkpoint()
+        request = {"h": run_metadata.get("h"), "rtol": run_metadata.get("rtol"), "atol": run_metadata.get("atol"), **run_metadata.get("asked", {})}
+        steps = Steps(request["h"], request["rtol"], request["atol"], breakpoints=request.get("breakpoints", ()))
+        if checkpoint is None and not isinstance(solution.saved, Frames):
+            checkpoint = solution.saved.read_checkpoint()
         state = state_after(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
-        if kept is None:
-            check_unchanged(solution.stats, meta, t, meta.get("t1", np.inf) - meta.get("t0", 0.0))
+        if checkpoint is None:
+            check_unchanged(solution.stats, run_metadata, t, run_metadata.get("t1", np.inf) - run_metadata.get("t0", 0.0))
         method = None
-        if isinstance(kept, InMemoryCheckpoint):
-            method = kept.task.integrator
-        elif meta.get("method") is not None:
-            method = deserialise(meta["method"])
-        return cls(t, state, method, steps, kept)
+        if isinstance(checkpoint, InMemoryCheckpoint):
+            method = checkpoint.task.integrator
+        elif run_metadata.get("method") is not None:
+            method = deserialise(run_metadata["method"])
+        return cls(t, state, method, steps, checkpoint)
 
-    def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
+    def conversion(self, system: AbstractSystem, problem: Problem | None, t: float) -> Converted:
         """How the earlier run wrote the system that was given; `state` is one of what it was written as."""
-        if isinstance(self.kept, InMemoryCheckpoint):
-            return self.kept.task.converted
-        if known is None or self.method is None:
+        if isinstance(self.checkpoint, InMemoryCheckpoint):
+            return self.checkpoint.task.converted
+        if problem is None or self.method is None:
             return Converted(system)
         method = integrators.get(self.method) if isinstance(self.method, str) else self.method
-        return convert_for(system, method, t, known.state0, check_state=False).converted
+        return convert_for(system, method, t, problem.state0, check_state=False).converted
 
     @eager_numpy()
     def progress(self, task: Task) -> Progress | None:
         """The progress that the method starts from; None if another method or another system goes on."""
-        found = self._found(task)
-        if found is None:
+        position = self._position(task)
+        if position is None:
             return None
-        zero, left = jnp.zeros((), jnp.int64), self._left
+        zero, aftermath = jnp.zeros((), jnp.int64), self._aftermath
         same = (
-            left is not None and left.names == event_signatures(task.events) and left.way == np.sign(task.t1 - task.t0)
+            aftermath is not None and aftermath.names == event_signatures(task.events) and aftermath.way == np.sign(task.t1 - task.t0)
         )
-        events = found[0].events if same else None
-        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), events=events)
+        events = position[0].events if same else None
+        return position[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), events=events)
 
     def aftermath(self, task: Task) -> Aftermath | None:
         """Memory of the events of the earlier run, if this one begins in its end."""
-        left = self._left
-        return None if left is None else left.seen(task.events, task.source, task.t1 - task.t0)
+        former = self._aftermath
+        return None if former is None else former.for_run(task.events, task.source, task.t1 - task.t0)
 
     @functools.cached_property
-    def _left(self) -> Aftermath | None:
+    def _aftermath(self) -> Aftermath | None:
         """Memory of the events of the earlier run, if it has had any and stands at its last frame."""
-        kept = self.kept
+        kept = self.checkpoint
         if isinstance(kept, InMemoryCheckpoint):
             p, task = kept.checkpoint.progress, kept.task
             arrays = dict(kept.checkpoint.event_arrays or {})
@@ -130,12 +130,12 @@ class PreviousRun:
             return Aftermath.of(event_signatures(task.events), fingerprint(task.source), arrays, task.t1 - task.t0)
         if kept is None or "events" not in kept["facts"] or float(kept["reached"]) != self.t:
             return None
-        known = kept["facts"]["events"]
-        return Aftermath.of(known["names"], known["source"], kept, known["way"])
+        event_metadata = kept["facts"]["events"]
+        return Aftermath.of(event_metadata["names"], event_metadata["source"], kept, event_metadata["way"])
 
-    def _found(self, task: Task) -> tuple[Progress, Segment] | None:
+    def _position(self, task: Task) -> tuple[Progress, Segment] | None:
         """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
-        kept = self.kept
+        kept = self.checkpoint
         if isinstance(kept, InMemoryCheckpoint):
             progress, segment = kept.checkpoint.progress, kept.segments[kept.checkpoint.segment]
             same = _without_events(fingerprints(kept.task)) == _without_events(fingerprints(task))
@@ -148,38 +148,38 @@ class PreviousRun:
                 return None
             segment = segments_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
             alike = facts["signatures"] == fingerprints(task)
-            progress, same = progress_from_arrays(kept, task, segment, facts["at_times"], watching=alike), True
+            progress, same = progress_from_arrays(kept, task, segment, facts["at_times"], with_events=alike), True
         else:
             return None
         return (progress, segment) if same and float(progress.t) == self.t else None
 
-    def steps_alike(self, task: Task, segment: Segment) -> bool:
+    def has_equal_steps(self, task: Task, segment: Segment) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
-        found = self._found(task)
-        if found is None:
+        position = self._position(task)
+        if position is None:
             return False
-        before, now = found[1].stepper.spacing, segment.stepper.spacing
+        conversion, now = position[1].stepper.spacing, segment.stepper.spacing
         # A new grid from an instant between two steps of the old one.
-        if _between_steps(*found) and float(segment.stepper.t0) == self.t:
+        if _between_steps(*position) and float(segment.stepper.t0) == self.t:
             return False
-        if before is None or now is None:
-            return before is now
+        if conversion is None or now is None:
+            return conversion is now
         # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
-        return abs(float(before) - float(now)) <= 1e-9 * abs(float(now))
+        return abs(float(conversion) - float(now)) <= 1e-9 * abs(float(now))
 
-    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Segment] | None:
+    def extend(self, task: Task, t1: float, h: float, h_is_explicit: bool) -> list[Segment] | None:
         """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
 
         Where an event has ended that run between two steps, an h that is `given` begins a grid there.
         """
-        found = self._found(task)
-        if found is None:
+        position = self._position(task)
+        if position is None:
             return None
-        n = int(found[0].n)
+        n = int(position[0].n)
         # Only steps that watch events begin between steps of a grid.
-        if _between_steps(*found) and (given or not task.events):
+        if _between_steps(*position) and (h_is_explicit or not task.events):
             return None
-        stepper = found[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
+        stepper = position[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
         return None if stepper is None else [Segment(stepper, False)]
 
 
@@ -228,21 +228,21 @@ def metadata(run: Any) -> dict[str, Any]:
 def arrays(checkpoint: run_types.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     """Arrays of a checkpoint: the carry of the method, the legs of its run and the times to be saved."""
     leaves = jax.tree.leaves(checkpoint.progress)
-    found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+    state_arrays = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
     if run.schedule.at is not None:
-        found["targets"] = run.schedule.at
-    found |= checkpoint.event_arrays or {}
+        state_arrays["targets"] = run.schedule.at
+    state_arrays |= checkpoint.event_arrays or {}
     events = checkpoint.progress.events
-    found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if events is None else {"sides": events.signs})
+    state_arrays |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if events is None else {"sides": events.signs})
     return {
-        **found,
+        **state_arrays,
         "legs": _segments_to_array(run.plan.segments),
         "stand": np.array([checkpoint.segment, checkpoint.saved_count]),
     }
 
 
-def _segments_to_array(parts: list[Segment]) -> np.ndarray:
-    return np.array([[float(fresh), *map(float, stepper.numbers())] for stepper, fresh in parts])
+def _segments_to_array(segments: list[Segment]) -> np.ndarray:
+    return np.array([[float(fresh), *map(float, stepper.numbers())] for stepper, fresh in segments])
 
 
 def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[Segment]:
@@ -256,48 +256,48 @@ def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[S
 
 @eager_numpy()
 def progress_from_arrays(
-    found: dict[str, Any], task: Task, segment: Segment, at_times: bool, watching: bool = True
+    arrays: dict[str, Any], task: Task, segment: Segment, at_times: bool, with_events: bool = True
 ) -> Progress:
     """The carry of a method, as stored; without what is remembered of events if not `watching`.
 
     Raises ValueError where it does not fit the method as it is now.
     """
     stepper, system = segment.stepper, task.system
-    if watching and task.events:
+    if with_events and task.events:
         events = EventHandler(task)
-        events.restore_contacts(found)
+        events.restore_contacts(arrays)
         stepper, system = events.stepper(stepper), events.system
     start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)
-    wanted, structure = jax.tree.flatten(start)
-    leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
+    templates, structure = jax.tree.flatten(start)
+    leaves = [arrays[f"progress-{k}"] for k in range(len(templates)) if f"progress-{k}" in arrays]
     # The memory of events comes last.
-    stored = sum(name.startswith("progress-") for name in found)
-    fits = len(leaves) == len(wanted) and (stored == len(wanted) if watching else stored >= len(wanted))
-    if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, wanted, strict=True)):
+    stored_count = sum(name.startswith("progress-") for name in arrays)
+    fits = len(leaves) == len(templates) and (stored_count == len(templates) if with_events else stored_count >= len(templates))
+    if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, templates, strict=True)):
         raise ValueError("the method remembers other things than this version of it does")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
 
 
 def extend(
-    parts: list[Segment], segment: int, n: int, t1: float, breaks: Breakpoints, h: float | None
+    segments: list[Segment], segment: int, n: int, t1: float, breakpoints: Breakpoints, h: float | None
 ) -> list[Segment]:
     """The legs with another end.
 
     `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
     for.
     """
-    last, fresh = parts[-1]
+    last, fresh = segments[-1]
     if t1 == float(last.t1):
-        return parts
-    if breaks == Breakpoints() and last.on_grid:
-        over = segment == len(parts) - 1 and n >= last.last
+        return segments
+    if breakpoints == Breakpoints() and last.on_grid:
+        over = segment == len(segments) - 1 and n >= last.last
         first = int(last.first)
         longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
         if longer is not None:
-            return [*parts[:-1], Segment(longer, fresh)]
-    return [*parts, *last.extend(t1, breaks, h)]
+            return [*segments[:-1], Segment(longer, fresh)]
+    return [*segments, *last.extend(t1, breakpoints, h)]
 
 
-def with_limit(parts: list[Segment], max_steps: int) -> list[Segment]:
+def with_limit(segments: list[Segment], max_steps: int) -> list[Segment]:
     """The legs with another limit of attempted steps."""
-    return [segment._replace(stepper=segment.stepper.with_limit(max_steps)) for segment in parts]
+    return [segment._replace(stepper=segment.stepper.with_limit(max_steps)) for segment in segments]

@@ -35,11 +35,11 @@ class Aftermath(NamedTuple):
         changes = {name: x for name, x in arrays.items() if name.startswith("system-")}
         return cls(tuple(names), source, np.asarray(arrays.get("sides", ())), int(np.sign(way)), changes)
 
-    def seen(self, events: Sequence[Event], source: AbstractSystem, way: float) -> Aftermath:
+    def for_run(self, events: Sequence[Event], source: AbstractSystem, way: float) -> Aftermath:
         """The same for a run with these events: sides that aren't known are NaN, changes are those of its system."""
-        known = dict(zip(self.names, self.signs, strict=False)) if np.sign(way) == self.way else {}
+        signs_by_name = dict(zip(self.names, self.signs, strict=False)) if np.sign(way) == self.way else {}
         names = event_signatures(events)
-        signs = np.array([known.get(name, np.nan) for name in names])
+        signs = np.array([signs_by_name.get(name, np.nan) for name in names])
         now = fingerprint(source) if self.changes else ""
         return Aftermath(names, now, signs, int(np.sign(way)), self.changes if now == self.source else {})
 
@@ -70,8 +70,8 @@ def state_after(stats: Mapping[str, Any], t: float, state: State) -> State:
 def check_unchanged(stats: Mapping[str, Any], meta: Mapping[str, Any], t: float, way: float) -> None:
     """Raises ValueError where events have changed the system before a frame that doesn't know how."""
     table, events = stats.get("events"), meta.get("events", ())
-    changing = [k for k, event in enumerate(events) if event.get("changes")]
-    times = [] if table is None or not changing else np.asarray(table["t"], float)[np.isin(table["number"], changing)]
+    numbers = [k for k, event in enumerate(events) if event.get("changes")]
+    times = [] if table is None or not numbers else np.asarray(table["t"], float)[np.isin(table["number"], numbers)]
     if meta.get("changed_by_events") or any((time - t) * way <= 0 for time in times):
         raise ValueError(
             f"Events have changed the system before t = {t:.6g}, and this frame alone doesn't tell how. Begin in the "

@@ -92,17 +92,17 @@ def resume(
     """
     began = time.perf_counter()
     check_environment()
-    place = _place(path)
+    location = _place(path)
     check_when_full(when_full)
     if not isinstance(integrator, AbstractIntegrator | str | None):
         raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(integrator)}.")
-    wanted = ResumeRequest(Steps(breakpoints=planning.breakpoint_times(breakpoints)), t1, max_steps)
+    request = ResumeRequest(Steps(breakpoints=planning.breakpoint_times(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
-    with translate_os_errors(place):
-        found = metadata.read_root(place)
-        facts = found.read_checkpoint()["facts"]
+    with translate_os_errors(location):
+        root = metadata.read_root(location)
+        facts = root.read_checkpoint()["facts"]
     if problem is None:
-        problem = rebuild(found.meta)
+        problem = rebuild(root.meta)
         # It has a time of its own.
         began += 0.0 if problem is None else problem.build_time
     if problem is None:
@@ -111,10 +111,10 @@ def resume(
             "problem=…)."
         )
     method = integrator if integrator is not None else _method(facts)
-    memory = continuation.PreviousRun(found.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
-    task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
-    task = task.watching(flatten_events(events), max_events)
-    return resume_task(path, task, wanted, when_full, progress, throw, began)
+    previous = continuation.PreviousRun(root.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
+    task = Task.prepare(problem, method, None, root.meta["t1"] if t1 is None else t1, None, previous=previous)
+    task = task.with_events(flatten_events(events), max_events)
+    return resume_task(path, task, request, when_full, progress, throw, began)
 
 
 class ResumeRequest(NamedTuple):
@@ -132,65 +132,65 @@ class ResumeRequest(NamedTuple):
 
 
 def resume_task(
-    path: str | Path, task: Task, given: ResumeRequest, when_full: str | Path, progress: bool, throw: bool, began: float
+    path: str | Path, task: Task, request: ResumeRequest, when_full: str | Path, progress: bool, throw: bool, began: float
 ) -> Solution:
     """The run in the store, gone on with as that task; `began` is when making it did."""
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
-        return _resume_task(path, task, given, when_full, progress, throw, began, signals)
+        return _resume_task(path, task, request, when_full, progress, throw, began, signals)
 
 
 def _resume_task(
     path: str | Path,
     task: Task,
-    given: ResumeRequest,
+    request: ResumeRequest,
     when_full: str | Path,
     progress: bool,
     throw: bool,
     began: float,
     interrupts: Interrupts,
 ) -> Solution:
-    schedule, t1, max_steps = given.schedule, given.t1, given.max_steps
+    schedule, t1, max_steps = request.schedule, request.t1, request.max_steps
     limit = None if max_steps is None else planning.limit(max_steps, 1)
-    store, found = RunStore.reopen(_place(path))
+    store, root = RunStore.reopen(_place(path))
     try:
-        remembered = found.read_checkpoint()
-        facts = remembered["facts"]
-        _check_same(path, task, schedule, found.meta, remembered)
-        _check_request(path, task, given, found.meta, facts)
+        checkpoint = root.read_checkpoint()
+        facts = checkpoint["facts"]
+        _check_same(path, task, schedule, root.meta, checkpoint)
+        _check_request(path, task, request, root.meta, facts)
         control = deserialise(facts["control"])
-        segments = continuation.segments_from_array(remembered["legs"], control)
-        segment, done = (int(k) for k in remembered["stand"])
-        at = schedule.at if schedule is not None and schedule.at is not None else remembered.get("targets")
-        saved = SaveSchedule(facts["every"], at)
-        p = continuation.progress_from_arrays(remembered, task, segments[segment], saved.at is not None)
+        segments = continuation.segments_from_array(checkpoint["legs"], control)
+        segment, saved_count = (int(k) for k in checkpoint["stand"])
+        at = schedule.at if schedule is not None and schedule.at is not None else checkpoint.get("targets")
+        saved_schedule = SaveSchedule(facts["every"], at)
+        p = continuation.progress_from_arrays(checkpoint, task, segments[segment], saved_schedule.at is not None)
         end = float(segments[-1].stepper.t1)
-        wanted = end if t1 is None else task.t1
-        _check_resumable(path, found, float(p.t), end, wanted, max_steps)
-        result = found.stats.get("result")
+        t_end = end if t1 is None else task.t1
+        _check_resumable(path, root, float(p.t), end, t_end, max_steps)
+        result = root.stats.get("result")
         # Behind a terminal event it goes on if that is asked for by another end, or by `resume` with one.
-        ended = result == Result.event_reached and (t1 is None or (given.starts and wanted == end))
-        if ended or (result == Result.successful and wanted == end):
+        is_terminal = result == Result.event_reached and (t1 is None or (request.starts and t_end == end))
+        if is_terminal or (result == Result.successful and t_end == end):
             store.release()
             return load(path)
-        if saved.at is not None and wanted != end and (schedule is None or schedule.at is None):
+        if saved_schedule.at is not None and t_end != end and (schedule is None or schedule.at is None):
             raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
-        asked = dict(found.meta.get("asked", {}))
-        if wanted != end:
-            planning.check_span(end, wanted, asked.get("h") if control is None else None)
-            times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
-            breaks = planning.breakpoints(task.system, times, end, wanted)
-            segments = continuation.extend(segments, segment, int(p.n), wanted, breaks, asked.get("h"))
-            asked.update({"breakpoints": times} if times else {})
+        run_request = dict(root.meta.get("asked", {}))
+        if t_end != end:
+            planning.check_span(end, t_end, run_request.get("h") if control is None else None)
+            times = [*run_request.get("breakpoints", ()), *request.steps.breakpoints]
+            breakpoints = planning.breakpoints(task.system, times, end, t_end)
+            segments = continuation.extend(segments, segment, int(p.n), t_end, breakpoints, run_request.get("h"))
+            run_request.update({"breakpoints": times} if times else {})
         if limit is not None:
             segments = continuation.with_limit(segments, limit)
-        happened = {name: x for name, x in remembered.items() if name.startswith(("events-", "system-"))} or None
-        start = run_types.Start(None, run_types.Checkpoint(p, segment, done, happened), goes_on=True)
+        event_arrays = {name: x for name, x in checkpoint.items() if name.startswith(("events-", "system-"))} or None
+        start = run_types.Start(None, run_types.Checkpoint(p, segment, saved_count, event_arrays), goes_on=True)
         grids = describe(segments) if control is None else {}
-        store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
+        store.meta = {**root.meta, **grids, "t1": t_end, "asked": run_request}
         observer = task.observer
         plan = Plan(segments, {}, start)
-        run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
+        run = Run(task, plan, saved_schedule, observer, store.meta, progress, throw, time.perf_counter() - began)
         return carry_out(run, StoreSink(store, when_full), interrupts)
     finally:
         store.release()
@@ -229,10 +229,10 @@ def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
 
 
 def _check_same(
-    path: Any, task: Task, schedule: SaveSchedule | None, meta: dict[str, Any], remembered: dict[str, Any]
+    path: Any, task: Task, schedule: SaveSchedule | None, meta: dict[str, Any], checkpoint: dict[str, Any]
 ) -> None:
     """Raises ValueError unless the run in the store is of that task."""
-    now, facts = continuation.fingerprints(task), remembered["facts"]
+    now, facts = continuation.fingerprints(task), checkpoint["facts"]
     before = facts["signatures"]
     other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
     if other == ["set of events"]:
@@ -241,19 +241,19 @@ def _check_same(
             "Give the events of the run in `events`, or begin a new run in another place."
         )
     if other:
-        known = differences(meta, task) or "functions, or numbers that they or the model hold, differ"
+        reason = differences(meta, task) or "functions, or numbers that they or the model hold, differ"
         raise ValueError(
-            f"The run in `{path}` is of another {' and '.join(other)}: {known}. Go on with what it was made from, or "
+            f"The run in `{path}` is of another {' and '.join(other)}: {reason}. Go on with what it was made from, or "
             "begin a new run in another place."
         )
     if schedule is None:
         return
-    targets = remembered.get("targets")
+    targets = checkpoint.get("targets")
     if (schedule.at is None) != (targets is None) or (targets is None and schedule.every != facts["every"]):
         raise ValueError(f"The run in `{path}` saves other frames than `save_every` and `save_at` ask for.")
     if schedule.at is not None and targets is not None:
-        reached = targets[: int(remembered["stand"][1])]
-        if not np.array_equal(schedule.at[: len(reached)], reached):
+        saved_times = targets[: int(checkpoint["stand"][1])]
+        if not np.array_equal(schedule.at[: len(saved_times)], saved_times):
             raise ValueError(f"`save_at` does not begin with the times that the run in `{path}` has saved.")
 
 
@@ -265,22 +265,22 @@ def _task_event_names(task: Task) -> str:
     return ", ".join(f"`{event.name}`" for event in task.events)
 
 
-def _check_request(path: Any, task: Task, given: ResumeRequest, meta: dict[str, Any], facts: Any) -> None:
+def _check_request(path: Any, task: Task, request: ResumeRequest, meta: dict[str, Any], facts: Any) -> None:
     """Raises ValueError where steps, start or breakpoints are given that are not those of the run."""
-    asked, steps = meta.get("asked", {}), given.steps
-    if given.starts and (continuation.start_digest(task) != facts["start"] or task.t0 != meta["t0"]):
+    run_request, steps = meta.get("asked", {}), request.steps
+    if request.starts and (continuation.start_digest(task) != facts["start"] or task.t0 != meta["t0"]):
         raise ValueError(
             f"The run in `{path}` began in another state or at another time than this one is to. Go on with "
             "polhode.resume(path), or begin a new run in another place."
         )
     for name in ("h", "rtol", "atol"):
         value = getattr(steps, name)
-        if value is not None and value != asked.get(name):
-            was = ", ".join(f"{key} = {asked[key]:g}" for key in ("h", "rtol", "atol") if key in asked)
+        if value is not None and value != run_request.get(name):
+            was = ", ".join(f"{key} = {run_request[key]:g}" for key in ("h", "rtol", "atol") if key in run_request)
             raise ValueError(f"The run in `{path}` was made with {was}, not with {name} = {value:g}, and goes on so.")
-    if given.starts and steps.control != StepControl() and serialise(steps.control) != facts["control"]:
+    if request.starts and steps.control != StepControl() and serialise(steps.control) != facts["control"]:
         raise ValueError(f"The run in `{path}` was made with another `control` of its steps, and goes on with that.")
-    inside = [t for t in steps.breakpoints if t not in asked.get("breakpoints", ()) and _within(t, meta)]
+    inside = [t for t in steps.breakpoints if t not in run_request.get("breakpoints", ()) and _within(t, meta)]
     if inside:
         raise ValueError(
             f"The run in `{path}` is to t = {meta['t1']:g} without a breakpoint at t = {inside[0]:g}. Give breakpoints "
@@ -293,17 +293,17 @@ def _within(t: float, meta: dict[str, Any]) -> bool:
 
 
 def _check_resumable(
-    path: Any, found: metadata.Root, reached: float, end: float, wanted: float, max_steps: int | None
+    path: Any, root: metadata.Root, t: float, end: float, t_end: float, max_steps: int | None
 ) -> None:
     """Raises ValueError where a run can't go on."""
-    result = found.stats.get("result")
+    result = root.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:
         raise ValueError(f"The run in `{path}` ended with max_steps_reached; give a larger `max_steps`.")
     if result not in (*_RESUMABLE, Result.successful):
         raise ValueError(
-            f"The run in `{path}` ended with {result.name} at t = {reached:.6g}; going on would meet the same. "
+            f"The run in `{path}` ended with {result.name} at t = {t:.6g}; going on would meet the same. "
             f"{result.message}"
         )
-    forward = np.sign(end - found.meta["t0"])
-    if (wanted - reached) * forward < 0:
-        raise ValueError(f"`t1` = {wanted:g} lies behind t = {reached:g}, which the run in `{path}` has reached.")
+    forward = np.sign(end - root.meta["t0"])
+    if (t_end - t) * forward < 0:
+        raise ValueError(f"`t1` = {t_end:g} lies behind t = {t:g}, which the run in `{path}` has reached.")

@@ -25,113 +25,113 @@ class AdjointSweep:
         )
         self._to_system = [np.zeros(x.shape) for x in differentiable_maps.pick(run.system, self._of_system)]
         self._to_observer = [np.zeros(x.shape) for x in differentiable_maps.pick(run.observer, self._of_observer)]
-        self._left = np.ones(0 if run.schedule.at is None else len(run.schedule.at), bool)
+        self._pending = np.ones(0 if run.schedule.at is None else len(run.schedule.at), bool)
 
     @relaxed_gc()
     @eager_numpy()
-    def __call__(self, states: list[Any], seen: list[Any], multipliers: Any) -> list[Any]:
+    def __call__(self, states: list[Any], observation: list[Any], multipliers: Any) -> list[Any]:
         """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.
 
         Raises `UnsupportedNativeOperation` if it can't be machine code.
         """
         run = self._run
-        self._states = self._of_frames(states, seen)
+        self._states = self._of_frames(states, observation)
         self._multipliers = multipliers
-        carried = jax.tree.map(np.zeros_like, differentiable_maps.floats(run.p.carry))
+        cotangent = jax.tree.map(np.zeros_like, differentiable_maps.floats(run.p.carry))
         segment = len(run.segments) - 1
-        for mark, p in run.chunks():
-            while segment > mark.segment:
-                carried, segment = self._again(segment, carried), segment - 1
-            carried = self._steps(p, segment, carried)
+        for checkpoint, p in run.chunks():
+            while segment > checkpoint.segment:
+                cotangent, segment = self._restart(segment, cotangent), segment - 1
+            cotangent = self._steps(p, segment, cotangent)
         if run.schedule.at is None:
             # The first frame is the start.
-            stacked = jax.tree.map(lambda x: x[None], carried)
-            self._add_frames(stacked, np.zeros(1, int), np.zeros(1, int))
-            carried = jax.tree.map(lambda x: x[0], stacked)
-        given = run.segments[0].stepper, run.system, run.integrator, run.state0, self._of_system, carried
-        to_system, to_state = vjp_kernels.start_vjp(*given)
+            row = jax.tree.map(lambda x: x[None], cotangent)
+            self._add_frames(row, np.zeros(1, int), np.zeros(1, int))
+            cotangent = jax.tree.map(lambda x: x[0], row)
+        args = run.segments[0].stepper, run.system, run.integrator, run.state0, self._of_system, cotangent
+        to_system, to_state = vjp_kernels.start_vjp(*args)
         self._add(to_system)
         return [*self._to_system, *differentiable_maps.pick(to_state, self._of_state), *self._to_observer]
 
-    def _of_frames(self, states: list[Any], seen: list[Any]) -> Tree:
+    def _of_frames(self, states: list[Any], observation: list[Any]) -> Tree:
         """Derivatives with respect to the states of frames, also through what is seen of them."""
         run, frames = self._run, self._run.frames
         leaves, structure = jax.tree.flatten(frames.state)
-        found = [np.zeros(x.shape) if d is None else np.array(d) for x, d in zip(leaves, states, strict=True)]
-        total = differentiable_maps.floats(jax.tree.unflatten(structure, found))
-        wanted = tuple(k for k, d in enumerate(seen) if d is not None)
-        if not wanted:
+        derivatives = [np.zeros(x.shape) if d is None else np.array(d) for x, d in zip(leaves, states, strict=True)]
+        total = differentiable_maps.floats(jax.tree.unflatten(structure, derivatives))
+        leaf_numbers = tuple(k for k, d in enumerate(observation) if d is not None)
+        if not leaf_numbers:
             return total
-        rows = (frames.t, frames.state), [np.asarray(seen[k]) for k in wanted]
-        pull = vjp_kernels.observation_vjp(run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
+        rows = (frames.t, frames.state), [np.asarray(observation[k]) for k in leaf_numbers]
+        pull = vjp_kernels.observation_vjp(run.observer, self._of_observer, leaf_numbers, jax.tree.map(lambda x: x[0], rows))
         to_observer, to_states = pull(rows)
         for total_of, each in zip(self._to_observer, to_observer, strict=True):
             total_of += each.sum(0)
         return jax.tree.map(np.add, total, to_states)
 
-    def _steps(self, p: Progress, segment: int, carried: Tree) -> Tree:
+    def _steps(self, p: Progress, segment: int, cotangent: Tree) -> Tree:
         """Back through steps, whose progress is stacked."""
         run, stepper = self._run, self._run.segments[segment].stepper
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
         count = len(begins.n)
-        begun = run.integrator.with_order(begins.carry, run.integrator.selected_order(ends.carry))
-        steps = Step(np.asarray(t), np.broadcast_to(h, count), begun)
-        added = jax.tree.map(np.zeros_like, differentiable_maps.floats(ends.carry))
-        first = jax.tree.map(lambda x: np.zeros_like(x[:1]), added)
+        begin_carry = run.integrator.with_order(begins.carry, run.integrator.selected_order(ends.carry))
+        steps = Step(np.asarray(t), np.broadcast_to(h, count), begin_carry)
+        cotangents = jax.tree.map(np.zeros_like, differentiable_maps.floats(ends.carry))
+        first = jax.tree.map(lambda x: np.zeros_like(x[:1]), cotangents)
         if run.schedule.at is None:
-            saved = run.saved_steps
-            here = np.flatnonzero((saved > begins.n[0]) & (saved <= ends.n[-1]))
-            self._add_frames(added, saved[here] - begins.n[0] - 1, here)
+            saved_steps = run.saved_steps
+            here = np.flatnonzero((saved_steps > begins.n[0]) & (saved_steps <= ends.n[-1]))
+            self._add_frames(cotangents, saved_steps[here] - begins.n[0] - 1, here)
         else:
-            self._add_instants(steps, ends, begins.n[0] == 0, added, first)
+            self._add_instants(steps, ends, begins.n[0] == 0, cotangents, first)
         example = jax.tree.map(lambda x: x[0], steps)
         pull = vjp_kernels.steps_vjp(run.system, run.integrator, self._of_system, example)
-        carried, to_system = pull(steps, carried, added)
+        cotangent, to_system = pull(steps, cotangent, cotangents)
         self._add(to_system)
-        return jax.tree.map(lambda a, b: a + b[0], carried, first)
+        return jax.tree.map(lambda a, b: a + b[0], cotangent, first)
 
-    def _add_frames(self, added: Tree, at: np.ndarray, frames: np.ndarray) -> None:
+    def _add_frames(self, cotangents: Tree, at: np.ndarray, frames: np.ndarray) -> None:
         """Add derivatives with respect to some frames to those with respect to stacked carries."""
-        _add_rows(added.state, at, jax.tree.map(lambda x: x[frames], self._states))
-        if self._multipliers is not None and added.multipliers is not None:
-            _add_rows(added.multipliers, at, np.asarray(self._multipliers)[frames])
+        _add_rows(cotangents.state, at, jax.tree.map(lambda x: x[frames], self._states))
+        if self._multipliers is not None and cotangents.multipliers is not None:
+            _add_rows(cotangents.multipliers, at, np.asarray(self._multipliers)[frames])
 
-    def _add_instants(self, steps: Step, ends: Progress, is_first: bool, added: Tree, first: Tree) -> None:
+    def _add_instants(self, steps: Step, ends: Progress, is_first: bool, cotangents: Tree, first: Tree) -> None:
         """The same for frames between steps: derivatives go to both ends of the step that each lies in."""
         times = np.asarray(self._run.schedule.at)
         begin = ends.t[0] - steps.h[0]
-        mine = np.flatnonzero(self._left & (differentiable_maps.is_after(times, begin, steps.h[0]) | is_first))
-        self._left[mine] = False
-        if not len(mine):
+        numbers = np.flatnonzero(self._pending & (differentiable_maps.is_after(times, begin, steps.h[0]) | is_first))
+        self._pending[numbers] = False
+        if not len(numbers):
             return
-        at, s, exact = differentiable_maps.locate(times[mine], steps, ends)
-        _add_rows(added.state, at[exact], jax.tree.map(lambda x: x[mine[exact]], self._states))
-        if self._multipliers is not None and added.multipliers is not None:
-            _add_rows(added.multipliers, at, np.asarray(self._multipliers)[mine])
-        mine, at, s = mine[~exact], at[~exact], s[~exact]
-        if not len(mine):
+        at, s, exact = differentiable_maps.locate(times[numbers], steps, ends)
+        _add_rows(cotangents.state, at[exact], jax.tree.map(lambda x: x[numbers[exact]], self._states))
+        if self._multipliers is not None and cotangents.multipliers is not None:
+            _add_rows(cotangents.multipliers, at, np.asarray(self._multipliers)[numbers])
+        numbers, at, s = numbers[~exact], at[~exact], s[~exact]
+        if not len(numbers):
             return
         run = self._run
         instants = Instant(jax.tree.map(lambda x: x[at], steps), s, jax.tree.map(lambda x: x[at], ends.carry))
         example = jax.tree.map(lambda x: x[0], instants)
         pull = vjp_kernels.interpolation_vjp(run.system, run.integrator, self._of_system, example)
-        to_system, to_begin, to_end = pull(instants, jax.tree.map(lambda x: x[mine], self._states))
+        to_system, to_begin, to_end = pull(instants, jax.tree.map(lambda x: x[numbers], self._states))
         self._add([each.sum(0) for each in to_system])
-        _add_rows(added, at, to_end)
+        _add_rows(cotangents, at, to_end)
         inside = at > 0
-        _add_rows(added, at[inside] - 1, jax.tree.map(lambda x: x[inside], to_begin))
+        _add_rows(cotangents, at[inside] - 1, jax.tree.map(lambda x: x[inside], to_begin))
         _add_rows(first, at[~inside], jax.tree.map(lambda x: x[~inside], to_begin))
 
-    def _again(self, segment: int, carried: Tree) -> Tree:
+    def _restart(self, segment: int, cotangent: Tree) -> Tree:
         """Back through the beginning of a leg."""
         run = self._run
         if segment not in run.before:
-            return carried
-        given = run.segments[segment].stepper, run.system, run.integrator, run.before[segment], self._of_system, carried
-        to_system, carried = vjp_kernels.restart_vjp(*given)
+            return cotangent
+        args = run.segments[segment].stepper, run.system, run.integrator, run.before[segment], self._of_system, cotangent
+        to_system, cotangent = vjp_kernels.restart_vjp(*args)
         self._add(to_system)
-        return jax.tree.map(np.array, carried)
+        return jax.tree.map(np.array, cotangent)
 
     def _add(self, to_system: list[Any]) -> None:
         for total, one in zip(self._to_system, to_system, strict=True):

@@ -47,9 +47,9 @@ class CheckpointedRun:
     ) -> None:
         self.segments, self.system, self.integrator = segments, system, integrator
         self.state0, self.observer, self.schedule = state0, observer, schedule
-        self.marks: list[StepCheckpoint] = []
+        self.checkpoints: list[StepCheckpoint] = []
         self.before: dict[int, Progress] = {}
-        self._machines: list[tuple[StepLoop, Any]] = []
+        self._step_loops: list[tuple[StepLoop, Any]] = []
         self._end = None if schedule.at is None else np.array([float(segments[-1].stepper.t1)])
         self._targets = None if schedule.at is None or self._end is None else np.append(schedule.at, self._end)
         self.p = host.begin(segments[0].stepper, system, integrator, state0, schedule.at is not None)
@@ -67,7 +67,7 @@ class CheckpointedRun:
             if number and segment.after_jump:
                 run.before[number] = run.p
                 run.p = host.restart(segment.stepper, run.system, run.integrator, run.p)
-            if not run._leg(number, segment.stepper):
+            if not run._run_segment(number, segment.stepper):
                 return None
         t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
         run.frames = BatchedObserver(run.observer, len(t)).frames(t, state, multipliers)
@@ -81,44 +81,44 @@ class CheckpointedRun:
 
     def chunks(self, back: bool = True) -> Iterator[tuple[StepCheckpoint, Progress]]:
         """From the last mark to the first, or forth: the mark, and all progress from there to the next, stacked."""
-        ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
-        for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
-            marching, arguments = self._machines[mark.segment]
-            passed = marching.states(arguments, mark.slots, mark.n, end, self._end)
-            yield mark, marching.unpack(passed)
+        ends = [*(checkpoint.n for checkpoint in self.checkpoints[1:]), int(self.p.n)]
+        for checkpoint, end in list(zip(self.checkpoints, ends, strict=True))[:: -1 if back else 1]:
+            step_loop, arguments = self._step_loops[checkpoint.segment]
+            progress = step_loop.states(arguments, checkpoint.slots, checkpoint.n, end, self._end)
+            yield checkpoint, step_loop.unpack(progress)
 
-    def _leg(self, number: int, stepper: AbstractStepper) -> bool:
+    def _run_segment(self, number: int, stepper: AbstractStepper) -> bool:
         """Make the steps of a leg; whether that went well."""
-        marching, arguments = native.steps(stepper, self.system, self.integrator, self.p)
-        if marching is None:
+        step_loop, arguments = native.steps(stepper, self.system, self.integrator, self.p)
+        if step_loop is None:
             return False
-        self._machines.append((marching, arguments))
+        self._step_loops.append((step_loop, arguments))
         every = self.schedule.every or _MAX_STEPS
-        slots, last = marching.pack(self.p), number == len(self.segments) - 1
-        marks: list[StepCheckpoint] = []
-        spacing, done = max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
-        while not int(self.p.result) and not self._is_over(stepper, done):
+        slots, last = step_loop.pack(self.p), number == len(self.segments) - 1
+        checkpoints: list[StepCheckpoint] = []
+        spacing, saved_count = max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
+        while not int(self.p.result) and not self._is_over(stepper, saved_count):
             n = int(self.p.n)
-            if not marks or n - marks[-1].n >= spacing:
-                marks.append(StepCheckpoint(number, n, slots.copy()))
-            if len(marks) > 2 * spacing:
-                marks, spacing = marks[::2], 2 * spacing
+            if not checkpoints or n - checkpoints[-1].n >= spacing:
+                checkpoints.append(StepCheckpoint(number, n, slots.copy()))
+            if len(checkpoints) > 2 * spacing:
+                checkpoints, spacing = checkpoints[::2], 2 * spacing
             room = spacing + 1 if self._targets is None else len(self._targets)
-            found = marching.advance(arguments, slots, n + spacing, every, last, self._targets, done, room)
-            self.p = marching.unpack(slots)
-            if len(found):
-                self._rows.append(marching.frames(found))
-                done += len(found)
-        self.marks += [mark for mark in marks if mark.n < int(self.p.n)]
+            rows = step_loop.advance(arguments, slots, n + spacing, every, last, self._targets, saved_count, room)
+            self.p = step_loop.unpack(slots)
+            if len(rows):
+                self._rows.append(step_loop.frames(rows))
+                saved_count += len(rows)
+        self.checkpoints += [checkpoint for checkpoint in checkpoints if checkpoint.n < int(self.p.n)]
         return not int(self.p.result)
 
-    def _is_over(self, stepper: AbstractStepper, done: int) -> bool:
+    def _is_over(self, stepper: AbstractStepper, saved_count: int) -> bool:
         """Whether the leg's end is reached and all save times up to there are behind."""
         if not bool(stepper.is_finished(self.p)):
             return False
-        if self._targets is None or done >= len(self._targets) - 1:
+        if self._targets is None or saved_count >= len(self._targets) - 1:
             return True
-        return not bool(stepper.has_passed(self.p, self._targets[done]))
+        return not bool(stepper.has_passed(self.p, self._targets[saved_count]))
 
 
 _MAX_STEPS = np.iinfo(np.int64).max

@@ -69,57 +69,57 @@ def start(inputs: Any, rest: Any) -> DifferentiableMap:
 def restart(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and what the leg before ended with to what a leg begins with."""
     (given, (p, _), _), (others, _, places) = inputs, rest
-    moving = _float_mask(p.carry)
+    mask = _float_mask(p.carry)
 
     def run(args: Any, p: Progress) -> Tree:
         stepper, system, integrator = eqx.combine(args, others)
         return floats(stepper.restart(system, integrator, p).carry)
 
     return DifferentiableMap(
-        run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, moving)), given, p
+        run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, mask)), given, p
     )
 
 
 def step(inputs: Any, rest: Any) -> DifferentiableMap:
     """From what a step begins with, and parameters, to what it ends with."""
     (given, begin, _), (others, _, places) = inputs, rest
-    moving = _float_mask(begin.carry)
+    mask = _float_mask(begin.carry)
 
     def run(args: Any, step: Step) -> Tree:
         system, integrator = eqx.combine(args, others)
         return floats(counted_angles.step(integrator, system, *step)[0])
 
     return DifferentiableMap(
-        run, lambda args, step: (eqx.filter(step.carry, moving), _leaf_numbers(args[0], places)), given, begin
+        run, lambda args, step: (eqx.filter(step.carry, mask), _leaf_numbers(args[0], places)), given, begin
     )
 
 
 def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters, and what a step began and ended with, to a state between."""
     (given, (example, _), _), (others, _, places) = inputs, rest
-    moving = _float_mask((example.step.carry, example.end))
+    mask = _float_mask((example.step.carry, example.end))
 
     def run(args: Any, instant: Instant) -> Tree:
         (system, integrator), ((t, h, begin), s, end) = eqx.combine(args, others), instant
         return floats(counted_angles.interpolate(integrator, system, t, h, begin, end, s))
 
     def of(args: Any, instant: Instant) -> Any:
-        return _leaf_numbers(args[0], places), *eqx.filter((instant.step.carry, instant.end), moving)
+        return _leaf_numbers(args[0], places), *eqx.filter((instant.step.carry, instant.end), mask)
 
     return DifferentiableMap(run, of, given, example)
 
 
 def observation(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and a state, with its time, to some leaves of what is seen of it."""
-    (given, (row, _), _), (others, _, (places, wanted)) = inputs, rest
-    moving = _float_mask(row[1])
+    (given, (row, _), _), (others, _, (places, leaf_numbers)) = inputs, rest
+    mask = _float_mask(row[1])
 
     def run(args: Any, row: Any) -> list[Any]:
         leaves = jax.tree.leaves(eqx.combine(args, others)(*row))
-        return [leaves[k] for k in wanted]
+        return [leaves[k] for k in leaf_numbers]
 
     return DifferentiableMap(
-        run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], moving)), given, row
+        run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], mask)), given, row
     )
 
 

@@ -57,8 +57,8 @@ def steps_jvp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
     """A function of stacked steps like this one: see `TangentLoop`."""
-    following, inputs = cached(_steps_jvp, (system, integrator), step, places, serialiser=_TANGENT_LOOPS)
-    return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
+    loop, inputs = cached(_steps_jvp, (system, integrator), step, places, serialiser=_TANGENT_LOOPS)
+    return lambda steps, carried, fixed: loop(inputs[0], steps, carried, fixed)
 
 
 def _steps_jvp(inputs: Any, rest: Any) -> TangentLoop:
@@ -70,8 +70,8 @@ def interpolation_jvp(
 ) -> Callable[[Instant, Any], Tree]:
     """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
     row = instant, directions
-    (mapping,), inputs = cached(_interpolation_jvp, (system, integrator), row, places, serialiser=ROW_MAPS)
-    return lambda instants, directions: mapping(inputs[0], (instants, directions))
+    (row_map,), inputs = cached(_interpolation_jvp, (system, integrator), row, places, serialiser=ROW_MAPS)
+    return lambda instants, directions: row_map(inputs[0], (instants, directions))
 
 
 def _interpolation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
@@ -79,26 +79,26 @@ def _interpolation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def observation_jvp(
-    observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
+    observer: Observer, places: LeafNumbers, leaf_numbers: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
 ) -> Callable[[tuple[tuple[Any, Any], Any]], list[Any]]:
     """A function of stacked times and states, and of directions, like `row`, that gives derivatives of what is seen.
 
     `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = cached(_observation_jvp, observer, row, (places, wanted), serialiser=ROW_MAPS)
-    return lambda rows: mapping(inputs[0], rows)
+    (row_map,), inputs = cached(_observation_jvp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
+    return lambda rows: row_map(inputs[0], rows)
 
 
 def _observation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
     return (RowMap.jvp(*differentiable_maps.observation(inputs, rest)),)
 
 
-def _on_improved(made: TangentLoop, write: Callable[[], None]) -> None:
-    made.code.when_improved = write
+def _on_improved(loop: TangentLoop, write: Callable[[], None]) -> None:
+    loop.code.when_improved = write
 
 
 _TANGENT_LOOPS: Serialiser[TangentLoop] = Serialiser(
     dump=lambda made: (made.code, made.parameters),
-    load=lambda kept, inputs: TangentLoop(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
+    load=lambda parts, inputs: TangentLoop(parts[0], inputs[0], inputs[1], floats(inputs[1].carry), parts[1]),
     watch=_on_improved,
 )

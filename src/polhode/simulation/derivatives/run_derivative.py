@@ -57,18 +57,18 @@ def run(
     if not reverse and not in_forward_mode():
         return None
     model = _Model(frozen((system, state0, observer)))
-    if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(segments)))):
+    if not model.is_concrete or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(segments)))):
         return None
     with outside_trace(), eager_numpy():
-        system, state0, observer = model.known
-        made = CheckpointedRun.of(segments, integrator, schedule, system, state0, observer)
-    if made is None:
+        system, state0, observer = model.concrete
+        checkpointed = CheckpointedRun.of(segments, integrator, schedule, system, state0, observer)
+    if checkpointed is None:
         return None
-    known = _to_jax(_differentiable_part(made.frames))
+    values = _to_jax(_differentiable_part(checkpointed.frames))
     derive = _in_reverse if reverse else _in_forward
-    state, seen, multipliers = derive(made, model, expression)(model.moving) if model.places else known
-    t, (outputs, invariants, residuals) = _to_jax(made.frames.t), seen
-    return Frames(t, state, outputs, invariants, residuals, multipliers), made.p
+    state, observation, multipliers = derive(checkpointed, model, expression)(model.traced) if model.places else values
+    t, (outputs, invariants, residuals) = _to_jax(checkpointed.frames.t), observation
+    return Frames(t, state, outputs, invariants, residuals, multipliers), checkpointed.p
 
 
 class _Model:
@@ -78,19 +78,19 @@ class _Model:
     - `is_known`: whether nothing else about them is unknown, and functions capture none of what is differentiated.
     """
 
-    def __init__(self, given: Any) -> None:
-        arrays, self._rest = eqx.partition(given, eqx.is_array)
+    def __init__(self, parts: Any) -> None:
+        arrays, self._rest = eqx.partition(parts, eqx.is_array)
         leaves, self._structure = jax.tree.flatten(arrays)
         # Derivatives can also be with respect to plain numbers, which would be no arrays any more.
         self._leaves = [x if eqx.is_array(x) else np.asarray(x) for x in map(primal_of, leaves)]
         self.places: LeafNumbers = tuple(k for k, x in enumerate(leaves) if isinstance(x, Tracer))
-        self.moving, self.values = ([x[k] for k in self.places] for x in (leaves, self._leaves))
-        self.known = self.whole(self.values)
-        only_floats = len(jax.tree.leaves(floats(self.known[1]))) == len(jax.tree.leaves(self.known[1]))
+        self.traced, self.values = ([x[k] for k in self.places] for x in (leaves, self._leaves))
+        self.concrete = self.whole(self.values)
+        only_floats = len(jax.tree.leaves(floats(self.concrete[1]))) == len(jax.tree.leaves(self.concrete[1]))
         right = all(not isinstance(x, Tracer) for x in self._leaves) and all(x.dtype == float for x in self.values)
         # What functions capture is a constant of programs once its value is known.
-        captured = len(jax.tree.leaves(eqx.filter(frozen(self.known), eqx.is_array))) != len(leaves)
-        self.is_known = right and only_floats and not captured
+        has_captured = len(jax.tree.leaves(eqx.filter(frozen(self.concrete), eqx.is_array))) != len(leaves)
+        self.is_concrete = right and only_floats and not has_captured
 
     def whole(self, values: Sequence[Any]) -> tuple[AbstractSystem, Any, Observer]:
         """All with other values at the places."""
@@ -105,26 +105,26 @@ def _differentiable_part(frames: Frames) -> tuple[Any, Observation, Any]:
     return frames.state, Observation(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
 
 
-def _in_reverse(made: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+def _in_reverse(run: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
     """A run as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
-    def expressed(values: list[Any]) -> Any:
+    def evaluate(values: list[Any]) -> Any:
         return _differentiable_part(expression(*model.whole(values)))
 
     @jax.custom_vjp
     def through(values: list[Any]) -> Any:
-        return expressed(values)
+        return evaluate(values)
 
     def forth(values: list[Any]) -> tuple[Any, None]:
-        return _to_jax(_differentiable_part(made.frames)), None
+        return _to_jax(_differentiable_part(run.frames)), None
 
-    def back(_: None, given: Any) -> tuple[list[Any]]:
-        leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
+    def back(_: None, cotangents: Any) -> tuple[list[Any]]:
+        leaves = jax.tree.leaves(cotangents, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
         if are_known(there.values()):
             with contextlib.suppress(UnsupportedNativeOperation):
-                return (call_linear(lambda values: _cotangents(made, model.places, there, values), [*there.values()]),)
-        outs, pull = jax.vjp(expressed, model.values)
+                return (call_linear(lambda values: _cotangents(run, model.places, there, values), [*there.values()]),)
+        outs, pull = jax.vjp(evaluate, model.values)
         outs, structure = jax.tree.flatten(outs)
         return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
 
@@ -132,45 +132,45 @@ def _in_reverse(made: CheckpointedRun, model: _Model, expression: Expression) ->
     return through
 
 
-def _in_forward(made: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+def _in_forward(run: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
     """The same in forward mode."""
-    known = _to_jax(_differentiable_part(made.frames))
+    primal_out = _to_jax(_differentiable_part(run.frames))
 
     @jax.custom_jvp
     def through(values: list[Any]) -> Any:
-        return known
+        return primal_out
 
     @through.defjvp
     def push(primals: tuple[list[Any]], tangents: tuple[list[Any]]) -> tuple[Any, Any]:
         (directions,) = tangents
-        leaves, structure = jax.tree.flatten(known)
-        floating = [x.dtype == float for x in leaves]
+        leaves, structure = jax.tree.flatten(primal_out)
+        is_float = [x.dtype == float for x in leaves]
         if are_known(directions):
             with contextlib.suppress(UnsupportedNativeOperation):
-                found = iter(call_linear(lambda values: _tangents(made, model.places, values), directions))
-                dots = [next(found) if moves else _zero(x) for x, moves in zip(leaves, floating, strict=True)]
-                return known, jax.tree.unflatten(structure, dots)
+                tangents_out = iter(call_linear(lambda values: _tangents(run, model.places, values), directions))
+                dots = [next(tangents_out) if moves else _zero(x) for x, moves in zip(leaves, is_float, strict=True)]
+                return primal_out, jax.tree.unflatten(structure, dots)
         return jax.jvp(lambda values: _differentiable_part(expression(*model.whole(values))), primals, tangents)
 
     return through
 
 
-def _tangents(made: CheckpointedRun, places: LeafNumbers, directions: list[Any]) -> list[Any]:
+def _tangents(run: CheckpointedRun, places: LeafNumbers, directions: list[Any]) -> list[Any]:
     """From directions to derivatives of all leaves of what moves that are floats."""
-    states, seen, multipliers = TangentSweep(made, places)(directions)
-    leaves = [*jax.tree.leaves(states), *seen, *jax.tree.leaves(multipliers)]
-    like = jax.tree.leaves(_differentiable_part(made.frames))
+    states, observation, multipliers = TangentSweep(run, places)(directions)
+    leaves = [*jax.tree.leaves(states), *observation, *jax.tree.leaves(multipliers)]
+    like = jax.tree.leaves(_differentiable_part(run.frames))
     return [x for x, frame in zip(leaves, like, strict=True) if frame.dtype == float]
 
 
-def _cotangents(made: CheckpointedRun, places: LeafNumbers, leaves: Iterable[int], values: list[Any]) -> list[Any]:
+def _cotangents(run: CheckpointedRun, places: LeafNumbers, leaves: Iterable[int], values: list[Any]) -> list[Any]:
     """From derivatives with respect to some leaves of what moves to those with respect to the model's arrays."""
     cotangents = dict(zip(leaves, values, strict=True))
-    state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _differentiable_part(made.frames))
-    told = [cotangents.get(k) for k in range(state + seen + multipliers)]
-    of_multipliers = told[-1] if multipliers else None
-    found = AdjointSweep(made, places)(told[:state], told[state : state + seen], of_multipliers)
-    return [np.asarray(x) for x in found]
+    state, observation, multipliers = (len(jax.tree.leaves(part)) for part in _differentiable_part(run.frames))
+    given_cotangents = [cotangents.get(k) for k in range(state + observation + multipliers)]
+    of_multipliers = given_cotangents[-1] if multipliers else None
+    results = AdjointSweep(run, places)(given_cotangents[:state], given_cotangents[state : state + observation], of_multipliers)
+    return [np.asarray(x) for x in results]
 
 
 def _to_jax(tree: Any) -> Any:

@@ -56,8 +56,8 @@ def steps_vjp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
     """A function of stacked steps like this one: see `AdjointLoop`."""
-    returning, inputs = cached(_steps_vjp, (system, integrator), step, places, serialiser=_ADJOINT_LOOPS)
-    return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
+    loop, inputs = cached(_steps_vjp, (system, integrator), step, places, serialiser=_ADJOINT_LOOPS)
+    return lambda steps, carried, added: loop(inputs[0], steps, carried, added)
 
 
 def _steps_vjp(inputs: Any, rest: Any) -> AdjointLoop:
@@ -72,8 +72,8 @@ def interpolation_vjp(
     From there to parameters, and to what their steps began and ended with.
     """
     row = instant, floats(instant.end.state)
-    (mapping,), inputs = cached(_interpolation_vjp, (system, integrator), row, places, serialiser=ROW_MAPS)
-    return lambda instants, cotangents: mapping(inputs[0], (instants, cotangents))
+    (row_map,), inputs = cached(_interpolation_vjp, (system, integrator), row, places, serialiser=ROW_MAPS)
+    return lambda instants, cotangents: row_map(inputs[0], (instants, cotangents))
 
 
 def _interpolation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
@@ -81,43 +81,43 @@ def _interpolation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def observation_vjp(
-    observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
+    observer: Observer, places: LeafNumbers, leaf_numbers: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
 ) -> Callable[[tuple[tuple[Any, Any], list[Any]]], tuple[list[Any], Tree]]:
     """A function of stacked times and states, and of derivatives with respect to some of what is seen, like `row`.
 
     From there to parameters and states. `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = cached(_observation_vjp, observer, row, (places, wanted), serialiser=ROW_MAPS)
-    return lambda rows: mapping(inputs[0], rows)
+    (row_map,), inputs = cached(_observation_vjp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
+    return lambda rows: row_map(inputs[0], rows)
 
 
 def _observation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
     return (RowMap.vjp(*differentiable_maps.observation(inputs, rest), inputs[1][1]),)
 
 
-def map_single(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
+def map_single(make: Callable[..., tuple[RowMap]], static: Any, row: Any, places: Any) -> Any:
     """The result of a map of rows for a single row."""
-    (mapping,), inputs = cached(make, given, row, places, serialiser=ROW_MAPS)
-    return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
+    (row_map,), inputs = cached(make, static, row, places, serialiser=ROW_MAPS)
+    return jax.tree.map(lambda x: x[0], row_map(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
 
-def _on_improved_loop(made: AdjointLoop, write: Callable[[], None]) -> None:
-    made.code.when_improved = write
+def _on_improved_loop(loop: AdjointLoop, write: Callable[[], None]) -> None:
+    loop.code.when_improved = write
 
 
-def _on_improved_map(made: tuple[RowMap], write: Callable[[], None]) -> None:
-    made[0].code.when_improved = write
+def _on_improved_map(maps: tuple[RowMap], write: Callable[[], None]) -> None:
+    maps[0].code.when_improved = write
 
 
 _ADJOINT_LOOPS: Serialiser[AdjointLoop] = Serialiser(
-    dump=lambda made: (made.code, made.parameters),
-    load=lambda kept, inputs: AdjointLoop(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
+    dump=lambda built: (built.code, built.parameters),
+    load=lambda parts, inputs: AdjointLoop(parts[0], inputs[0], inputs[1], floats(inputs[1].carry), parts[1]),
     watch=_on_improved_loop,
 )
 
 ROW_MAPS: Serialiser[tuple[RowMap]] = Serialiser(
-    dump=lambda made: (made[0].code, made[0].out),
-    load=lambda kept, inputs: (RowMap(kept[0], kept[1], inputs[0], inputs[1]),),
+    dump=lambda built: (built[0].code, built[0].out),
+    load=lambda parts, inputs: (RowMap(parts[0], parts[1], inputs[0], inputs[1]),),
     watch=_on_improved_map,
 )
 """How maps of rows are kept."""

@@ -83,7 +83,7 @@ def interpolate_last_step(
     return dense_output(stepper, system, integrator, p, target)
 
 
-_BY_XLA = CompileReport(None, "xla", from_cache=False)
+_BY_XLA = CompileReport(None, "xla", kept=False)
 
 
 def run(
@@ -199,7 +199,7 @@ class _Run:
     def compiled(self) -> CompileReport:
         """How steps are executed."""
         step_loop = None if self.native is None else self.native[0]
-        return _BY_XLA if step_loop is None else step_loop.code.report._replace(from_cache=not self.compiled_here)
+        return _BY_XLA if step_loop is None else step_loop.code.report._replace(kept=not self.compiled_here)
 
     def _report_compilation(self, form: CompileReport) -> None:
         self.compiled_here = True

@@ -98,7 +98,7 @@ def run(
     observer: Observer,
     schedule: SaveSchedule,
     functions: EventFunctions,
-    acts: EventActions,
+    actions: EventActions,
     most: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     """The whole run as one expression: frames, progress and a table of at most `most` events."""
@@ -107,7 +107,7 @@ def run(
     last = segments[-1].stepper
     steps = last.step_limit
     at = _frame_times(segments, schedule)
-    return _run(steppers, after_jump, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
+    return _run(steppers, after_jump, system, integrator, state0, observer, at, actions, most, steps + 2 * most)
 
 
 def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
@@ -135,15 +135,15 @@ def _run(
     state0: Any,
     observer: Observer,
     at: np.ndarray,
-    acts: EventActions,
+    actions: EventActions,
     most: int,
     count: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     start = steppers[0].inner.start(system, integrator, state0, keep_previous=False)
-    search_steppers, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
+    search_steppers, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, actions))
     rows, search_end = _find_steps(search_steppers, after_jump, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
-    replay = _Replay(system, integrator, steppers[0], acts, any(after_jump))
+    replay = _Replay(system, integrator, steppers[0], actions, any(after_jump))
     initial = jnp.asarray(start.t, float), start.carry
     _, (begins, lengths, befores, ends, effects) = jax.lax.scan(jax.checkpoint(replay.step), initial, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, search_end.t)
@@ -165,7 +165,7 @@ class _Replay(NamedTuple):
     system: AbstractSystem
     integrator: AbstractIntegrator
     steps: EventDetectingStepper
-    acts: EventActions
+    actions: EventActions
     restarts: bool
 
     def step(self, now: tuple[Array, Carry], row: _Steps) -> tuple[tuple[Array, Carry], Any]:
@@ -253,7 +253,7 @@ def _find_steps(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
-    acts: EventActions,
+    actions: EventActions,
     most: int,
     count: int,
 ) -> tuple[_Steps, Progress]:
@@ -261,13 +261,13 @@ def _find_steps(
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers, no = jnp.zeros(count), jnp.zeros(count, bool)
     choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.selected_order(p.carry))
-    none_fired = jnp.zeros((count, len(acts.actions)), bool)
+    none_fired = jnp.zeros((count, len(actions.actions)), bool)
     rows = _Steps(numbers, numbers, numbers, no, no, no, none_fired, none_fired.astype(float), numbers, choices)
     loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
     for stepper, jumps in zip(steppers, after_jump, strict=True):
         p, *others = loop
         loop = (stepper.restart(system, integrator, p) if jumps else p, *others)
-        loop = _find_segment(stepper, jumps, system, integrator, acts, most, count, loop)
+        loop = _find_segment(stepper, jumps, system, integrator, actions, most, count, loop)
     p, rows, *_ = loop
     # Padding with a real step keeps unused ones finite, so that their zero derivatives stay zero.
     real = lambda x: jnp.where(rows.active, x, x[0])  # noqa: E731
@@ -280,7 +280,7 @@ def _find_segment(
     jumps: bool,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
-    acts: EventActions,
+    actions: EventActions,
     most: int,
     count: int,
     loop: Any,
@@ -300,7 +300,7 @@ def _find_segment(
         fixed = (stepper.inner.on_grid | (new.t == stepper.t1)) & ~w.cut
 
         def handle_event(p: Progress) -> Progress:
-            return stepper.after_event(system, integrator, p, acts(p.events.fired, p.t, p.carry.state))
+            return stepper.after_event(system, integrator, p, actions(p.events.fired, p.t, p.carry.state))
 
         after = jax.lax.cond(event, handle_event, lambda p: p, new)
         row = _Steps(
@@ -311,7 +311,7 @@ def _find_segment(
         rows = jax.tree.map(lambda a, x: a.at[place].set(x, mode="drop"), rows, row)
         at, event_count = at + accepted, event_count + jnp.sum(w.fired)
         code = jnp.where(event & (event_count >= most), int(Result.events_accumulate), after.result)
-        code = jnp.where(event & acts.ends(w.fired), int(Result.event_reached), code)
+        code = jnp.where(event & actions.ends(w.fired), int(Result.event_reached), code)
         code = jnp.where((at >= count) & (code == 0) & ~stepper.is_finished(after), int(Result.max_steps_reached), code)
         return after._replace(result=code.astype(jnp.int32)), rows, at, event_count
 

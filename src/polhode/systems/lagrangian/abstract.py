@@ -100,7 +100,7 @@ class AbstractLagrangian(AbstractSystem):
         """Whether there is no load."""
         return True
 
-    def roundoff_amplification(
+    def roundoff_gain(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Round-off of energies as `discrete_derivatives` magnify it, over ε: in momenta, and in forces."""

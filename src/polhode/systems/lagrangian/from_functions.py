@@ -108,20 +108,18 @@ class Lagrangian(AbstractLagrangian):
         B = jnp.zeros((0, self.n)) if self.constraints is None else D(self.constraints, q0, q1)
         return Derivatives(*self._discrete_kinetic(q0, v0, q1, v1), V, B)
 
-    def roundoff_amplification(
+    def roundoff_gain(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         D, T, zero = self.gradient, self.kinetic, jnp.zeros(())
-        force = zero if self.potential is None else D.roundoff_amplification(self.potential, q0, q1)
+        force = zero if self.potential is None else D.roundoff_gain(self.potential, q0, q1)
         if not callable(T):
             return zero, force
         if isinstance(T, Through):
             whole = Through(T.outer, lambda x: T.inner(x[: self.n], x[self.n :]))
-            both = D.roundoff_amplification(whole, jnp.concatenate((q0, v0)), jnp.concatenate((q1, v1)))
+            both = D.roundoff_gain(whole, jnp.concatenate((q0, v0)), jnp.concatenate((q1, v1)))
             return both, force + both
-        return zero, force + D.roundoff_amplification(lambda q: T(q, v0), q0, q1) + D.roundoff_amplification(
-            lambda q: T(q, v1), q0, q1
-        )
+        return zero, force + D.roundoff_gain(lambda q: T(q, v0), q0, q1) + D.roundoff_gain(lambda q: T(q, v1), q0, q1)
 
     def _discrete_kinetic(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
