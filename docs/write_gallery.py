@@ -14,7 +14,7 @@ from PIL import Image
 
 import polhode as ph
 from polhode.problems.registry import builder_of
-from polhode.viewing.film.frame_renderer import Pictures
+from polhode.viewing.film.frame_renderer import FrameRenderer
 from polhode.viewing.scene.sampled_motion import sample
 
 FOLDER = Path(__file__).parent / "gallery"
@@ -45,7 +45,7 @@ def draw(name: str) -> None:
     scene = problem.scene
     assert scene is not None, name
     motion = sample(scene, run, 60)
-    picture = Pictures(scene, motion, (FINER * SIZE[0], FINER * SIZE[1])).frame(2 * len(motion.t) // 3)
+    picture = FrameRenderer(scene, motion, (FINER * SIZE[0], FINER * SIZE[1])).frame(2 * len(motion.t) // 3)
     whole = Image.fromarray(np.rint(255 * picture).astype(np.uint8))
     whole.resize(SIZE, Image.Resampling.LANCZOS, box=around(picture)).save(
         FOLDER / f"{name}.webp", quality=85, method=6

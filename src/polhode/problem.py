@@ -92,7 +92,7 @@ class Problem:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
         shown = {name: value for name, value in self.parameters.items() if name != "formulation"}
         rows = [
-            ("system", f"{type(self.system).__name__}, {self.parameters.get('formulation', self.system.called)}"),
+            ("system", f"{type(self.system).__name__}, {self.parameters.get('formulation', self.system.kind_name)}"),
             ("time", f"{start} … {end}"),
             ("method", f"{self.integrator} with h = {h}"),
             ("parameters", ", ".join(f"{name} = {checks.short_repr(value)}" for name, value in shown.items())),

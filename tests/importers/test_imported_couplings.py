@@ -216,7 +216,7 @@ def test_curved_couplings_and_any_ratio_are_carried(tmp_path, curve):
     """The velocity and acceleration of the follower are those of its polynomial."""
     imported = ph.load_model(GEARED.format(curve), positions={"first": 0.4}, velocities={"first": 0.9})
     assert not [item for item in imported.not_carried if "equality" in item.what]
-    m = imported.start.model
+    m = imported.start.compiled
     y, x = int(m.eq_obj1id[0]), int(m.eq_obj2id[0])
     p = np.polynomial.Polynomial(m.eq_data[0, :5])
     problem = imported.problem("minimal", t1=0.1)

@@ -14,7 +14,7 @@ from polhode.rods.edge import EdgeShape, ElasticEdge
 from polhode.rods.strain import MEASURES
 from polhode.spaces import S3R3, quaternions
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.viewing.scene.model_scene import described
+from polhode.viewing.scene.model_scene import to_dict
 
 SECTION = ph.rods.Section(stiffness=(500, 400, 300, 1e3, 2e3, 1.5e3), mass=1.0, inertia=(10, 11, 12))
 
@@ -301,7 +301,7 @@ def test_rods_are_drawn_as_lines_from_node_to_node():
     model = ph.Model()
     rod = model.add_rod(points=[(1, 0, 0), (2, 0, 0), (3, 0, 0)], section=SECTION, clamped="first", name="cable")
     model.add_body(mass=1.0, inertia=(1, 1, 1), name="load")
-    found = described(model, [body.name for body in model.bodies])
+    found = to_dict(model, [body.name for body in model.bodies])
     assert [body["name"] for body in found["bodies"]] == ["load"]
     (line,) = found["lines"]
     assert line["name"] == "cable"

@@ -9,7 +9,7 @@ from PIL import Image
 import polhode as ph
 from polhode.solution import export, show
 from polhode.viewing.film import film
-from polhode.viewing.film.frame_renderer import Pictures, scaled_colours
+from polhode.viewing.film.frame_renderer import FrameRenderer, colours_of
 from polhode.viewing.scene import arrow_fields
 from polhode.viewing.scene.sampled_motion import sample
 
@@ -42,7 +42,7 @@ def test_arrows_are_as_long_as_the_vectors(run):
     motion = sample(scene, run)
     radius = motion.bounds(scene)[1]
     found = list(arrow_fields.of_run(scene, motion, run))
-    weight, force = arrow_fields.scaled(found, ["joint force", "weight"], radius)
+    weight, force = arrow_fields.scale(found, ["joint force", "weight"], radius)
     # Both are forces, so one scale serves them; the longest of the run has a length of 0.45 radii.
     largest = np.linalg.norm(run.joints["pin"].force, axis=1).max()
     np.testing.assert_allclose(weight.vectors[:, 0], [[0, 0, -2 * 9.81 * 0.45 * radius / largest]] * len(run.t))
@@ -50,7 +50,7 @@ def test_arrows_are_as_long_as_the_vectors(run):
     np.testing.assert_allclose(force.vectors[:, 0], run.joints["pin"].force * 0.45 * radius / largest, atol=1e-12)
     plain = scene.without_symbols()
     motion = sample(plain, run)
-    bare, drawn = (Pictures(plain, motion, (720, 480), arrows=arrows) for arrows in ((), [force]))
+    bare, drawn = (FrameRenderer(plain, motion, (720, 480), arrows=arrows) for arrows in ((), [force]))
     k = int(np.argmax(np.linalg.norm(force.vectors[:, 0], axis=1)))
     changed = np.abs(drawn.frame(k) - bare.frame(k)).max(axis=2) > 0.15
     ends = np.stack([force.feet[k, 0], force.feet[k, 0] + force.vectors[k, 0]])
@@ -70,10 +70,10 @@ def test_rods_have_the_colour_of_their_curvature(rod, monkeypatch, tmp_path):
     (tints,) = (line.tints for line in scene.of(film.Line) if line.tints)
     (of_segments,) = (each for each in motion.tints if each is not None)
     values = of_segments[:, :, tints.names.index("curvature")]
-    pictures = Pictures(scene, motion, (240, 160), "curvature")
+    pictures = FrameRenderer(scene, motion, (240, 160), "curvature")
     assert pictures.limits == (values.min(), values.max())
     surface, colours = pictures._of_lines(1)[0]
-    wanted = scaled_colours(values[1], pictures.limits)
+    wanted = colours_of(values[1], pictures.limits)
     np.testing.assert_allclose(colours, wanted[surface.marks.astype(int)])
     assert np.ptp(wanted, axis=0).max() > 0.05
 

@@ -20,8 +20,8 @@ from polhode.solution.export import export
 from polhode.solution.solution import Solution
 from polhode.viewing.files import gltf, vtk
 from polhode.viewing.film import film, scanline
-from polhode.viewing.film.frame_renderer import Pictures, rgb, rotation
-from polhode.viewing.film.rasteriser import Camera, Canvas
+from polhode.viewing.film.frame_renderer import FrameRenderer, rgb, rotation
+from polhode.viewing.film.rasteriser import Camera, GBuffer
 from polhode.viewing.scene import geometry
 from polhode.viewing.scene.sampled_motion import sample
 from polhode.viewing.scene.scene import Arrows, Body, Cloud, Line, Scene, Tints, Trail
@@ -59,7 +59,7 @@ def test_surfaces_are_closed_and_turn_outwards():
     solids = [geometry.ball(), geometry.stick()]
     for shape in ("box", "ellipsoid", "cylinder", "capsule"):
         body = Body("b", shape, (0.4, 0.4, 1.0), lambda t, s: s)
-        solids.append(geometry.joined([surface for surface, _ in geometry.of_body(body, SCENE)]))
+        solids.append(geometry.join([surface for surface, _ in geometry.of_body(body, SCENE)]))
     solids.append(geometry.arrow(np.zeros(3), np.array([1.0, 2.0, 0.5]), 0.02))
     for solid in solids:
         mesh = trimesh.Trimesh(solid.vertices, solid.faces, process=True)
@@ -73,7 +73,7 @@ def test_surfaces_are_closed_and_turn_outwards():
 def test_a_sphere_covers_the_disc_that_it_must():
     camera = Camera(np.zeros(3), np.eye(3), 20.0, (400, 300), azimuth=0.3, height=0.2)
     r = 1.5
-    by_pixels, by_triangles = Canvas(camera), Canvas(camera)
+    by_pixels, by_triangles = GBuffer(camera), GBuffer(camera)
     by_pixels.spheres(np.zeros((1, 3)), np.array([r]), rgb("#ffffff"))
     ball = geometry.ball(40, 60)
     by_triangles.triangles(2 * r * ball.vertices, ball.normals, np.ones_like(ball.vertices), ball.faces)
@@ -131,7 +131,7 @@ def test_nothing_shines_through_between_triangles():
     points = np.stack([0 * y, y, z], axis=1) + random.uniform(-0.15, 0.15, (n * n, 3))
     corner = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
     faces = np.concatenate([corner[:, None] + [0, 1, n + 1], corner[:, None] + [0, n + 1, n]])
-    canvas = Canvas(camera)
+    canvas = GBuffer(camera)
     canvas.triangles(points, np.tile([1.0, 0, 0], (n * n, 1)), np.ones((n * n, 3)), faces)
     assert np.isfinite(canvas.depth).all()
     np.testing.assert_allclose(canvas.depth, 10.0, atol=0.16)
@@ -142,7 +142,7 @@ def test_the_nearest_triangle_is_seen_through_which_nothing_shines():
     camera = Camera(np.zeros(3), np.eye(3), 10.0, (64, 64), azimuth=0.0, height=0.0)
     square = np.array([[0, -1, -1], [0, 1, -1], [0, 1, 1], [0, -1, 1]], dtype=float)
     faces = np.array([[0, 1, 2], [0, 2, 3]])
-    canvas = Canvas(camera)
+    canvas = GBuffer(camera)
     for x, colour in ((1.0, [1.0, 0, 0]), (-1.0, [0, 1.0, 0]), (0.5, [0, 0, 1.0])):
         canvas.triangles(square + np.array([x, 0, 0]), np.tile([1.0, 0, 0], (4, 1)), np.tile(colour, (4, 1)), faces)
     middle = 32 * 64 + 32
@@ -156,7 +156,7 @@ def test_the_nearest_triangle_is_seen_through_which_nothing_shines():
 def test_pictures_show_bodies_where_they_are():
     solution = turning()
     motion = sample(SCENE, solution)
-    pictures = Pictures(SCENE, motion, (240, 160), "curvature")
+    pictures = FrameRenderer(SCENE, motion, (240, 160), "curvature")
     first, last = pictures.frame(0), pictures.frame(6)
     assert first.shape == (160, 240, 3)
     assert 0 <= first.min() < 0.4 < first.max() <= 1
@@ -194,7 +194,7 @@ def test_mp4_is_read_back(tmp_path, monkeypatch):
     assert len(pictures) == 30
     # The first picture, but for what compression and colours of videos change.
     motion = sample(SCENE, turning(9), 30)
-    first = 255 * Pictures(SCENE, motion, (160, 96)).frame(0)
+    first = 255 * FrameRenderer(SCENE, motion, (160, 96)).frame(0)
     assert np.abs(pictures[0, :80].astype(float) - first[:80]).mean() < 4
 
 

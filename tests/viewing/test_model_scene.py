@@ -28,7 +28,7 @@ def swing():
 
 def test_bodies_are_boxes_of_their_inertia():
     model, turn = swing()
-    box, ball = model_scene.described(model, ["body-1", "point-1"])["bodies"]
+    box, ball = model_scene.to_dict(model, ["body-1", "point-1"])["bodies"]
     order = np.argsort(box["size"])
     np.testing.assert_allclose(np.array(box["size"])[order], EDGES, rtol=1e-12)
     drawn = np.array(box["turn"])
@@ -40,7 +40,7 @@ def test_bodies_are_boxes_of_their_inertia():
 def test_inertia_that_no_box_has_still_has_a_thickness():
     model = ph.Model()
     model.add_body(mass=1.0, inertia=(1.0, 1.0, 5.0), check_inertia=False)
-    (body,) = model_scene.described(model, ["body-1"])["bodies"]
+    (body,) = model_scene.to_dict(model, ["body-1"])["bodies"]
     assert 0 < min(body["size"]) < max(body["size"])
 
 
@@ -53,7 +53,7 @@ def test_the_scene_of_a_model_is_stored_and_follows_its_bodies(tmp_path):
     problem = model.problem("minimal", t1=0.1, h=1e-2, outputs=height)
     ph.simulate(problem, store=tmp_path / "run.zarr")
     solution = ph.load(tmp_path / "run.zarr")
-    scene = model_scene.drawn(solution.meta["scene"]).without_symbols()
+    scene = model_scene.from_dict(solution.meta["scene"]).without_symbols()
     assert scene.up == (0.0, 1.0, 0.0)
     motion = sample(scene, solution)
     positions, rotations = (np.asarray(solution.outputs[name]) for name in ("positions", "rotations"))
@@ -77,7 +77,7 @@ def test_the_ends_of_a_chain_leave_trails():
     links = [model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(i + 0.5, 0, 0)) for i in range(3)]
     for i, (first, second) in enumerate(zip((model.ground, *links), links, strict=False)):
         model.add(ph.joints.Revolute(first, second, point=(i, 0, 0), axis=(0, 1, 0)))
-    scene = model_scene.drawn(model_scene.described(model, [link.name for link in links]))
+    scene = model_scene.from_dict(model_scene.to_dict(model, [link.name for link in links]))
     assert [part.index for part in scene.parts if isinstance(part, Trail)] == [2]
 
 

@@ -8,8 +8,8 @@ import pytest
 import polhode as ph
 from polhode.solution import show
 from polhode.solution.export import export
-from polhode.viewing.film.frame_renderer import Pictures, rotation
-from polhode.viewing.scene.sampled_motion import rotated, sample
+from polhode.viewing.film.frame_renderer import FrameRenderer, rotation
+from polhode.viewing.scene.sampled_motion import rotate, sample
 from polhode.viewing.scene.scene import Body
 
 
@@ -45,7 +45,7 @@ def symbols(run, name):
     for part, x, q in zip(scene.of(Body), motion.positions, motion.quaternions, strict=True):
         if part.symbol and part.name == name:
             axis = np.stack([rotation(each) @ np.asarray(part.turn)[:, 2] for each in q])
-            found.append((part, x + rotated(q, np.asarray(part.at)), axis))
+            found.append((part, x + rotate(q, np.asarray(part.at)), axis))
     return found
 
 
@@ -105,7 +105,7 @@ def test_symbols_widen_no_view_and_can_be_left_out(run, tmp_path):
     pictures = []
     for each in (scene, bare):
         motion = sample(each, run, 3)
-        pictures.append(Pictures(each, motion, (240, 160)).frame(1))
+        pictures.append(FrameRenderer(each, motion, (240, 160)).frame(1))
         np.testing.assert_allclose(motion.bounds(each)[0], sample(bare, run, 3).bounds(bare)[0], atol=1e-12)
     assert 20 < np.count_nonzero(np.abs(pictures[0] - pictures[1]).max(axis=2) > 0.1) < 12000
     sizes = [export(run, tmp_path / f"{joints}.glb", joints=joints).stat().st_size for joints in (True, False)]

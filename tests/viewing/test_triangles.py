@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from polhode.viewing.scene.mesh import Triangles, decimated
+from polhode.viewing.scene.mesh import Triangles, decimate
 
 
 def volume(mesh):
@@ -19,7 +19,7 @@ def volume(mesh):
 
 def test_coarser_boxes_keep_their_corners():
     fine = trimesh.creation.box((1, 2, 3)).subdivide().subdivide().subdivide().subdivide().subdivide()
-    mesh = decimated(Triangles(fine.vertices, fine.faces), 500)
+    mesh = decimate(Triangles(fine.vertices, fine.faces), 500)
     assert 100 < len(mesh.faces) <= 500
     assert volume(mesh) == pytest.approx(6.0, rel=1e-6)
     np.testing.assert_allclose(np.ptp(mesh.vertices, axis=0), [1, 2, 3], rtol=1e-6)
@@ -28,14 +28,14 @@ def test_coarser_boxes_keep_their_corners():
 @pytest.mark.parametrize("most", [2000, 200])
 def test_coarser_balls_stay_round(most):
     fine = trimesh.creation.icosphere(subdivisions=5)
-    mesh = decimated(Triangles(fine.vertices, fine.faces), most)
+    mesh = decimate(Triangles(fine.vertices, fine.faces), most)
     assert 0.5 * most < len(mesh.faces) <= most
     np.testing.assert_allclose(np.linalg.norm(mesh.vertices, axis=1), 1, atol=10 / most)
 
 
 def test_small_meshes_stay_as_they_are_but_for_faces_that_are_none():
     corners = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [np.nan, 0, 0]])
-    mesh = decimated(Triangles(corners, np.array([[0, 1, 2], [0, 1, 3], [3, 2, 1], [0, 1, 4]])))
+    mesh = decimate(Triangles(corners, np.array([[0, 1, 2], [0, 1, 3], [3, 2, 1], [0, 1, 4]])))
     assert len(mesh.faces) == 1
     assert len(mesh.vertices) == 3
 

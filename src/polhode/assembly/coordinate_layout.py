@@ -20,7 +20,8 @@ PlacedElement = tuple[str, Any, AbstractConstraintElement | AbstractForceElement
 class AbstractLayout(abc.ABC):
     """Which body of a model is which row of its coordinates.
 
-    `conversion_types` makes conversions of systems in these coordinates to ones of other kinds, those that lose least first.
+    `conversion_types` make conversions of systems in these coordinates to ones of other kinds, those that lose least
+    first.
     """
 
     conversion_types: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]

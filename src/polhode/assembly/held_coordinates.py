@@ -152,7 +152,7 @@ def repair_holding(
     state: State,
     quantities: Sequence[HeldQuantity],
 ) -> State:
-    """`consistency.repaired` among the states that keep what is held.
+    """`consistent_start.repair_state` among the states that keep what is held.
 
     `system_holding` is the system with the constraints that hold it. What can't be kept together with the joints, and with what
     was named before it, is given up, and a `StartWarning` says so.

@@ -80,12 +80,12 @@ class DifferentiableFunction:
     def _of_arrays(self, derive: Callable[..., list[Any]], tangents: Any, target: Backend) -> core.ClosedJaxpr:
         """The program of a derivative as JAX takes it of a record whose loops over rows are loops."""
         program = trace(self._function, *self._examples, target=target)
-        run = core.jaxpr_as_fun(program.closed_jaxpr)
+        function = core.jaxpr_as_fun(program.closed_jaxpr)
 
         def derivative(arguments: list[Any], tangents: list[Any]) -> list[Any]:
             def at(values: list[Any]) -> list[Any]:
-                replaced = dict(zip(self._places, values, strict=True))
-                return run(*(replaced.get(k, x) for k, x in enumerate(arguments)))
+                by_place = dict(zip(self._places, values, strict=True))
+                return function(*(by_place.get(k, x) for k, x in enumerate(arguments)))
 
             return derive(at, [arguments[k] for k in self._places], tangents)
 

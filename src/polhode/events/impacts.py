@@ -98,7 +98,7 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
     if not isinstance(system.base if isinstance(system, AbstractReformulation) else system, AbstractMechanical):
         raise ValueError(
             f"Event `{event.name}` is an impact, which is for models and other systems with states (q, v) and a mass "
-            f"matrix, and this is a {system.called}. {_HINT}"
+            f"matrix, and this is a {system.kind_name}. {_HINT}"
         )
     gap: Callable[..., Array] = event.action.gap
     if isinstance(system, AbstractReformulation):

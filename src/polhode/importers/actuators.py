@@ -31,7 +31,7 @@ _UNBOUNDED = np.array([-np.inf, np.inf])
 def add_actuators(construction: Construction, joints: Sequence[FileJoint], options: ImportOptions) -> list[NotCarried]:
     """Affine actuators on hinges, slides and fixed tendons, and at sites; returns what could not be carried over."""
     start = construction.start
-    m = start.model
+    m = start.compiled
     names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nactuator)]
     for name in options.controls:
         if name not in names:
@@ -83,7 +83,7 @@ def _is_off(m: Any, i: int) -> bool:
 
 def _add_at_site(construction: Construction, i: int, control: Any, name: str) -> str:
     """An actuator that acts along no coordinate; returns why it is not carried, or nothing."""
-    m = construction.start.model
+    m = construction.start.compiled
     if not site_actuators.is_at_site(m, i):
         return "only those on hinges, slides, fixed tendons and at sites are carried"
     why = site_actuators.reason_not_carried(construction, i, control)
@@ -105,7 +105,7 @@ def _force_limits(m: Any, i: int) -> np.ndarray:
 
 def _reason_not_carried(start: Start, i: int, control: Any) -> str:
     """Why an actuator is not carried, whatever it acts along, or nothing."""
-    m = start.model
+    m = start.compiled
     if not is_affine(m, i):
         return "only those with a force affine in control, coordinate and rate are carried"
     if m.actuator_delay[i]:

@@ -55,8 +55,8 @@ def _add_chain(
             relative=coordinates.get(number),
             start=value,
             place=compound_joints.angle_name(part, place),
-            force_limits=_force_limits(construction.start.model, number),
-            limits=_limits(construction.start.model, number, kind),
+            force_limits=_force_limits(construction.start.compiled, number),
+            limits=_limits(construction.start.compiled, number, kind),
             velocity_limit=velocity_limits.get(name, np.inf),
         )
         for place, (number, name, kind, value) in enumerate(

@@ -12,7 +12,7 @@ from polhode.file_warning import ModelFileWarning
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.jax_context import warn
-from polhode.viewing.scene.mesh import AbstractMesh, Coloured, Triangles, decimated
+from polhode.viewing.scene.mesh import AbstractMesh, ColouredTriangles, Triangles, decimate
 from polhode.viewing.scene.robot_appearance import Bone, Machine, Shape
 
 _GEOM, _OBJ = mujoco.mjtGeom, mujoco.mjtObj
@@ -38,7 +38,7 @@ def machine(construction: Construction, shapes: tuple[Shape, ...]) -> Machine:
 def _bones(construction: Construction) -> Iterator[Bone]:
     """From the joint of each body of the file to those of the bodies that it carries, or to its centre of mass."""
     start = construction.start
-    m = start.model
+    m = start.compiled
     for number in range(1, m.nbody):
         parent = int(m.body_parentid[number])
         if parent:
@@ -59,7 +59,7 @@ def _bone(construction: Construction, of: int, numbers: tuple[int, int], points:
 
 def _joint(construction: Construction, number: int) -> np.ndarray:
     """Where a MuJoCo body turns, or its origin, in the inertial frame at the start."""
-    m, data = construction.start.model, construction.start.data
+    m, data = construction.start.compiled, construction.start.data
     first = int(m.body_jntadr[number])
     turns = first >= 0 and m.jnt_type[first] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_BALL)
     return data.xanchor[first] if turns else data.xpos[number]
@@ -67,7 +67,7 @@ def _joint(construction: Construction, number: int) -> np.ndarray:
 
 def mujoco_shapes(construction: Construction, unseen: Collection[int]) -> tuple[Shape, ...]:
     """The geoms that MuJoCo's viewer shows; of bodies without any, those that it hides. - `unseen`: numbers without."""
-    m = construction.start.model
+    m = construction.start.compiled
     by_body: dict[str, list[int]] = {}
     for geom in range(m.ngeom):
         if geom not in unseen and _rgba(m, geom)[3] > 0:
@@ -81,7 +81,7 @@ def mujoco_shapes(construction: Construction, unseen: Collection[int]) -> tuple[
 
 
 def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], AbstractMesh]) -> Shape | None:
-    m, data = construction.start.model, construction.start.data
+    m, data = construction.start.compiled, construction.start.data
     number, kind = int(m.geom_bodyid[geom]), _GEOM(int(m.geom_type[geom]))
     a, b, c = m.geom_size[geom]
     forms = {
@@ -121,11 +121,11 @@ class _AbstractLazyMesh(AbstractMesh):
 
     def __init__(self, m: Any, number: int) -> None:
         self._compiled, self._number = m, number
-        self._parts: tuple[Coloured, ...] | None = None
+        self._parts: tuple[ColouredTriangles, ...] | None = None
 
-    def parts(self) -> tuple[Coloured, ...]:
+    def parts(self) -> tuple[ColouredTriangles, ...]:
         if self._parts is None:
-            self._parts = (Coloured(decimated(self._triangles(self._compiled, self._number)), None),)
+            self._parts = (ColouredTriangles(decimate(self._triangles(self._compiled, self._number)), None),)
         return self._parts
 
     @abc.abstractmethod

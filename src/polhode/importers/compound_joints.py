@@ -89,7 +89,7 @@ class ConvertedChain(NamedTuple):
 
 def read_chain(construction: Construction, body: int) -> JointChain:
     """The joints of a MuJoCo body."""
-    m, data = construction.start.model, construction.start.data
+    m, data = construction.start.compiled, construction.start.data
     first, count = int(m.body_jntadr[body]), int(m.body_jntnum[body])
     numbers = tuple(range(first, first + count))
     return JointChain(

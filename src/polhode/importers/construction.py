@@ -50,24 +50,24 @@ class Start:
     - `inertials`: in place of those of the compiled model, by the numbers of bodies.
     """
 
-    model: Any
+    compiled: Any
     data: Any
     inertials: Mapping[int, Inertial]
 
     def name(self, kind: Any, number: int) -> str:
         """Name of an object of the model; its kind and number if it has none."""
-        found = mujoco.mj_id2name(self.model, kind, number)
+        found = mujoco.mj_id2name(self.compiled, kind, number)
         return found or f"{kind.name.removeprefix('mjOBJ_').lower()}-{number}"
 
     def carrier(self, body: int) -> int:
         """The body with joints, or the world 0, that a body is rigidly joined to."""
-        while body and not self.model.body_jntnum[body]:
-            body = int(self.model.body_parentid[body])
+        while body and not self.compiled.body_jntnum[body]:
+            body = int(self.compiled.body_parentid[body])
         return body
 
     def inertial(self, body: int) -> Inertial:
         """Of a MuJoCo body by itself."""
-        m = self.model
+        m = self.compiled
         own = from_principal_moments(m.body_mass[body], m.body_ipos[body], m.body_iquat[body], m.body_inertia[body])
         return self.inertials.get(body, own)
 
@@ -94,7 +94,7 @@ class Construction:
 
     def add_between(self, number: int, joints: Sequence[int]) -> Body:
         """A body without mass that the first joints of a MuJoCo body carry."""
-        m, data = self.start.model, self.start.data
+        m, data = self.start.compiled, self.start.data
         anchor, twist = data.xanchor[joints[-1]].copy(), np.zeros(6)
         parent = int(m.body_parentid[number])
         mujoco.mj_objectVelocity(m, data, mujoco.mjtObj.mjOBJ_XBODY, parent, twist, 0)
@@ -122,7 +122,7 @@ class Construction:
 
     def inertia_along(self, joint: int) -> float:
         """Of all that a hinge or slide carries, along it at the start."""
-        m, data = self.start.model, self.start.data
+        m, data = self.start.compiled, self.start.data
         mass, moment, inertia = self._subtree_inertias[int(m.jnt_bodyid[joint])]
         armature = float(m.dof_armature[m.jnt_dofadr[joint]])
         if m.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE:
@@ -151,7 +151,7 @@ class Construction:
             inertia = R @ np.asarray(body.inertia) @ R.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
             own = (mass, mass * arm, inertia)
             sums[number] = own if behind is None else _sum(own, behind)
-            carrier = self.start.carrier(int(self.start.model.body_parentid[number]))
+            carrier = self.start.carrier(int(self.start.compiled.body_parentid[number]))
             sums[carrier] = _sum(sums[carrier], sums[number]) if carrier in sums else sums[number]
         return sums
 
@@ -179,7 +179,7 @@ def _squared_distance(axis: np.ndarray, point: np.ndarray) -> float:
 
 def build_bodies(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
-    m = start.model
+    m = start.compiled
     gravity = m.opt.gravity * (not is_disabled(m, "gravity"))
     model = Model(gravity=gravity, units="SI")
     members: dict[int, list[int]] = {}
@@ -200,7 +200,7 @@ def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], ch
     fixed_names = [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier]
     _check(name, fixed_names, inertia, check_inertia)
     twist = np.zeros(6)
-    mujoco.mj_objectVelocity(start.model, data, mujoco.mjtObj.mjOBJ_XBODY, carrier, twist, 0)
+    mujoco.mj_objectVelocity(start.compiled, data, mujoco.mjtObj.mjOBJ_XBODY, carrier, twist, 0)
     return model.add_body(
         name=f"{name} (body)" if name == model.ground.name else name,
         mass=mass,
@@ -220,7 +220,7 @@ def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
     for carrier in sorted(members, reverse=True):
         parts = [start.inertial(part) for part in members[carrier]]
         if carrier in heavy or any(part.mass > 0 or np.any(part.inertia) for part in parts):
-            heavy |= {carrier, start.carrier(int(start.model.body_parentid[carrier]))}
+            heavy |= {carrier, start.carrier(int(start.compiled.body_parentid[carrier]))}
     for carrier in members:
         if carrier not in heavy:
             raise ValueError(

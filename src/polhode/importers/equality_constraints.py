@@ -26,7 +26,7 @@ _TORQUE_SCALE = 10
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
     """Equalities of points, frames, joints and lengths; returns what could not be carried over."""
-    m, start = construction.start.model, construction.start
+    m, start = construction.start.compiled, construction.start
     if is_disabled(m, "equality"):
         return []
     losses: list[NotCarried] = []
@@ -64,7 +64,7 @@ def _add_loop(construction: Construction, i: int, name: str, weld: bool) -> None
     s0, s1 = construction.local(numbers[0], p0), construction.local(numbers[1], p1)
     a, b = np.zeros((0, 3)), np.zeros((0, 3))
     # A weld without torques is a ball joint.
-    if weld and construction.start.model.eq_data[i, _TORQUE_SCALE]:
+    if weld and construction.start.compiled.eq_data[i, _TORQUE_SCALE]:
         a = -np.stack([construction.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
         b = np.stack([construction.direction(numbers[1], R1[:, k]) for k in (2, 0, 1)])
     arrays = (s0, s1, np.zeros((0, 3)), a, b)
@@ -80,7 +80,7 @@ def _add_loop(construction: Construction, i: int, name: str, weld: bool) -> None
 def _ends(construction: Construction, i: int, weld: bool) -> tuple[list[int], list[Frame]]:
     """Numbers of the two MuJoCo bodies, and the frames on them that are to coincide, in the inertial frame."""
     start = construction.start
-    m, data = start.model, start.data
+    m, data = start.compiled, start.data
     objects = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     if m.eq_objtype[i] == mujoco.mjtObj.mjOBJ_SITE:
         frames = [Frame(data.site_xpos[s].copy(), data.site_xmat[s].reshape(3, 3).copy()) for s in objects]
@@ -103,7 +103,7 @@ def _relative_rotation(numbers: np.ndarray) -> np.ndarray:
 
 def _add_coupling(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
     """One joint coordinate as a polynomial of another; returns why not, or nothing."""
-    m = construction.start.model
+    m = construction.start.compiled
     by_number = {r.number: r for r in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     coefficients = np.array(m.eq_data[i, :5])
@@ -142,7 +142,7 @@ def _couple(
 
 def _add_tendon(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
     """The length of a fixed tendon as a polynomial of that of another; returns why not, or nothing."""
-    m = construction.start.model
+    m = construction.start.compiled
     by_number = {record.number: record for record in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     coefficients = np.array(m.eq_data[i, :5])

@@ -31,7 +31,7 @@ def combination(m: Any, joints: Mapping[int, FileJoint], tendon: int) -> Combina
 
 def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint], options: Any) -> list[NotCarried]:
     """Passive forces along fixed tendons; returns what could not be carried over."""
-    m, start = construction.start.model, construction.start
+    m, start = construction.start.compiled, construction.start
     losses: dict[str, list[str]] = {}
     for tendon in range(m.ntendon):
         if is_fixed(m, tendon):
@@ -45,7 +45,7 @@ def _add(
     construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, options: Any
 ) -> list[str]:
     """Returns what is not carried."""
-    m = construction.start.model
+    m = construction.start.compiled
     length = combination(m, joints, tendon)
     if length is None:
         return ["one of their joints has no coordinate of its own"]

@@ -37,7 +37,7 @@ _PART_KINDS = (
 def describe(file_model: ImportedModel) -> dict[str, Any]:
     """Bodies, joints and actuators of a model, what is carried and what isn't, as lists and dictionaries."""
     start = file_model.start
-    m = start.model
+    m = start.compiled
     actuators = [_actuator(start, i) for i in range(m.nactuator)]
     carriers = [i for i in range(m.nbody) if i and m.body_jntnum[i]]
     joints = {joint.number: joint for joint in file_model.joints.values()}
@@ -71,13 +71,13 @@ def _body_name(start: Start, number: int) -> str:
 
 def _links(start: Start, carrier: int) -> list[str]:
     """Names of what is fixed to a body, without its own."""
-    others = (i for i in range(start.model.nbody) if i != carrier and start.carrier(i) == carrier)
+    others = (i for i in range(start.compiled.nbody) if i != carrier and start.carrier(i) == carrier)
     return [_body_name(start, i) for i in others]
 
 
 def _body(file_model: ImportedModel, number: int, joints: dict[int, FileJoint], actuators: list[Any]) -> dict[str, Any]:
     start = file_model.start
-    m, name = start.model, _body_name(start, number)
+    m, name = start.compiled, _body_name(start, number)
     body, parent = file_model.links[name], start.carrier(int(m.body_parentid[number]))
     first = int(m.body_jntadr[number])
     rows = [_joint(start, joints[i]) for i in range(first, first + int(m.body_jntnum[number]))]
@@ -94,7 +94,7 @@ def _body(file_model: ImportedModel, number: int, joints: dict[int, FileJoint], 
 
 
 def _joint(start: Start, joint: FileJoint) -> dict[str, Any]:
-    m, i = start.model, joint.number
+    m, i = start.compiled, joint.number
     dof, scalar = int(m.jnt_dofadr[i]), joint.kind in ("hinge", "slide")
     return {
         "name": joint.name,
@@ -113,7 +113,7 @@ def _joint(start: Start, joint: FileJoint) -> dict[str, Any]:
 
 
 def _actuator(start: Start, i: int) -> dict[str, Any]:
-    m = start.model
+    m = start.compiled
     control, gear = int(m.actuator_ctrladr[i]), m.actuator_gear[m.actuator_outadr[i]]
     return {
         "name": start.name(_OBJ.mjOBJ_ACTUATOR, i),
@@ -144,7 +144,7 @@ def _law(m: Any, i: int) -> str:
 
 def _target(start: Start, i: int) -> list[str]:
     """Kind and name of what an actuator pulls."""
-    m = start.model
+    m = start.compiled
     kinds = {
         int(_TRN.mjTRN_JOINT): ("joint", _OBJ.mjOBJ_JOINT),
         int(_TRN.mjTRN_JOINTINPARENT): ("joint", _OBJ.mjOBJ_JOINT),
@@ -158,7 +158,7 @@ def _target(start: Start, i: int) -> list[str]:
 
 
 def _equality(start: Start, i: int) -> dict[str, Any]:
-    m = start.model
+    m = start.compiled
     kind = mujoco.mjtEq(int(m.eq_type[i])).name.removeprefix("mjEQ_").lower()
     of = {"joint": _OBJ.mjOBJ_JOINT, "tendon": _OBJ.mjOBJ_TENDON}.get(kind, mujoco.mjtObj(int(m.eq_objtype[i])))
     ends = [int(end) for end in (m.eq_obj1id[i], m.eq_obj2id[i]) if end >= 0]

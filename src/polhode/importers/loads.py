@@ -66,7 +66,7 @@ class _OfJoint(NamedTuple):
 
 
 def _of_joint(construction: Construction, joint: FileJoint) -> _OfJoint:
-    m = construction.start.model
+    m = construction.start.compiled
     dof, number = int(m.jnt_dofadr[joint.number]), joint.number
     return _OfJoint(
         stiffness=0.0 if is_disabled(m, "spring") else float(m.jnt_stiffness[number]),
@@ -108,7 +108,7 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
     """The damper of a ball or a free joint; whether it could be added."""
     if not damping or joint.kind not in ("ball", "free"):
         return False
-    start, body = construction.start, int(construction.start.model.jnt_bodyid[joint.number])
+    start, body = construction.start, int(construction.start.compiled.jnt_bodyid[joint.number])
     if joint.kind == "ball":
         element: Any = BallDamper(jnp.asarray(damping))
     else:
@@ -119,6 +119,6 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
 
 def _stops(construction: Construction, joint: FileJoint) -> JointStops | str:
     """Stops of a hinge or slide with a range, or why there are none."""
-    m, i = construction.start.model, joint.number
+    m, i = construction.start.compiled, joint.number
     limit = Limit(m.jnt_range[i], float(m.jnt_margin[i]), m.jnt_solref[i], m.jnt_solimp[i])
     return limit.stops(joint, construction.inertia_along(i), f"{joint.name} stops")

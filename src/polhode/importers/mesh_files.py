@@ -15,7 +15,7 @@ import numpy as np
 
 from polhode.checks import short_repr
 from polhode.importers.mesh_readers import read_triangles
-from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, Coloured, Triangles, decimated
+from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, ColouredTriangles, Triangles, decimate
 
 LARGEST = 256 * 2**20
 """Bytes of a file at most."""
@@ -125,7 +125,7 @@ class MeshFile(AbstractMesh):
     path: Path
     scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
-    def parts(self) -> tuple[Coloured, ...]:
+    def parts(self) -> tuple[ColouredTriangles, ...]:
         try:
             stat = self.path.stat()
             return _read_scaled(self.path, stat.st_mtime_ns, stat.st_size, self.scale)
@@ -137,13 +137,13 @@ class MeshFile(AbstractMesh):
 
 
 @functools.lru_cache(maxsize=512)
-def _read_scaled(path: Path, mtime: int, size: int, scale: tuple[float, ...]) -> tuple[Coloured, ...]:
+def _read_scaled(path: Path, mtime: int, size: int, scale: tuple[float, ...]) -> tuple[ColouredTriangles, ...]:
     parts = _read_parts(path, mtime, size)
     return tuple(part._replace(triangles=part.triangles.scaled(np.array(scale))) for part in parts)
 
 
 @functools.lru_cache(maxsize=256)
-def _read_parts(path: Path, mtime: int, size: int) -> tuple[Coloured, ...]:
+def _read_parts(path: Path, mtime: int, size: int) -> tuple[ColouredTriangles, ...]:
     """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
     del mtime, size
     content, suffix = path.read_bytes(), path.suffix.lower().removeprefix(".")
@@ -161,7 +161,7 @@ def _read_parts(path: Path, mtime: int, size: int) -> tuple[Coloured, ...]:
     for colour, several in by_colour.items():
         together = _concatenate(several)
         most = max(_FEWEST, MOST_FACES * len(together.faces) // total)
-        parts.append(Coloured(decimated(together, min(most, MOST_FACES)), colour))
+        parts.append(ColouredTriangles(decimate(together, min(most, MOST_FACES)), colour))
     return tuple(part for part in parts if len(part.triangles.faces))
 
 

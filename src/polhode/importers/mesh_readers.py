@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.viewing.scene.mesh import Coloured, Triangles
+from polhode.viewing.scene.mesh import ColouredTriangles, Triangles
 
 _UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']+)[\"']")
 _FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
@@ -20,7 +20,7 @@ _HEADER = 84
 """Bytes of a binary STL before its facets; the last four are their number."""
 
 
-def read_triangles(content: bytes, file_format: str, beside: Any) -> Iterator[Coloured]:
+def read_triangles(content: bytes, file_format: str, beside: Any) -> Iterator[ColouredTriangles]:
     """Triangles of a file, in the units of its axes; of COLLADA in metres.
 
     - `file_format`: of its name, which says the format. - `beside`: finds what the file refers to, for trimesh.
@@ -32,7 +32,7 @@ def read_triangles(content: bytes, file_format: str, beside: Any) -> Iterator[Co
     factor = _unit(content) if file_format == "dae" else 1.0
     parts = _collada(content) if file_format == "dae" else None
     return (
-        Coloured(part.triangles.scaled(np.full(3, factor)), part.colour)
+        ColouredTriangles(part.triangles.scaled(np.full(3, factor)), part.colour)
         for part in (_by_trimesh(content, file_format, beside) if parts is None else parts)
     )
 
@@ -42,9 +42,9 @@ def _is_binary(content: bytes) -> bool:
     return len(content) == _HEADER + count * _FACET.itemsize
 
 
-def _binary(content: bytes) -> Coloured:
+def _binary(content: bytes) -> ColouredTriangles:
     corners = np.frombuffer(content, _FACET, offset=_HEADER)["corners"].astype(float)
-    return Coloured(_separate_triangles(corners), None)
+    return ColouredTriangles(_separate_triangles(corners), None)
 
 
 def _separate_triangles(corners: np.ndarray) -> Triangles:
@@ -57,14 +57,14 @@ def _unit(content: bytes) -> float:
     return float(unit[1]) if unit else 1.0
 
 
-def _collada(content: bytes) -> list[Coloured] | None:
+def _collada(content: bytes) -> list[ColouredTriangles] | None:
     """The triangles of all that its scene shows; None where vertices have colours."""
     import collada
     from collada.polylist import Polylist
     from collada.triangleset import TriangleSet
 
     document = collada.Collada(io.BytesIO(content), ignore=[collada.DaeError])
-    parts: list[Coloured] = []
+    parts: list[ColouredTriangles] = []
     for matrix, node in _geometry_nodes(document.scene.nodes if document.scene else (), np.eye(4)):
         colours = {each.symbol: _diffuse(each.target.effect) for each in node.materials}
         for primitive in node.geometry.primitives:
@@ -75,7 +75,7 @@ def _collada(content: bytes) -> list[Coloured] | None:
             if primitive.sources.get("COLOR"):
                 return None
             corners = primitive.vertex[primitive.vertex_index] @ matrix[:3, :3].T + matrix[:3, 3]
-            parts.append(Coloured(_separate_triangles(corners), colours.get(primitive.material)))
+            parts.append(ColouredTriangles(_separate_triangles(corners), colours.get(primitive.material)))
     return parts
 
 
@@ -96,7 +96,7 @@ def _diffuse(effect: Any) -> str:
     return _hex_colour(np.rint(255 * np.clip(np.nan_to_num(value, posinf=0.0, neginf=0.0), 0, 1)))
 
 
-def _by_trimesh(content: bytes, file_format: str, beside: Any) -> Iterator[Coloured]:
+def _by_trimesh(content: bytes, file_format: str, beside: Any) -> Iterator[ColouredTriangles]:
     import trimesh
 
     scene: Any = trimesh.load_scene(io.BytesIO(content), file_type=file_format, resolver=beside, process=False)
@@ -106,7 +106,7 @@ def _by_trimesh(content: bytes, file_format: str, beside: Any) -> Iterator[Colou
         faces = np.asarray(getattr(mesh, "faces", ())).reshape(-1, 3)
         if len(faces):
             places = np.asarray(mesh.vertices) @ matrix[:3, :3].T + matrix[:3, 3]
-            yield Coloured(Triangles(places, faces), _colour(mesh))
+            yield ColouredTriangles(Triangles(places, faces), _colour(mesh))
 
 
 def _colour(mesh: Any) -> str | None:

@@ -45,7 +45,7 @@ def is_at_site(m: Any, i: int) -> bool:
 
 def reason_not_carried(construction: Construction, i: int, control: Any) -> str:
     """Why an affine actuator at a site is not carried, or nothing."""
-    m = construction.start.model
+    m = construction.start.compiled
     if np.any(m.actuator_biasprm[i, 1:3]) or is_feedback(control):
         return "at sites only forces as functions of time are carried"
     axes = int(m.actuator_trnid[i, 1])
@@ -56,7 +56,7 @@ def reason_not_carried(construction: Construction, i: int, control: Any) -> str:
 
 def add(construction: Construction, i: int, control: Any, limits: tuple[Any, Any], name: str) -> None:
     """Force and torque of an actuator at a site; `limits`: of control and force."""
-    m, data = construction.start.model, construction.start.data
+    m, data = construction.start.compiled, construction.start.data
     site, axes = (int(number) for number in m.actuator_trnid[i])
     number = int(m.site_bodyid[site])
     body, inertial = construction.body(number), axes >= 0
@@ -85,7 +85,7 @@ def add(construction: Construction, i: int, control: Any, limits: tuple[Any, Any
 
 def add_compensation(construction: Construction) -> None:
     """Forces against gravity on the bodies that a file lifts, at their own centres of mass."""
-    m = construction.start.model
+    m = construction.start.compiled
     for number in np.flatnonzero(m.body_gravcomp):
         body: Body = construction.body(int(number))
         inertial, pose = construction.start.inertial(int(number)), construction.start.pose(int(number))

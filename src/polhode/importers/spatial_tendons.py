@@ -17,8 +17,8 @@ def add_tendons(construction: Construction) -> list[NotCarried]:
     """Springs and dampers between two points; returns what could not be carried over."""
     start = construction.start
     losses: dict[str, list[str]] = {}
-    for tendon in range(start.model.ntendon):
-        if is_fixed(start.model, tendon):
+    for tendon in range(start.compiled.ntendon):
+        if is_fixed(start.compiled, tendon):
             continue
         name = start.name(mujoco.mjtObj.mjOBJ_TENDON, tendon)
         why = _add_spring(construction, tendon, name)
@@ -29,7 +29,7 @@ def add_tendons(construction: Construction) -> list[NotCarried]:
 
 def add_length(construction: Construction, equality: int, name: str) -> str:
     """The constant length of a tendon; returns why not, or nothing."""
-    m = construction.start.model
+    m = construction.start.compiled
     tendon = int(m.eq_obj1id[equality])
     if m.eq_obj2id[equality] >= 0 or not _is_straight(construction, tendon):
         return "only the length of one tendon between two sites is held"
@@ -44,7 +44,7 @@ def add_length(construction: Construction, equality: int, name: str) -> str:
 
 def _add_spring(construction: Construction, tendon: int, name: str) -> str:
     """Returns why a tendon is not carried, or nothing."""
-    m = construction.start.model
+    m = construction.start.compiled
     if not _is_straight(construction, tendon):
         return "only those over joints and between two sites are carried"
     if m.tendon_limited[tendon] or m.tendon_frictionloss[tendon] or m.tendon_armature[tendon]:
@@ -65,14 +65,14 @@ def _add_spring(construction: Construction, tendon: int, name: str) -> str:
 
 
 def _is_straight(construction: Construction, tendon: int) -> bool:
-    m = construction.start.model
+    m = construction.start.compiled
     first, count = int(m.tendon_adr[tendon]), int(m.tendon_num[tendon])
     return count == 2 and bool(np.all(m.wrap_type[first : first + 2] == int(mujoco.mjtWrap.mjWRAP_SITE)))
 
 
 def _ends(construction: Construction, tendon: int) -> tuple[list[Body], list[np.ndarray]]:
     """Bodies, and points in the inertial frame at the start."""
-    m, data = construction.start.model, construction.start.data
+    m, data = construction.start.compiled, construction.start.data
     first = int(m.tendon_adr[tendon])
     sites = [int(site) for site in m.wrap_objid[first : first + 2]]
     return [construction.body(int(m.site_bodyid[s])) for s in sites], [data.site_xpos[s].copy() for s in sites]

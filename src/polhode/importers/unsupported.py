@@ -88,7 +88,7 @@ def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
 
 
 def _joint_losses(start: Start) -> Iterable[NotCarried | None]:
-    m = start.model
+    m = start.compiled
     reason = "only the linear coefficient is kept"
     nonlinear = np.any(m.jnt_stiffnesspoly != 0, axis=1) | (m.jnt_springyield != 0)
     yield _not_carried(start, _OBJ.mjOBJ_JOINT, nonlinear, "nonlinear joint springs", reason)
@@ -100,7 +100,7 @@ def _joint_losses(start: Start) -> Iterable[NotCarried | None]:
 
 
 def _environment_losses(start: Start) -> Iterable[NotCarried | None]:
-    m = start.model
+    m = start.compiled
     colliding = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
     if not is_disabled(m, "contact") and (np.count_nonzero(colliding) > 1 or m.npair):
         yield _not_carried(start, _OBJ.mjOBJ_GEOM, colliding, "contacts", "bodies pass through each other")

@@ -54,7 +54,7 @@ def _shapes(
     if rgba is not None and rgba[3] <= 0:
         return
     start = construction.start
-    number = mujoco.mj_name2id(start.model, mujoco.mjtObj.mjOBJ_BODY, link)
+    number = mujoco.mj_name2id(start.compiled, mujoco.mjtObj.mjOBJ_BODY, link)
     pose, frame = start.pose(number), origin(element, where)
     for form in geometry:
         kind, size, mesh = _form(form, where, finder)

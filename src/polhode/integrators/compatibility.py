@@ -63,8 +63,8 @@ def convert_for(
         return ConvertedSystem(converted, way.note)
     against = against or special
     if not against:
-        kinds = " or ".join(f"a {kind.called} (`{kind.__name__}`)" for kind in method.kinds)
-        raise IncompatibleSystem(f"it takes {kinds}, and this {system.called} can't be written as one")
+        kinds = " or ".join(f"a {kind.kind_name} (`{kind.__name__}`)" for kind in method.kinds)
+        raise IncompatibleSystem(f"it takes {kinds}, and this {system.kind_name} can't be written as one")
     raise IncompatibleSystem("; ".join(dict.fromkeys(against)))
 
 

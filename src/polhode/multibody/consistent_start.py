@@ -139,8 +139,8 @@ def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector
     speed = max(1.0, float(jnp.max(jnp.abs(result), initial=0.0)))
     if np.max(np.abs(remainder), initial=0.0) > POSITION_TOLERANCE * speed:
         raise ValueError(
-            f"No velocities fit the joints at t = {t:g}: {worst_violations(system.labels, remainder)} remain. In a singular position "
-            "drives may ask for what can't be; start elsewhere, or correct them."
+            f"No velocities fit the joints at t = {t:g}: {worst_violations(system.labels, remainder)} remain. In a "
+            "singular position drives may ask for what can't be; start elsewhere, or correct them."
         )
     return result
 
@@ -176,8 +176,8 @@ def close_joints(system: MultibodySystem, labels: Sequence[str], t: Array, q: Po
     if np.max(np.abs(gaps), initial=0.0) <= POSITION_TOLERANCE:
         return q
     raise ValueError(
-        f"The joints can't be closed from this start: {worst_violations(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
-        "points and the lengths of the bodies, or start closer to a position that fits."
+        f"The joints can't be closed from this start: {worst_violations(labels, gaps)} remain after {_ROUNDS} rounds. "
+        "Check their points and the lengths of the bodies, or start closer to a position that fits."
     )
 
 

@@ -65,7 +65,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     - `solver`: what solves its saddle-point systems; `solvable` chooses it.
     """
 
-    called: ClassVar = "multibody system"
+    kind_name: ClassVar = "multibody system"
 
     mechanism: Mechanism
     coordinates: Coordinates

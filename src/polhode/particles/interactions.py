@@ -52,7 +52,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     - `capacity`: neighbours for which there is room. The others: see `Particles`.
     """
 
-    called: ClassVar = "system of particles"
+    kind_name: ClassVar = "system of particles"
 
     masses: Float[Array, " n"]
     inertias: Float[Array, " n"]

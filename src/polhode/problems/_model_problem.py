@@ -108,7 +108,7 @@ def _symbols(
         return ()
     names = list(bodies)
     boxes = [{"name": part.name, "size": part.size, "turn": np.eye(3)} for part in solids]
-    symbols = joint_symbols.described(model, {name: row for row, name in enumerate(names)}, boxes, up)
+    symbols = joint_symbols.to_dicts(model, {name: row for row, name in enumerate(names)}, boxes, up)
     poses = {row: _pose(system, bodies[names[row]] if row >= 0 else None) for row in {each["row"] for each in symbols}}
     rows = [each.pop("row") for each in symbols]
     return tuple(scene.Body(**each, pose=poses[row]) for row, each in zip(rows, symbols, strict=True))

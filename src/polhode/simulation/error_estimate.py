@@ -69,7 +69,7 @@ def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: I
         jax.tree.map(difference, _compared_values(a), _compared_values(b))
         for a, b in zip(solution.blocks(), finer.blocks(), strict=True)
     ]
-    return jax.tree.map(lambda *found: describe(np.max(found, axis=0)), *segments)
+    return jax.tree.map(lambda *values: describe(np.max(values, axis=0)), *segments)
 
 
 def _compared_values(frames: Frames) -> dict[str, Any]:

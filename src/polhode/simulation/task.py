@@ -226,12 +226,12 @@ class Task(eqx.Module):
 
     def names(self) -> dict[str, Any]:
         """Bodies and joints by name."""
-        named = self.problem.named if self.problem else None
-        if named is None:
+        name_table = self.problem.named if self.problem else None
+        if name_table is None:
             return {}
-        outputs = self.outputs if named.outputs else ()
+        outputs = self.outputs if name_table.outputs else ()
         dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in outputs}
-        return {"names": _plain(dict(named.metadata)), **({"dimensions": dimensions} if dimensions else {})}
+        return {"names": _plain(dict(name_table.metadata)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""

@@ -39,7 +39,7 @@ def scene_of(solution: Run) -> Scene | None:
 def _stored_scene(solution: Run) -> Scene | None:
     """The scene that the run stored; None, with a warning, for one that can't be drawn."""
     try:
-        return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
+        return model_scene.from_dict(solution.meta["scene"]).readable(solution.outputs)
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, ValueError) as error:
         warn(f"The page has charts only; the scene that the run has stored makes no sense: {error!r}", UserWarning)
         return None

@@ -29,7 +29,7 @@ class AbstractSystem(eqx.Module):
     taken with respect to the system's leaves.
     """
 
-    called: ClassVar[str] = "system"
+    kind_name: ClassVar[str] = "system"
     """The name of this kind of system in messages: a noun that follows "a" or "this"."""
 
     @property

@@ -55,7 +55,7 @@ class Hamiltonian(AbstractSystem):
         equations (11)–(14).
     """
 
-    called: ClassVar = "Hamiltonian system on a cotangent bundle"
+    kind_name: ClassVar = "Hamiltonian system on a cotangent bundle"
 
     group: AbstractGroup
     energy: Callable[[Point, Momentum], Float[Array, ""]]
@@ -119,7 +119,7 @@ class LiePoisson(AbstractSystem):
     - `trivialisation`: "left" or "right".
     """
 
-    called: ClassVar = "Lie–Poisson system"
+    kind_name: ClassVar = "Lie–Poisson system"
 
     group: AbstractRotationGroup | AbstractRigidGroup
     energy: Callable[[Momentum], Float[Array, ""]]

@@ -48,7 +48,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         including quaternion-based rigid body dynamics, equations (84) to (86) and (103) to (105).
     """
 
-    called: ClassVar = "rigid body that turns about a point, in quaternions"
+    kind_name: ClassVar = "rigid body that turns about a point, in quaternions"
 
     inertia: Float[Array, "..."] = eqx.field(converter=_numbers)
     potential: Callable[[Quaternion], Float[Array, ""]] | None = None

@@ -67,7 +67,7 @@ class AbstractSeparable(AbstractSystem):
     - `states`: the type of states: `BodyStates`, or the same with more fields.
     """
 
-    called: ClassVar = "system of bodies without joints"
+    kind_name: ClassVar = "system of bodies without joints"
 
     states: ClassVar[Callable[..., Any]] = BodyStates
 

@@ -30,7 +30,7 @@ class VectorField(AbstractSystem):
     - `counter`: a system with the same states that counts what is counted along the motion; None if nothing is.
     """
 
-    called: ClassVar = "first-order system"
+    kind_name: ClassVar = "first-order system"
 
     space: AbstractSpace
     field: Callable[[Array, Point], Vector]

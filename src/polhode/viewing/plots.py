@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from polhode.results.protocols import Run
 from polhode.viewing import text_summary
 from polhode.viewing.charts.chart_series import Chart, charts
-from polhode.viewing.charts.downsampling import shortened, thinned
+from polhode.viewing.charts.downsampling import shorten, downsample
 from polhode.viewing.style import COLOURS, DASHES, STYLE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ROW = 12.5
 """Height of such a row in points."""
 
 
-def run(solution: Run) -> Figure:
+def draw_run(solution: Run) -> Figure:
     """Outputs, drifts of invariants, residuals and, for adaptive runs, step sizes over time."""
     panels = charts(solution)
     if not panels:
@@ -86,43 +86,43 @@ def work_and_precision(curves: Mapping[str, np.ndarray], floor: float, quantity:
 
 
 def _converge(axis: Axes, curves: Curves) -> None:
-    seen: set[int] = set()
+    orders: set[int] = set()
     for i, (name, (steps, errors)) in enumerate(curves.items()):
         h, e = np.asarray(steps, dtype=float), np.asarray(errors, dtype=float)
-        shown = (e > 0) & np.isfinite(e)
+        visible = (e > 0) & np.isfinite(e)
         marker = "osD^vP*X"[i // len(COLOURS) % 8]
-        axis.loglog(h[shown], e[shown], marker=marker, color=COLOURS[i % len(COLOURS)], label=name)
-        order = _order(h[shown], e[shown])
-        if order is not None and order not in seen:
-            seen.add(order)
-            _triangle(axis, h[shown], e[shown], order)
+        axis.loglog(h[visible], e[visible], marker=marker, color=COLOURS[i % len(COLOURS)], label=name)
+        order = _order(h[visible], e[visible])
+        if order is not None and order not in orders:
+            orders.add(order)
+            _triangle(axis, h[visible], e[visible], order)
     axis.legend(loc="best")
 
 
 def _draw(axis: Axes, chart: Chart) -> None:
-    kept = thinned(np.stack(list(chart.curves.values())))
+    kept = downsample(np.stack(list(chart.curves.values())))
     names = []
     for i, (name, values) in enumerate(chart.curves.items()):
-        shown = np.where(values > 0, values, np.nan) if chart.log else values
+        values_in_range = np.where(values > 0, values, np.nan) if chart.log else values
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         # Zero has no place on a logarithmic axis.
-        names.append(shortened(name, _NAME) + (" (zero)" if chart.log and not np.any(values > 0) else ""))
-        axis.plot(chart.t[kept], shown[kept], color=colour, linestyle=dash, label=names[-1])
+        names.append(shorten(name, _NAME) + (" (zero)" if chart.log and not np.any(values > 0) else ""))
+        axis.plot(chart.t[kept], values_in_range[kept], color=colour, linestyle=dash, label=names[-1])
     if chart.log and all(name.endswith(" (zero)") for name in names):
         axis.set(yticks=[], xlim=(min(chart.t), max(chart.t)))
         axis.text(0.5, 0.5, "exactly zero", transform=axis.transAxes, ha="center", va="center", color="#5b616b")
     elif chart.log:
         axis.set_yscale("log")
-    named = any(chart.curves)
+    has_legend = any(chart.curves)
     # The legend has a row of its own between title and axes, so that neither the title nor a curve is hidden.
     across = _columns(names)
-    rows = -(-len(chart.curves) // across) if named else 0
-    axis.set_title(shortened(_capital(chart.title), _TITLE), pad=4 + _ROW * rows)
+    rows = -(-len(chart.curves) // across) if has_legend else 0
+    axis.set_title(shorten(_capital(chart.title), _TITLE), pad=4 + _ROW * rows)
     axis.set_xlabel(f"t in {chart.time}" if chart.time else "t")
     if chart.unit:
         axis.set_ylabel(chart.unit)
     axis.margins(x=0.01)
-    if named:
+    if has_legend:
         axis.legend(
             ncols=across, loc="lower left", bbox_to_anchor=(0, 0.98), borderaxespad=0.3, handlelength=1.6,
             columnspacing=1.1, borderpad=0,
@@ -148,8 +148,8 @@ def _order(h: np.ndarray, errors: np.ndarray) -> int | None:
     """The nearest integer to the steepest decade-to-decade slope that two neighbouring pairs agree upon."""
     if len(h) < 3:
         return None
-    ascending = np.argsort(h)
-    slopes = np.diff(np.log(errors[ascending])) / np.diff(np.log(h[ascending]))
+    order_of_h = np.argsort(h)
+    slopes = np.diff(np.log(errors[order_of_h])) / np.diff(np.log(h[order_of_h]))
     order = round(float(np.median(np.sort(slopes)[-max(2, len(slopes) // 2) :])))
     return order if order >= 1 else None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LONGEST = 90
 _NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
 """Values of parameters that say nothing."""
-_MEANT = {
+_PROMISES = {
     "round-off": "to round-off",
     "newton": "to the tolerance of the nonlinear solve",
     "bounded": "to swing without growing",
@@ -26,8 +26,8 @@ _MEANT = {
 
 def sentences(audit: Audit, solution: Run) -> list[dict[str, str]]:
     """One sentence a quantity, with the verdict it belongs to."""
-    known, meta = solution.residuals, solution.meta
-    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in known, meta)} for row in audit]
+    residuals, meta = solution.residuals, solution.meta
+    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in residuals, meta)} for row in audit]
 
 
 def _sentence(row: Row, residual: bool, meta: Mapping[str, Any]) -> str:
@@ -35,20 +35,20 @@ def _sentence(row: Row, residual: bool, meta: Mapping[str, Any]) -> str:
     # Residuals are mixtures of lengths and cosines.
     size = f"{_number(row.max_drift)} {'' if residual else unit_labels.of(name, meta)}".rstrip()
     subject = f"The {name} residual" if residual else f"{name[:1].upper()}{name[1:]}"
-    moved = f"stayed below {size}" if residual else f"drifted by {size}"
+    change = f"stayed below {size}" if residual else f"drifted by {size}"
     if row.relative and not residual:
-        moved += f" ({_number(row.relative, 1)} of its size)"
+        change += f" ({_number(row.relative, 1)} of its size)"
     still = "stayed zero" if residual else "did not drift"
-    did = f"{subject} {moved if row.max_drift else still}"
-    promise = _MEANT.get(row.promise or "", f"to {row.promise}")
-    said = {
+    did = f"{subject} {change if row.max_drift else still}"
+    promise = _PROMISES.get(row.promise or "", f"to {row.promise}")
+    endings = {
         "kept": f", as promised ({promise})",
         "broken": f"; the method promised to keep it {promise}",
         "undecided": f"; whether that keeps the promise ({promise}) this run can't tell",
         "between steps": "; the promise holds at the ends of steps, more than that comes from interpolation between",
         "not promised": ", not promised",
     }
-    return f"{did}{said[row.verdict]}."
+    return f"{did}{endings[row.verdict]}."
 
 
 def _number(value: float, digits: int = 2) -> str:
@@ -66,9 +66,9 @@ def method(meta: Mapping[str, Any]) -> str:
     if not isinstance(integrator, Mapping):
         return str(integrator or "")
     options = integrator.get("options") or {}
-    said = ", ".join(f"{key.replace('_', ' ')} = {_short(value)}" for key, value in options.items())
+    text = ", ".join(f"{key.replace('_', ' ')} = {_short(value)}" for key, value in options.items())
     name = str(integrator.get("name") or integrator.get("class") or "")
-    return f"{name} ({said})" if said else name
+    return f"{name} ({text})" if text else name
 
 
 def _steps(meta: Mapping[str, Any]) -> Iterator[str]:
@@ -80,11 +80,11 @@ def _steps(meta: Mapping[str, Any]) -> Iterator[str]:
 def facts(solution: Run) -> list[tuple[str, str]]:
     """Counts, times in seconds and parameters of a run."""
     meta, stats = solution.meta, solution.stats
-    wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached")
-    found = [(key.replace("_", " "), _short(stats[key])) for key in wanted if stats.get(key)]
-    found += [(key.removesuffix("_s").replace("_", " "), f"{stats[key]:.3g} s") for key in TIMES if stats.get(key)]
+    counts = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached")
+    rows = [(key.replace("_", " "), _short(stats[key])) for key in counts if stats.get(key)]
+    rows += [(key.removesuffix("_s").replace("_", " "), f"{stats[key]:.3g} s") for key in TIMES if stats.get(key)]
     parameters = meta.get("parameters", {})
-    return found + [(str(key), _short(value)) for key, value in parameters.items() if value not in _NOTHING]
+    return rows + [(str(key), _short(value)) for key, value in parameters.items() if value not in _NOTHING]
 
 
 def _short(value: Any) -> str:

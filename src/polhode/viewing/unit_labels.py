@@ -30,23 +30,23 @@ _KINDS = {
 
 def time(meta: Mapping[str, Any]) -> str:
     """Of time; empty where nobody knows."""
-    return unit_of("time", _known(meta))
+    return unit_of("time", _units(meta))
 
 
 def of(title: str, meta: Mapping[str, Any]) -> str:
     """Of the quantity of a chart; empty where nobody knows."""
     plain = title.lower().partition(",")[0].partition(" of ")[0]
     quantity = next((quantity for endings, quantity in _ENDINGS if plain.endswith(endings)), "")
-    return unit_of(quantity, _known(meta))
+    return unit_of(quantity, _units(meta))
 
 
 def of_kind(kind: str, meta: Mapping[str, Any]) -> str:
     """Of vectors, tints and joints' quantities by their kind; empty where nobody knows."""
-    known = _known(meta)
+    units = _units(meta)
     if kind == "curvature":
-        return f"1/{known['length']}" if known else ""
-    return unit_of(_KINDS.get(kind, ""), known)
+        return f"1/{units['length']}" if units else ""
+    return unit_of(_KINDS.get(kind, ""), units)
 
 
-def _known(meta: Mapping[str, Any]) -> Mapping[str, str] | None:
+def _units(meta: Mapping[str, Any]) -> Mapping[str, str] | None:
     return meta.get("names", {}).get("units")

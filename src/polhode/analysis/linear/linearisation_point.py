@@ -41,7 +41,7 @@ class LinearisationPoint(NamedTuple):
         system.check(time, state)
         if system.velocity(jnp.asarray(time), state) is None:
             raise ValueError(
-                f"The velocity of a {system.called} is no function of its state. Take the problem in other "
+                f"The velocity of a {system.kind_name} is no function of its state. Take the problem in other "
                 "coordinates, such as `model.problem('minimal')` or 'SE3'."
             )
         return cls(as_problem, system, time, state)

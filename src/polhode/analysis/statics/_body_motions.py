@@ -31,7 +31,7 @@ class Bodies(NamedTuple):
 class View(NamedTuple):
     """Bodies at a state, and derivatives.
 
-    - `faster`, `jerk`: first and second time derivatives of `u` and `omega` as they move, (2, N, 3).
+    - `acceleration`, `jerk`: first and second time derivatives of `u` and `omega` as they move, (2, N, 3).
     - `along`: derivatives of all numbers in `Bodies` along deviations of the state, (18 N, dim).
     - `by_velocity`: of what `speeds` returns with respect to v.
     """
@@ -88,7 +88,7 @@ def body_accelerations(system: MultibodySystem, t: Array, q: Point, v: Vector) -
 
 @numpy_jit
 def acceleration_slopes(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
-    """Derivatives of `faster_of` along deviations of the state, (6 N, dim)."""
+    """Derivatives of `body_accelerations` along deviations of the state, (6 N, dim)."""
     space = system.state_space
     return jax.jacfwd(lambda y: body_accelerations(system, t, *space.move((q, v), y)).reshape(-1))(jnp.zeros(space.dim))
 

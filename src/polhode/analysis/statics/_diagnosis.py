@@ -119,7 +119,7 @@ def describe_imbalance(system: AbstractMechanical, forces: np.ndarray, gaps: np.
 
 
 def describe_open_joints(system: AbstractMechanical, t: float, state: State) -> str:
-    """The joints that are open because constraints dropped as redundant do not follow from the rest; empty if none is."""
+    """The joints that are open because dropped constraints do not follow from the others; empty if none is."""
     code = system.failure(jnp.asarray(t), state)
     if code is None or not int(code):
         return ""

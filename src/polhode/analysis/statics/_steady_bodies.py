@@ -145,7 +145,7 @@ class _Motion(NamedTuple):
         return place
 
     def _near(self, s: float) -> Point:
-        """The configuration along v; beyond some turns from the first state, since they make no difference to bodies."""
+        """The configuration reached along v; the first one after more turns than `_MAX_ANGLE`."""
         q, v = self.first.here.state
         if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _MAX_ANGLE:
             return q

@@ -195,7 +195,7 @@ def _rate(bodies: Bodies, acceleration: np.ndarray) -> float:
 
 
 def _pseudo_inverse(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pseudo-inverse and a basis of the null space; singular values of a matrix with entries of about 1 count as zero below `_OPEN`."""
+    """The pseudo-inverse and a basis of the null space; singular values below `_OPEN` count as zero."""
     left, sizes, right = np.linalg.svd(matrix)
     rank = int(np.sum(sizes > _OPEN))
     return right[:rank].T @ (left[:, :rank] / sizes[:rank]).T, right[rank:].T

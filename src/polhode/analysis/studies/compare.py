@@ -116,7 +116,7 @@ def _variants(problem: Problem, forms: list[Any]) -> tuple[list[tuple[str, Probl
     variants, refused = [], []
     for form in forms:
         if form is None:
-            variants.append((str(problem.parameters.get("formulation", problem.system.called)), problem))
+            variants.append((str(problem.parameters.get("formulation", problem.system.kind_name)), problem))
             continue
         if "formulation" not in problem.parameters:
             raise ValueError(f"Problem `{problem.name}` has no parameter `formulation`, so there is one of it only.")

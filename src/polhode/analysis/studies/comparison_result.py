@@ -46,8 +46,8 @@ class Comparison:
 
     - `cases`: all runs. - `refused`, `failed`: what could not be run, and what failed, with reasons.
     - `by`: "h" or "rtol", what `value` is. - `source`: where the reference comes from.
-    - `doubt`: output → estimated error of the reference. - `floors`: output → errors below it can't be distinguished from those
-      of the reference and of round-off; they count for no order.
+    - `doubt`: output → estimated error of the reference. - `floors`: output → size below which errors
+      can't be distinguished from those of the reference and of round-off; they count for no order.
     - `lyapunov`: growth of small deviations along the motion, if it was asked for.
     """
 

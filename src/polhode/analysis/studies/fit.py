@@ -22,7 +22,7 @@ from polhode.simulation.run import SimulationError
 from polhode.simulation.simulate import simulate
 
 _RANK_TOLERANCE = 1e-10
-"""A combination of parameters whose singular value is below this fraction of the largest isn't determined by the data."""
+"""Fraction of the largest singular value below which the data don't determine a combination of parameters."""
 
 
 @with_default_device

@@ -22,7 +22,7 @@ Readout = Callable[[Solution], Array]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """A data set: instants `t` (n,), values, noise and masks of finite values by name, and functions that read a run."""
+    """A data set: instants `t` (n,), values, noise, masks of finite values and readers of runs by name."""
 
     t: Float[np.ndarray, " n"]
     values: dict[str, np.ndarray]

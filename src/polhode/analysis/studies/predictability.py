@@ -77,7 +77,7 @@ def warn_if_chaotic(estimate: Lyapunov | None, t1: float, errors: Errors) -> Non
 def _is_suspicious(
     problem: Problem, errors: Errors, outputs: Iterable[str], run: Solution, again: Callable[[State], Solution]
 ) -> bool:
-    """Whether a run from a start a little aside ends so far from `run` that the Lyapunov exponent should be estimated."""
+    """Whether a run from a neighbouring start ends so far from `run` that chaos should be looked for."""
     start = problem.system.state_space.move(problem.state0, jnp.asarray(_DEVIATION * generic_deviation(problem)))
     try:
         other = again(start)

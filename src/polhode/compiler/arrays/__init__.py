@@ -1,5 +1,5 @@
-"""Programs on long arrays as fused loops in machine code.
+"""Compiler of programs on long arrays into fused loops.
 
-In: a jaxpr. Out: text of LLVM's intermediate representation. Open first: `flat_program.py`,
+In: a jaxpr. Out: LLVM IR as text. Open first: `flat_program.py`,
 then `fusion.py` and `codegen.py`.
 """

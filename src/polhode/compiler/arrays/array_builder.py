@@ -1,4 +1,4 @@
-"""Numbers and arrays of a text under construction: read, copied, put into memory."""
+"""Code for reading numbers and copying arrays."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from polhode.compiler.llvm.ir_builder import IRBuilder
 
 
 class ArrayBuilder:
-    """A text to which programs on arrays are appended.
+    """Appends code for arrays to LLVM IR.
 
     **Arguments:**
 
-    - `writer`: to which they are appended.
+    - `writer`: to which it is appended.
     """
 
     def __init__(self, writer: IRBuilder) -> None:
         self.w, self.k = writer, LoopNest(writer)
-        # Elements are told apart by the arrays that they are of, as long as these live.
+        # Elements are identified by `id` of their arrays, which therefore must stay alive.
         self._alive: list[Any] = []
 
     def keep_alive(self, thing: Any) -> Any:
@@ -36,7 +36,7 @@ class ArrayBuilder:
             return x.at(self.k, ())
 
     def copy(self, x: AbstractArray, to: Buffer) -> None:
-        """Put all elements of `x` into `to`."""
+        """Copies all elements of `x` to `to`."""
         if isinstance(x, Buffer) and (x.pointer, x.strides) == (to.pointer, to.strides):
             return
         with self.elements(x.shape) as places:
@@ -46,22 +46,22 @@ class ArrayBuilder:
 
     @contextlib.contextmanager
     def elements(self, shape: tuple[int, ...], is_parallel: bool = True) -> Iterator[list[Place]]:
-        """A loop over an array; inside, the places of the elements of one pass."""
+        """A loop over an array; yields the places of the elements of one iteration."""
         with self.k.scope(), self.k.nest(axes(shape), is_parallel) as loop_indices:
             yield places(shape, loop_indices)
 
     def materialise(self, x: AbstractArray) -> Buffer:
-        """The array in memory."""
+        """The array, copied to memory if it is not there."""
         return x if isinstance(x, Buffer) else self.new_copy(x)
 
     def new_copy(self, x: AbstractArray) -> Buffer:
-        """The array in memory of its own, with short axes first."""
+        """A copy of the array in new memory, with short axes first."""
         to = allocate(self.k, x.shape, x.dtype)
         self.copy(x, to)
         return to
 
 
 def places(shape: tuple[int, ...], loop_indices: Sequence[Any]) -> list[Place]:
-    """The places of all elements of an array that one pass of the loops around it is for."""
+    """The places of all elements that one iteration of the loops over an array computes."""
     indices = iter(loop_indices)
     return list(itertools.product(*([next(indices)] if n > MAX_UNROLLED else range(n) for n in shape)))

@@ -1,4 +1,4 @@
-"""Programs on arrays as text: operations in their order, loops that repeat them, and branches."""
+"""Code generation for array programs: kernels, standalone operations, loops and branches."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Arrays = list[AbstractArray]
 def generate(
     b: ArrayBuilder, flat: FlatProgram, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None
 ) -> list[AbstractArray]:
-    """The results of a program: numbers, or arrays in memory.
+    """Appends the code of a program; returns its results: numbers, or arrays in memory.
 
-    `targets`: where results are put, by their numbers, if they are computed here.
+    `targets`: memory for results by their indices, used if they are computed here.
     """
     return _CodeGenerator(b, Schedule(flat), inputs, targets or {}).results()
 
 
 class _CodeGenerator:
-    """One program on its way."""
+    """Code generator of one program."""
 
     def __init__(
         self, builder: ArrayBuilder, schedule: Schedule, inputs: Sequence[AbstractArray], targets: dict[int, Buffer]
@@ -55,7 +55,7 @@ class _CodeGenerator:
         self._arrays: dict[int, AbstractArray] = dict(zip(map(id, flat.inputs), inputs, strict=True))
         self._views = {id(v): e for e in flat.equations if e.name in VIEWS for v in e.outputs}
         self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
-        # Memory that is taken here, by the numbers of what is there.
+        # Pointers to memory that is allocated here, by the identity of the value in it.
         self._owned_memory: dict[int, str] = {}
         builder.keep_alive((schedule, list(inputs)))
 
@@ -98,29 +98,29 @@ class _CodeGenerator:
             if shape:
                 self._read_numbers(kernel)
             with self.k.nest(shape, independent=plain) as loop_indices:
-                made = self._elements(kernel, shape, loop_indices)
-                for v, elements in made.items():
+                by_value = self._elements(kernel, shape, loop_indices)
+                for v, elements in by_value.items():
                     if v in targets:
                         for place, value in elements:
                             targets[v].put(self.k, place, value)
-        # What was a view of something computed is one of something in memory from now on.
+        # Views of computed arrays are made again as views of memory.
         self._arrays = {key: x for key, x in self._arrays.items() if key in views or not isinstance(x, View)}
         for v in kernel.stored:
-            value = made[id(v)][0][1] if not v.shape else ""
+            value = by_value[id(v)][0][1] if not v.shape else ""
             self._arrays[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(value, v.dtype))
 
     def _elements(self, kernel: Kernel, shape: Any, loop_indices: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
-        """The elements of one pass of all that is kept; in order, so that none is asked for before its operands."""
-        stored, made = set(map(id, kernel.stored)), {}
+        """The elements that one iteration stores, in the order of the equations, operands first."""
+        stored, by_value = set(map(id, kernel.stored)), {}
         for e in kernel.equations:
             for v in e.outputs:
                 if axes(v.shape) == shape and (id(v) in stored or not kernel.is_reduction):
                     x = self._arrays[id(v)]
-                    made[id(v)] = [(place, x.at(self.k, place)) for place in places(v.shape, loop_indices)]
-        return {v: elements for v, elements in made.items() if v in stored}
+                    by_value[id(v)] = [(place, x.at(self.k, place)) for place in places(v.shape, loop_indices)]
+        return {v: elements for v, elements in by_value.items() if v in stored}
 
     def _read_numbers(self, kernel: Kernel) -> None:
-        """Numbers that a loop needs, before it."""
+        """Reads numbers that a loop needs before it."""
         for e in kernel.equations:
             for x in e.inputs:
                 for v in self.schedule.sources(x):
@@ -129,7 +129,7 @@ class _CodeGenerator:
                         a.at(self.k, ())
 
     def _preparation(self, kernel: Kernel) -> Callable[[tuple[int, ...], Place], None]:
-        """Asks for all elements of a long reduction's operands at one place, in order."""
+        """Computes the elements of a long reduction's operands at one place, in the order of the equations."""
 
         def prepare(shape: tuple[int, ...], place: Place) -> None:
             for e in kernel.equations:
@@ -148,7 +148,7 @@ class _CodeGenerator:
         self._owned_memory[id(v)] = memory.pointer
         return memory
 
-    # --- operations by themselves -------------------------------------------------------------------------------------
+    # --- standalone operations ----------------------------------------------------------------------------------------
 
     def _standalone(self, e: Equation) -> None:
         x = list(map(self._read, e.inputs))
@@ -168,7 +168,7 @@ class _CodeGenerator:
         return [to]
 
     def _fill(self, x: Any, to: Buffer) -> None:
-        """Put an array into memory; one that is made of several, part by part, each in its own shape."""
+        """Copies an array to memory; a concatenation part by part, each in its own shape."""
         maker = self._views.get(id(x))
         if maker is not None and maker.name == "concatenate":
             axis, at = maker.params["dimension"], 0
@@ -206,7 +206,7 @@ class _CodeGenerator:
         return [self._either([(outs[n], block) for outs, block in ends]) for n in range(len(e.outputs))]
 
     def _materialise_outputs(self, outs: Arrays, targets: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
-        """Results of a branch as numbers or arrays in memory, in their own places where these are fixed."""
+        """Results of a branch as numbers or arrays in memory, in `targets` where these are given."""
         results: Arrays = []
         for x, to, v in zip(outs, targets, values, strict=True):
             if not v.shape:
@@ -216,7 +216,7 @@ class _CodeGenerator:
             else:
                 like = strides_of(v.shape)
                 ready = to is None and isinstance(x, Buffer) and x.strides == like
-                # Copied, so that nothing that is put into its place is read after that.
+                # Copied, so that writing to its target does not change an operand that is read later.
                 results.append(x if ready else self.b.new_copy(x))
         for n, (x, to) in enumerate(zip(results, targets, strict=True)):
             if to is not None and x.shape:
@@ -225,7 +225,7 @@ class _CodeGenerator:
         return results
 
     def _either(self, ends: list[tuple[Any, str]]) -> AbstractArray:
-        """One or the other, by the block that was run before."""
+        """The result of the branch that was taken, as a phi node."""
         (first, _), w = ends[0], self.b.w
         if isinstance(first, Register):
             cases = ", ".join(f"[ {x.name}, %{block} ]" for x, block in ends)
@@ -291,7 +291,7 @@ def _no_preparation(shape: tuple[int, ...], place: Place) -> None:
 
 
 def _row(table: AbstractArray, at: str) -> AbstractArray:
-    """A part of an array, along its first axis."""
+    """A row of an array."""
     return View(table.shape[1:], table.dtype, lambda k, place: table.at(k, (at, *place)))
 
 

@@ -1,4 +1,4 @@
-"""Operations whose operands are known are carried out while a program is made."""
+"""Constant folding: operations with constant operands are evaluated by NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polhode.compiler.numpy.interpreter import Equation, UnsupportedNumPyOperati
 
 
 def fold(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
-    """The results, if all operands are known and NumPy knows the operation."""
+    """The results if all operands are constants and NumPy has the operation, else None."""
     if not all(isinstance(x, np.ndarray) for x in inputs) or any(v.aval.dtype == np.uint32 for v in eqn.outvars):
         return None
     try:
@@ -20,7 +20,7 @@ def fold(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
         return None
     if not equation.is_known:
         return None
-    # As compiled: infinite or NaN, without a word; it may be what nobody selects.
+    # Infinite or NaN without a warning, as in compiled code; it may belong to an unselected branch.
     with np.errstate(all="ignore"):
         results = equation(list(inputs))
     return [np.asarray(x, like.dtype) for x, like in zip(results, equation.outs, strict=True)]

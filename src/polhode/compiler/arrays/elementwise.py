@@ -1,4 +1,4 @@
-"""Operations whose results are computed element by element."""
+"""Operations computed element by element: arithmetic, reductions, gathers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.compiler.scalars.program import Operation
 
 LANES = 16
-"""Partial sums of a long sum, so that one addition needn't wait for the one before."""
+"""Number of partial sums of a long sum, so that additions needn't wait for each other."""
 
 _TOTAL = {"le_to": "le", "lt_to": "lt"}
 
@@ -27,7 +27,7 @@ Prepare = Callable[[tuple[int, ...], Place], None]
 
 
 def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> list[AbstractArray]:
-    """The results. `prepare` is told the place of the operand's elements in a long reduction."""
+    """The results. `prepare` is called with shape and place of the operand's elements in a long reduction."""
     if e.name in ELEMENTWISE or e.name in _TOTAL:
         element = _elementwise(e, x)
     elif e.name in REDUCTIONS:
@@ -55,7 +55,7 @@ def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
 
 
 def _rank(w: IRBuilder, x: str) -> str:
-    """A whole number by which all numbers are in order, zeros with signs and what is no number among them."""
+    """An integer key for the total order of floats, signed zeros and NaN included."""
     bits = w.value(f"bitcast double {x} to i64")
     negative = w.value(f"icmp slt i64 {bits}, 0")
     flipped_bits = w.value(f"xor i64 {bits}, {np.iinfo(np.int64).max}")
@@ -63,7 +63,7 @@ def _rank(w: IRBuilder, x: str) -> str:
 
 
 def _stretched_place(a: AbstractArray, place: Place) -> Place:
-    """The place in an operand, whose axes of length one are stretched."""
+    """The place in an operand, whose axes of length one are broadcast."""
     return tuple(p if n != 1 else 0 for p, n in zip(place, a.shape, strict=True)) if a.shape else ()
 
 
@@ -87,7 +87,7 @@ def _short_reduction(e: Equation, a: AbstractArray) -> Element:
 
 
 def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
-    """Element l of the last long axis goes to partial result l modulo `LANES`."""
+    """Element l of the last long axis contributes to partial result l modulo `LANES`."""
     along, (v,) = e.params["axes"], e.outputs
     long = [d for d in along if a.shape[d] > MAX_UNROLLED]
     short = [d for d in along if a.shape[d] <= MAX_UNROLLED]
@@ -129,7 +129,7 @@ def _operand_place(along: Any, inside: Place, place: Place) -> Place:
 
 
 def combine(w: IRBuilder, name: str, like: Any, a: str, b: str) -> str:
-    """Two elements as one, by the operation of a reduction or a scatter."""
+    """The operation of a reduction, applied to two elements."""
     return w.apply(Operation(REDUCTIONS[name], {}, [like, like], [like]), [a, b])[0]
 
 
@@ -144,13 +144,13 @@ def identity(name: str, dtype: Any) -> Any:
     return np.asarray(largest if name == "reduce_min" else smallest).astype(dtype)[()]
 
 
-# --- reading at places that the data give -----------------------------------------------------------------------------
+# --- data-dependent reads ---------------------------------------------------------------------------------------------
 
 
 def window_start(
     k: LoopNest, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int
 ) -> list[Index]:
-    """Where the window of a gather or a scatter begins; `names` are fields of its dimension numbers."""
+    """Start of the window of a gather or a scatter; `names` are fields of its dimension numbers."""
     index_map, batch_dims, of_indices = (getattr(dims, name) for name in names)
     begins: list[Index] = [0] * rank
     for number, d in enumerate(index_map):
@@ -188,7 +188,7 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
 
 
 def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
-    """Whether all places are known to be those of elements, so that nobody has to look."""
+    """Whether all indices are constants inside the array, so that no bounds check is needed."""
     if not isinstance(indices, Constant):
         return False
     rows = indices.values.reshape(-1, len(last))
@@ -196,7 +196,7 @@ def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
 
 
 def _or_fill_value(k: LoopNest, e: Equation, v: Any, value: str, begins: list[Index], inside: list[Index]) -> str:
-    """The element, or what stands for it where the window isn't inside."""
+    """The element, or the fill value where the window isn't inside the array."""
     fill, kind = e.params["fill_value"], type_of(v)
     if fill is None:
         fill = np.nan if v.dtype.kind == "f" else np.iinfo(v.dtype).min if v.dtype.kind == "i" else True

@@ -1,4 +1,4 @@
-"""Functions of machine code around programs on arrays: blocks of steps, and maps over rows."""
+"""Functions of machine code on arrays: blocks of steps, and maps over rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def step_block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], t
 
 
 def _without_aliases(b: ArrayBuilder, results: Arrays, inputs: Sequence[Any], now: Sequence[Buffer]) -> Arrays:
-    """Results that don't change when the arguments do."""
+    """Results copied where they share memory with inputs that are overwritten."""
     pointers = {x.pointer for x in inputs if isinstance(x, Buffer)}
 
     def without_alias(x: Any, own: Any) -> Any:
@@ -115,7 +115,7 @@ def tangent_block(
 
 
 def _add(w: IRBuilder, to: str, source: str, size: int) -> None:
-    """Adds one row of numbers to another."""
+    """Adds a row of numbers to another."""
     with w.for_each(str(size)) as k:
         a, b = w.load(to, k, "double"), w.load(source, k, "double")
         w.store(to, k, "double", w.value(f"fadd double {a}, {b}"))

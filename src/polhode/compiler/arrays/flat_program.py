@@ -1,4 +1,4 @@
-"""Traces as flat lists of operations on arrays: calls opened, repeated operations once, unused ones gone."""
+"""Jaxprs as flat lists of operations: calls inlined, common subexpressions shared, dead code eliminated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 
 
 class Value:
-    """An array that is known only when the program runs."""
+    """An array that is computed at run time."""
 
     __slots__ = ("dtype", "shape")
 
@@ -27,16 +27,16 @@ class Value:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
 Atom = Value | np.ndarray
-"""An operand: not known while compiling, or known."""
+"""An operand: a value or a constant."""
 
 
 class Equation:
-    """One operation: its name and parameters, its operands and its results."""
+    """One operation: name, parameters, operands and results."""
 
     __slots__ = ("inputs", "name", "outputs", "params")
 
@@ -45,7 +45,7 @@ class Equation:
 
 
 class FlatProgram:
-    """A program: its inputs, its operations in an order in which they can be done, and its results."""
+    """A program: inputs, operations in a valid order, and results."""
 
     __slots__ = ("equations", "inputs", "outputs")
 
@@ -61,10 +61,10 @@ _RANGE_PRESERVING = frozenset(
         *("reduce_max", "reduce_min", "while", "scan", "cond", "scatter", *VIEWS),
     )
 )
-"""Operations whose results are within the range of their operands."""
+"""Operations whose results stay within the range of their operands."""
 
 _NOT_SHARED = frozenset(["while", "scan", "cond", "sort"])
-"""Operations that are not compared with others: their programs would have to be."""
+"""Operations excluded from sharing: their inner programs would have to be compared."""
 
 
 def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
@@ -76,7 +76,7 @@ def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
 
 
 class _Flattener:
-    """Operations in the order in which they are met."""
+    """Flattens jaxprs into one list of operations."""
 
     def __init__(self) -> None:
         self.equations: list[Equation] = []
@@ -111,7 +111,7 @@ class _Flattener:
     def _append(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
         name, params = eqn.primitive.name, parameters(eqn)
         if eqn.effects and not eqn.outvars:
-            # It is called for what it does, such as printing.
+            # It is called for its side effect, such as printing.
             raise UnsupportedNativeOperation(name)
         if name == "gather" and self._is_better_in_memory(inputs[0], eqn.outvars[0].aval.size):
             inputs = [self._materialise(inputs[0]), *inputs[1:]]
@@ -126,20 +126,20 @@ class _Flattener:
         self._makers.update((id(v), equation) for v in equation.outputs)
         if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
             equation = self._modulo_2_32(equation)
-        # Identities are told apart as long as what they belong to lives.
+        # Operands are identified by `id` and therefore must stay alive.
         self._alive.append(inputs)
         if key is not None:
             self._same[key] = equation.outputs
         return equation.outputs
 
     def _is_better_in_memory(self, x: Atom, reads: int) -> bool:
-        """Whether finding an element takes more than its place: which part it is in, and where there."""
+        """Whether a copy in memory makes reads cheaper: each read would have to find the part and the place in it."""
         maker = self._makers.get(id(x))
         has_parts = maker is not None and maker.name in ("concatenate", "stack", "reshape")
         return has_parts and (("placed", id(x)) in self._same or reads >= x.size // 4)
 
     def _materialise(self, x: Any) -> Value:
-        """The same array, its elements one after the other in memory."""
+        """The same array, contiguous in memory."""
         key = "placed", id(x)
         if key not in self._same:
             equation = Equation("placed", {}, [x], [Value(x.shape, x.dtype)])
@@ -148,7 +148,7 @@ class _Flattener:
         return self._same[key][0]
 
     def _modulo_2_32(self, equation: Equation) -> Equation:
-        """The result without what lies beyond 32 bits."""
+        """The result modulo 2³²."""
         if equation.name not in _MODULAR:
             raise UnsupportedNativeOperation(f"{equation.name} of unsigned numbers")
         (v,) = equation.outputs
@@ -158,7 +158,7 @@ class _Flattener:
 
 
 def _storage_dtype(dtype: Any) -> Any:
-    """The type in which a number is kept: there are none without a sign, so those of 32 bits take the next larger."""
+    """The dtype in memory: there are no unsigned numbers, so those of 32 bits are stored in 64."""
     return np.dtype(np.int64) if dtype == _UINT32 else dtype
 
 

@@ -1,4 +1,4 @@
-"""Which operations become one loop, which of their results are kept in memory, and in which order all that is done."""
+"""Loop fusion: groups operations into kernels, chooses the results stored in memory, and orders both."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from polhode.compiler.arrays.op_kinds import MAX_UNROLLED_REDUCTION, STANDALONE,
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
 
 MAX_UNROLLED = 4
-"""Elements of an axis up to which there is no loop over it."""
+"""Longest axis that is unrolled."""
 
 Group = tuple[Any, ...]
-"""The key of a loop that operations share: its axes, or the reduction that it is for."""
+"""The key of a kernel: the axes of its loops, or its reduction."""
 
 
 def axes(shape: Sequence[int]) -> tuple[int, ...]:
@@ -23,7 +23,7 @@ def axes(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def reduction_size(equation: Equation) -> int | None:
-    """How many elements a reduction makes one of; None for anything else."""
+    """Number of elements that a reduction combines into one; None for other operations."""
     if equation.name not in REDUCTIONS:
         return None
     count = 1
@@ -33,22 +33,22 @@ def reduction_size(equation: Equation) -> int | None:
 
 
 def is_long(equation: Equation) -> bool:
-    """Whether it is a reduction that takes loops of its own."""
+    """Whether it is a reduction with its own loops."""
     count = reduction_size(equation)
     return count is not None and count > MAX_UNROLLED_REDUCTION
 
 
 def in_memory(equation: Equation) -> Sequence[int]:
-    """Numbers of the operands that it reads at places which only the data give."""
+    """Indices of the operands that it reads at data-dependent places."""
     if equation.name in STANDALONE:
         return range(len(equation.inputs))
     return [0] if equation.name in ("gather", "dynamic_slice") else []
 
 
 class Kernel:
-    """One loop: operations in order, and those of their results that are kept.
+    """A fused loop: operations in order, and those of their results that are stored.
 
-    - `level`: when it is run; `group`: what shares it.
+    - `level`: position in the schedule; `group`: key of the operations that share it.
     """
 
     def __init__(self, level: int, group: Group) -> None:
@@ -66,9 +66,9 @@ def _returns(stage: Equation | Kernel) -> TypeGuard[Equation]:
 
 
 class Schedule:
-    """The order of a program.
+    """The schedule of a program.
 
-    - `stages`: what is done, one after the other: operations by themselves, and loops.
+    - `stages`: standalone operations and kernels, in order.
     """
 
     def __init__(self, flat: FlatProgram) -> None:
@@ -89,7 +89,7 @@ class Schedule:
         self._last_reads = self._find_last_reads()
 
     def sources(self, x: Any) -> list[Value]:
-        """The values that an operand is a view of."""
+        """The values of which an operand is a view."""
         if not isinstance(x, Value):
             return []
         sources = self._sources.get(id(x))
@@ -101,13 +101,13 @@ class Schedule:
         return sources
 
     def last_used(self, stage: Equation | Kernel) -> list[Value]:
-        """Values that nothing reads after a stage."""
+        """Values that are not read after a stage."""
         return self._last_reads[id(stage)]
 
     def _find_last_reads(self) -> dict[int, list[Value]]:
         """For each stage, the values that are read there for the last time."""
         last_reads: dict[int, list[Value]] = {id(stage): [] for stage in self.stages}
-        # What a loop or a branch returns may be where an operand is, so these are kept.
+        # Results of a loop or a branch may share memory with an operand, so operands stay alive.
         may_alias = (v for stage in self.stages if _returns(stage) for v, _ in self._operands(stage))
         later_reads = {*self._results, *map(id, may_alias)}
         for stage in reversed(self.stages):
@@ -120,7 +120,7 @@ class Schedule:
         return last_reads
 
     def _assign_groups(self, equations: Sequence[Equation]) -> dict[int, Group]:
-        """The group of each operation; those that only one reduction needs belong to it."""
+        """The group of each operation; those that only one reduction uses belong to its group."""
         groups: dict[int, Group] = {}
         for e in reversed(equations):
             if is_long(e):
@@ -135,7 +135,7 @@ class Schedule:
             }
             ends = e.name in STANDALONE or id(first) in self._results or len(preferences) != 1
             preference = own if ends else preferences.pop()
-            # What two short reductions read, which may be done at different times, has to be kept.
+            # Operands of several short reductions, which may run at different levels, have to be stored.
             several = len({id(use) for use, _ in self._uses_of(first)}) > 1
             groups[id(e)] = own if several and preference[0] == "loop" else preference
         return groups
@@ -152,7 +152,7 @@ class Schedule:
         return groups[id(consumer)] if reduction_size(consumer) is not None or same else own
 
     def _assign_levels(self, equations: Sequence[Equation]) -> dict[int, int]:
-        """When each operation is done: as soon as its operands are there, or when what it is for is."""
+        """The level of each operation: as early as its operands allow, or that of its consumers."""
         levels: dict[int, int] = {}
         for e in equations:
             levels[id(e)] = max((self._ready(e, v, memory, levels) for v, memory in self._operands(e)), default=0)
@@ -200,10 +200,10 @@ class Schedule:
         here = self._levels[id(e)], self._groups[id(e)]
         return any(m or (self._levels[id(u)], self._groups[id(u)]) != here for u, m in self._uses_of(v))
 
-    # --- what may be changed where it is ------------------------------------------------------------------------------
+    # --- updates in place ---------------------------------------------------------------------------------------------
 
     def in_place(self, operand: Value, result: Any) -> bool:
-        """Whether `result` may be put where `given` is: nothing reads that any more then."""
+        """Whether `result` may overwrite `operand`, because that is not read afterwards."""
         maker = self._maker.get(id(result)) if isinstance(result, Value) else None
         if maker is None or operand.shape != result.shape or maker.name in VIEWS or maker.name in ("while", "scan"):
             return False
@@ -218,7 +218,7 @@ class Schedule:
         return here[1] == ("loop", axes(operand.shape)) and together and plain
 
     def _is_last(self, operand: Value, maker: Equation) -> bool:
-        """Whether an operation by itself changes an operand that is not read elsewhere in it, nor afterwards."""
+        """Whether a standalone operation updates an operand that is read neither elsewhere in it nor afterwards."""
         at = [k for k, x in enumerate(maker.inputs) if operand in self.sources(x)]
         changes = len(at) == 1 and (at == [0] or maker.name == "cond") and maker.name != "sort"
         others = (u for u, _ in self._uses_of(operand) if u is not maker)
@@ -226,6 +226,6 @@ class Schedule:
         return changes and maker.inputs[at[0]] is operand and last
 
     def _is_plain(self, use: Equation, operand: Value) -> bool:
-        """Whether an operation reads each element only for the same one of its result."""
+        """Whether an operation reads each element only for the element of its result at the same place."""
         direct = all(x is operand for x in use.inputs if operand in self.sources(x))
         return direct and use.name in ELEMENTWISE and use.outputs[0].shape == operand.shape

@@ -1,4 +1,4 @@
-"""Values carried from one pass of a loop over arrays to the next."""
+"""The carry of loops on arrays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from polhode.compiler.llvm.types import type_of
 
 
 class LoopCarry:
-    """Values carried from one pass of a loop to the next.
+    """The carry of a loop.
 
-    Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
-    nothing reads them any more by then, or else have two places, which they take in turn.
+    Numbers are registers. Arrays that no iteration changes stay where they are. Others are updated in place where that
+    is possible, or else double-buffered.
     """
 
     def __init__(self, builder: ArrayBuilder, body: FlatProgram, before: int, start: Sequence[AbstractArray]) -> None:
@@ -35,7 +35,7 @@ class LoopCarry:
         self._others: dict[int, Buffer] = {}
 
     def begin(self, count: Register | None = None) -> None:
-        """Opens the block at which every pass begins. `count` becomes the number of passes before."""
+        """Opens the block at which every iteration begins. `count` becomes the number of iterations before."""
         w, k = self.b.w, self.b.k
         first: dict[int, str] = {}
         pairs: dict[int, tuple[Buffer, Buffer]] = {}
@@ -64,19 +64,19 @@ class LoopCarry:
         self.b.keep_alive(list(self.now))
 
     def _initial_buffer(self, x: AbstractArray, place: Buffer) -> Buffer:
-        """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""
+        """The initial value of a double-buffered array: not copied if it has the layout of the buffers."""
         if isinstance(x, Buffer) and x.strides == place.strides:
             return x
         self.b.copy(x, place)
         return place
 
     def targets(self) -> dict[int, Buffer]:
-        """Where a pass puts what it computes."""
+        """Memory for the results of an iteration, by index."""
         places: dict[int, Buffer] = {n: x for n, x in self._others.items() if not self._repeated[n]}
         return {**places, **{n: x for n, x in enumerate(self.now) if self._in_place[n] and isinstance(x, Buffer)}}
 
     def end(self, outs: Sequence[AbstractArray]) -> None:
-        """Closes a pass."""
+        """Closes an iteration."""
         w = self.b.w
         next_values: dict[int, str] = {}
         for n, out in enumerate(outs):

@@ -1,4 +1,4 @@
-"""Loops over elements, as text of LLVM's intermediate representation."""
+"""Loops over elements in LLVM IR: index arithmetic, workspace, values in scope."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 
 Index = int | str
-"""A place along an axis: known, or a value of the text."""
+"""An index along an axis: a constant, or a register."""
 
 
 class LoopNest:
-    """Loops under construction, and what is known inside them.
+    """Loops under construction, and the values in scope inside them.
 
     **Arguments:**
 
@@ -48,7 +48,7 @@ class LoopNest:
         return self.w.value(f"mul i64 {a}, {b}")
 
     def unravel(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
-        """The place along each axis of an element, from its number."""
+        """The index along each axis of an element, from its flat index."""
         out: list[Index] = []
         for d, n in reversed(list(enumerate(shape))):
             if n == 1:
@@ -64,7 +64,7 @@ class LoopNest:
         return tuple(reversed(out))
 
     def clamp(self, place: Index, n: int) -> Index:
-        """The nearest place that there is along an axis of this length."""
+        """The nearest valid index along an axis of this length."""
         if isinstance(place, int):
             return min(max(place, 0), max(n - 1, 0))
         low = self.w.call("llvm.smax.i64", "i64", ("i64", place), ("i64", "0"))
@@ -84,7 +84,7 @@ class LoopNest:
         self.w.store(pointer, slot, kind, value, self._independent or "")
 
     def constant_element(self, values: np.ndarray, position: Index, kind: str) -> str:
-        """A known number by its place in an array, which has to live as long as this."""
+        """An element of a constant array, which must stay alive."""
         if id(values) not in self._tables:
             self._tables[id(values)] = self.w.table(_slots(values))
         begin = self._tables[id(values)]
@@ -94,7 +94,7 @@ class LoopNest:
         return self.w.value(f"load i32, ptr {at}, align 4{self._independent or ''}")
 
     def space(self, slots: int) -> str:
-        """A part of the workspace that nothing else uses meanwhile: what is written and read again stays in caches."""
+        """Allocates a part of the workspace; the smallest free part is reused first, so that it stays in caches."""
         candidates = [part for part in self._free if part[1] >= slots]
         if candidates and slots:
             at, size = min(candidates, key=lambda part: part[1])
@@ -109,7 +109,7 @@ class LoopNest:
         return pointer
 
     def release(self, pointer: str) -> None:
-        """A part of the workspace may be used for something else: nothing reads what is there any more."""
+        """Frees a part of the workspace."""
         at, slots = self._allocations.pop(pointer)
         for part in list(self._free):
             if part[0] + part[1] == at or at + slots == part[0]:
@@ -119,7 +119,7 @@ class LoopNest:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
-        """A scope: memory allocated inside is free afterwards, and values made inside are unknown then."""
+        """A scope whose memory is freed and whose values are dropped at its end."""
         top, free = self._top, list(self._free)
         with self.scope():
             yield
@@ -127,7 +127,7 @@ class LoopNest:
 
     @contextlib.contextmanager
     def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
-        """Only one of several parts is run, so they may take the same space; each opens what is given here."""
+        """Scopes of alternative branches, which share the same memory; each branch enters the context it yields."""
         begin, tops, free = self._top, [self._top], self._free
 
         @contextlib.contextmanager
@@ -140,10 +140,10 @@ class LoopNest:
         yield alternative
         self._top, self._free = max(tops), free
 
-    # --- what is known ------------------------------------------------------------------------------------------------
+    # --- values in scope ----------------------------------------------------------------------------------------------
 
     def memoise(self, key: Any, make: Any) -> str:
-        """A value that is made only once in a loop."""
+        """A value that is computed only once in a scope."""
         for scope in reversed(self._scopes):
             if key in scope:
                 return scope[key]
@@ -152,7 +152,7 @@ class LoopNest:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """A scope: values made inside are unknown outside."""
+        """A scope whose values are dropped at its end."""
         self._scopes.append({})
         try:
             yield
@@ -163,7 +163,7 @@ class LoopNest:
 
     @contextlib.contextmanager
     def loop(self, count: int, independent: bool = False) -> Iterator[str]:
-        """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
+        """A loop; yields its index. `independent`: no iteration reads what another writes."""
         w, outer = self.w, self._independent
         passes, body, after = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
         (place,) = passes.values
@@ -179,7 +179,7 @@ class LoopNest:
         w.open(after)
 
     def _metadata(self, accesses: str) -> str:
-        """A name for accesses to memory, or, of these, for a loop in which none reads what another pass writes."""
+        """LLVM metadata: an access group, or, given its accesses, that of a loop with independent iterations."""
         self._marks += 1
         name = f"!{2 * self._marks}"
         if not accesses:
@@ -193,14 +193,14 @@ class LoopNest:
 
     @contextlib.contextmanager
     def nest(self, lengths: tuple[int, ...], independent: bool = False) -> Iterator[tuple[str, ...]]:
-        """Loops inside each other; inside, the place in each."""
+        """Nested loops; yields their indices."""
         with contextlib.ExitStack() as stack:
             last = len(lengths) - 1
             yield tuple(stack.enter_context(self.loop(n, independent and k == last)) for k, n in enumerate(lengths))
 
 
 def _slots(values: np.ndarray) -> np.ndarray:
-    """Known numbers in slots. Two of 32 bits share one: reading places can take longer than reading what is there."""
+    """Constants in slots of eight bytes; two of 32 bits share one, since reading indices can dominate a gather."""
     flat = np.ascontiguousarray(values).reshape(-1)
     if flat.dtype == np.int32:
         flat = np.concatenate([flat, np.zeros(flat.size % 2, np.int32)])

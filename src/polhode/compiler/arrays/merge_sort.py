@@ -1,4 +1,4 @@
-"""Sorting whole numbers: numbers of elements are merged by their keys, equal ones in their order."""
+"""Stable merge sort by integer keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 def sort_by_key(
     k: LoopNest, e: Equation, x: Sequence[Buffer], copy: Callable[[View, Buffer], None]
 ) -> Sequence[Buffer]:
-    """All operands in the order of the first, whole numbers; `copy` puts the elements of an array into memory."""
+    """All operands, sorted by the first, which are integers; `copy` copies an array to memory."""
     keys, p = x[0], e.params
     if p["num_keys"] != 1 or len(keys.shape) != 1 or keys.dtype.kind not in "iu" or keys.strides != (1,):
         raise UnsupportedNativeOperation("sort")
@@ -107,4 +107,4 @@ done:
   ret ptr %from
 }
 """
-"""Merge sort of 0, 1, … n - 1 by their keys, from short runs to long ones; both tables have n slots."""
+"""Bottom-up merge sort of the indices 0 … n - 1 by their keys; `order` and `spare` have n slots each."""

@@ -8,10 +8,10 @@ VIEWS = frozenset(
         *("concatenate", "stack", "unstack", "split", "stop_gradient", "copy", "copy_p", "optimization_barrier"),
     )
 )
-"""Operations that only say where elements are."""
+"""Operations that are index maps, without computation."""
 
 STANDALONE = frozenset(("while", "scan", "cond", "sort", "placed", "scatter", *SCATTERS))
-"""Operations that are done by themselves, on arrays in memory."""
+"""Operations that are not fused with others, and work on arrays in memory."""
 
 MAX_UNROLLED_REDUCTION = 16
-"""Elements that are reduced to one up to which there is no loop over them."""
+"""Largest reduction that is unrolled."""

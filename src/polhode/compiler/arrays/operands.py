@@ -1,4 +1,4 @@
-"""Arrays of a program under construction: where their elements come from."""
+"""Arrays in code generation: constants, registers, buffers, views, computed elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = tuple[Index, ...]
 
 
 class AbstractArray(abc.ABC):
-    """An array; `shape` and `dtype` are known."""
+    """An array of static `shape` and `dtype`."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -28,7 +28,7 @@ class AbstractArray(abc.ABC):
 
 @final
 class Constant(AbstractArray):
-    """Numbers that are part of the program."""
+    """A constant array."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.shape, self.dtype = values, values.shape, values.dtype
@@ -48,7 +48,7 @@ def _mixed_zeros(values: np.ndarray) -> bool:
 
 @final
 class Register(AbstractArray):
-    """A number that is a value of the text."""
+    """A number in a register."""
 
     def __init__(self, name: str, dtype: Any) -> None:
         self.name, self.shape, self.dtype = name, (), dtype
@@ -79,55 +79,55 @@ class Buffer(AbstractArray):
         k.store(self.pointer, _position(k, place, self.strides), type_of(self), value)
 
     def with_pointer(self, pointer: str) -> Buffer:
-        """The same at another place of the memory."""
+        """The same layout at another pointer."""
         return Buffer(pointer, self.shape, self.dtype, self.strides)
 
     @property
     def is_dense(self) -> bool:
-        """Whether elements lie one after the other, in their order."""
+        """Whether it is contiguous in row-major order."""
         axes = zip(self.strides, _row_major(self.shape), self.shape, strict=True)
         return all(stride == dense or n == 1 for stride, dense, n in axes)
 
     def part(self, k: LoopNest, axis: int, begin: int, count: int) -> Buffer:
-        """A part of it, along an axis."""
+        """A slice along an axis."""
         at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {begin * self.strides[axis]}")
         shape = (*self.shape[:axis], count, *self.shape[axis + 1 :])
         return Buffer(at, shape, self.dtype, self.strides)
 
     def row(self, k: LoopNest, place: Index) -> Buffer:
-        """A part of it, along the first axis."""
+        """A row: an index along the first axis."""
         at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {k.times(place, self.strides[0])}")
         return Buffer(at, self.shape[1:], self.dtype, self.strides[1:])
 
 
 def dense(pointer: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
-    """An array whose elements lie one after the other."""
+    """A contiguous array in row-major order."""
     return Buffer(pointer, shape, dtype, _row_major(shape))
 
 
 def allocate(k: LoopNest, shape: tuple[int, ...], dtype: Any) -> Buffer:
-    """Memory for an array. Short axes come first, so that loops go along neighbouring elements."""
+    """Allocates an array. Short axes come first, so that loops go along neighbouring elements."""
     return Buffer(k.space(slots_of(shape)), shape, dtype, strides_of(shape))
 
 
 def allocate_rows(k: LoopNest, shape: tuple[int, ...], dtype: Any) -> Buffer:
-    """Memory for an array, one row after the other."""
+    """Allocates an array, one row after the other."""
     size = slots_of(shape[1:])
     return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
 
 
 def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides that memory for such an array has."""
+    """Strides of an allocated array of this shape."""
     return _layout(shape)[0]
 
 
 def slots_of(shape: tuple[int, ...]) -> int:
-    """How many slots of memory such an array takes."""
+    """Number of slots of an allocated array of this shape."""
     return _layout(shape)[1]
 
 
 _LINE = 8
-"""Slots that a processor's cache loads at once."""
+"""Slots of a cache line."""
 
 
 def _layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -137,7 +137,7 @@ def _layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     for d in reversed(order):
         strides[d], at = at, at * shape[d]
         if at > _LINE**2 and shape[d] in long and len(long) < len(shape):
-            # An odd number of lines: a cache has few places for lines that are a power of two apart.
+            # An odd number of cache lines, since lines a power of two apart compete for few places in the cache.
             at = _LINE * (-(-at // _LINE) | 1)
     return tuple(strides), at
 
@@ -155,7 +155,7 @@ class View(AbstractArray):
 
 @final
 class LazyArray(AbstractArray):
-    """An array whose elements are computed where they are asked for, once in each pass of a loop."""
+    """An array whose elements are computed where they are used, once in each iteration."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, element: Callable[[LoopNest, Place], str]) -> None:
         self.shape, self.dtype, self._element = shape, dtype, element

@@ -1,4 +1,4 @@
-"""Operations on few elements in terms of simpler ones."""
+"""Operations in terms of simpler ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polhode.compiler.scalars.decompositions import DECOMPOSITIONS, decompose, i
 
 
 def rewrite(eqn: Any) -> core.ClosedJaxpr | None:
-    """The program that stands for an operation, if there is one."""
+    """The program that replaces an operation, or None."""
     name = eqn.primitive.name
     if name in _REWRITES:
         return _REWRITES[name](eqn)
@@ -38,7 +38,7 @@ def _products(eqn: Any) -> core.ClosedJaxpr:
 
 @functools.lru_cache(maxsize=1024)
 def _product(dimension_numbers: Any, *types: jax.ShapeDtypeStruct) -> core.ClosedJaxpr:
-    """Products of few kinds make up a quarter of the operations of a tree of bodies, so that each is traced once."""
+    """Products make up a quarter of the operations of a tree of bodies, but are of few kinds: each is traced once."""
     (of_a, of_b), (batch_a, batch_b) = dimension_numbers
 
     def product(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -55,7 +55,7 @@ def _product(dimension_numbers: Any, *types: jax.ShapeDtypeStruct) -> core.Close
 
 
 def _pad(eqn: Any) -> core.ClosedJaxpr:
-    """Edges, and spaces between elements, as arrays of their own."""
+    """Padding as concatenation with constant arrays."""
     config = eqn.params["padding_config"]
 
     def pad(x: jax.Array, fill: jax.Array) -> jax.Array:
@@ -67,18 +67,18 @@ def _pad(eqn: Any) -> core.ClosedJaxpr:
 
 
 def _dilate(d: int, x: jax.Array, fill: jax.Array, inner: int) -> jax.Array:
-    """With so many elements between any two along an axis."""
+    """Inserts `inner` elements between any two along an axis."""
     n = x.shape[d]
     if not inner or not n:
         return x
     x = jnp.expand_dims(x, d + 1)
     between = jnp.broadcast_to(fill, (*x.shape[: d + 1], inner, *x.shape[d + 2 :]))
-    dilated = jax.lax.concatenate((x, between), d + 1).reshape(*x.shape[:d], n * (inner + 1), *x.shape[d + 2 :])
-    return jax.lax.slice_in_dim(dilated, 0, n + (n - 1) * inner, axis=d)
+    interleaved = jax.lax.concatenate((x, between), d + 1).reshape(*x.shape[:d], n * (inner + 1), *x.shape[d + 2 :])
+    return jax.lax.slice_in_dim(interleaved, 0, n + (n - 1) * inner, axis=d)
 
 
 def _pad_edges(d: int, x: jax.Array, fill: jax.Array, low: int, high: int) -> jax.Array:
-    """With edges along an axis; negative ones are cut off."""
+    """Adds edges along an axis; negative ones are cut off."""
     n = x.shape[d]
     wide = [jnp.broadcast_to(fill, (*x.shape[:d], max(edge, 0), *x.shape[d + 1 :])) for edge in (low, high)]
     parts = [part for part in (wide[0], x, wide[1]) if part.shape[d]]
@@ -88,7 +88,7 @@ def _pad_edges(d: int, x: jax.Array, fill: jax.Array, low: int, high: int) -> ja
 
 
 def _dynamic_update_slice(eqn: Any) -> core.ClosedJaxpr:
-    """A part put into an array, as one of the places that its beginning says."""
+    """A scatter of one window."""
     rank = len(eqn.invars[0].aval.shape)
     dims = jax.lax.ScatterDimensionNumbers(tuple(range(rank)), (), tuple(range(rank)))
 
@@ -102,7 +102,7 @@ def _dynamic_update_slice(eqn: Any) -> core.ClosedJaxpr:
 
 
 def _zeros(eqn: Any) -> core.ClosedJaxpr:
-    """The array that a scan writes its rows into."""
+    """The array into which a scan writes its rows."""
     like: Any = eqn.outvars[0].aval
     return _trace(lambda *_: jnp.zeros(like.shape, like.dtype), eqn)
 

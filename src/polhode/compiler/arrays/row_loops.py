@@ -1,4 +1,4 @@
-"""Loops over rows whose body is a program on scalars: numbers of one row in registers, what is known left out."""
+"""Loops over rows whose body is an unrolled scalar program: a row in registers, constants folded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from polhode.compiler.scalars.program import Program, ProgramBackend, Variable
 from polhode.compiler.scalars.unroll import Unroller
 
 _ANY_ROW = "%row"
-"""In the place of a row's number while it is found out what is known of all rows."""
+"""Stands for the row index while constants of all rows are determined."""
 
 
 class ScalarBody:
     """The program of one row.
 
-    - `consts`, `carried`, `rows`: for each operand, its elements: variables, or numbers that are known.
-    - `region`: the program; `outs`: the elements of its results, the same.
+    - `consts`, `carry`, `rows`: for each operand, its elements: variables or constants.
+    - `program`: the scalar program; `outs`: for each result, its elements.
     """
 
     def __init__(self, closed_jaxpr: Any, n_consts: int, n_carry: int, operands: Sequence[AbstractArray]) -> None:
@@ -56,7 +56,7 @@ class ScalarBody:
     def read_operands(
         self, k: LoopNest, elements: Sequence[Elements], operands: Sequence[AbstractArray], at: Place
     ) -> None:
-        """Read those elements of operands that the program needs."""
+        """Reads those elements of operands that the program uses."""
         for of, x in zip(elements, operands, strict=True):
             for place in np.ndindex(of.shape):
                 element: Any = of[place]
@@ -65,12 +65,12 @@ class ScalarBody:
 
 
 def scalar_body(p: Any, operands: Sequence[AbstractArray]) -> ScalarBody | None:
-    """The body of a scan, if it is one of few numbers without anything that needs arrays."""
+    """The body of a scan as a scalar program; None if it is large or needs arrays."""
     closed_jaxpr, n_consts = p["jaxpr"], p["num_consts"]
     avals = (*closed_jaxpr.in_avals, *closed_jaxpr.out_avals)
     if sum(a.size for a in closed_jaxpr.in_avals) > size_limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
         return None
-    # Rows have different places, even where these are known.
+    # Rows are no constants: they differ, even if all are known.
     is_constant = [isinstance(x, Constant) and k < n_consts for k, x in enumerate(operands)]
     if has_dynamic_indices(closed_jaxpr.jaxpr, is_constant) or cost(closed_jaxpr.jaxpr, scans=True) > size_limits.ROW:
         return None
@@ -82,11 +82,11 @@ def scalar_body(p: Any, operands: Sequence[AbstractArray]) -> ScalarBody | None:
 
 @final
 class PartlyConstant(AbstractArray):
-    """An array in memory of whose rows some elements are known, and the same in all of them.
+    """An array in memory of which some elements are constants, equal in all rows.
 
     **Arguments:**
 
-    - `memory`: where all of them are. - `known`: variables, or these numbers, by the place in a row.
+    - `memory`: all elements. - `elements`: those of a row: variables, or constants.
     """
 
     def __init__(self, memory: Buffer, elements: Elements) -> None:
@@ -107,7 +107,7 @@ def _variables(aval: Any) -> Elements:
 
 
 def _elements(x: AbstractArray, shape: tuple[int, ...], at: Place) -> Elements:
-    """Variables, or numbers where the text of an element is one."""
+    """Variables, or constants where the code of an element is a literal."""
     aside = LoopNest(IRBuilder())
     out = np.empty(shape, dtype=object)
     for place in np.ndindex(shape):
@@ -124,7 +124,7 @@ def _same_bits(column: np.ndarray) -> bool:
 
 
 def _number(text: str, like: Any) -> Any:
-    """The number of a literal of the text."""
+    """The number of a literal in LLVM IR."""
     kind = type_of(like)
     if kind == "double":
         return np.float64(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
@@ -167,7 +167,7 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
 
 
 def _put_all(k: LoopNest, into: Sequence[Buffer], at: Place, values: Sequence[str]) -> None:
-    """All elements of arrays, or of their parts at a place."""
+    """Stores all elements of arrays, or of their parts at a place."""
     remaining_values = iter(values)
     for to in into:
         for place in np.ndindex(to.shape[len(at) :]):

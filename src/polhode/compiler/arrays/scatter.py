@@ -1,4 +1,4 @@
-"""Putting elements where the data say."""
+"""Data-dependent writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_
 
 
 def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
-    """Put the updates into `to`, one after the other; those whose windows aren't inside are left out."""
+    """Applies the updates to `to`, one after the other; windows that aren't inside are skipped."""
     if e.name == "scatter" and e.params.get("update_jaxpr") is not None:
         raise UnsupportedNativeOperation(e.name)
     dims, clips = e.params["dimension_numbers"], "CLIP" in str(e.params["mode"]).upper()

@@ -1,4 +1,4 @@
-"""Functions of trees of arrays as programs on arrays."""
+"""Choice between unrolled scalars and fused array loops."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WRITE_INDICES = slice(1, 2)
 
 
 def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = ()) -> bool:
-    """Whether a program reads or writes at places that only the data give, or sorts.
+    """Whether a program has data-dependent indices, or sorts.
 
-    `known` says which arguments are known while it is traced; none by default.
+    `is_constant`: which arguments are constants; none by default.
     """
     constants = set(jaxpr.constvars)
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
@@ -51,10 +51,10 @@ def compile_either(
     on_scalars: Callable[[], CompiledFunction],
     cost: float = math.inf,
 ) -> CompiledFunction:
-    """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
+    """Machine code of a program: fused array loops for large programs and data-dependent indexing, else scalars.
 
-    `cost` is a guess of how many operations it has on scalars, where these are to be preferred as long as compiling
-    them takes less. Raises `UnsupportedNativeOperation` where neither can be.
+    `cost` is an estimate of its operations on scalars, which are preferred as long as they compile faster. Raises
+    `UnsupportedNativeOperation` where neither works.
     """
     first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost) else (on_scalars, on_arrays)
     try:
@@ -63,12 +63,12 @@ def compile_either(
         try:
             return second()
         except UnsupportedNativeOperation:
-            # Of both reasons that of the way that was meant for it.
+            # Report the error of the preferred choice.
             raise reason from None
 
 
 def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
-    """Whether loops over elements save more than the moves between arrays take."""
+    """Whether array loops are expected to be faster to compile or run than unrolled scalars."""
     like: list[Any] = [v.aval for v in jaxpr.invars]
     numbers = sum(math.prod(aval.shape) for aval in like)
     if numbers > size_limits.ON_ARRAYS:
@@ -78,7 +78,7 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
 
 
 def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
-    """Programs inside an operation, and which of their arguments are known."""
+    """Programs inside an operation, and which of their arguments are constants."""
     call = callee(eqn)
     if call is not None:
         return [(call[0], constant_inputs)]
@@ -88,7 +88,7 @@ def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr
         return [(p["cond_jaxpr"].jaxpr, constant_inputs[:nc]), (p["body_jaxpr"].jaxpr, constant_inputs[nc : nc + nb])]
     if name == "scan":
         rows = constant_inputs[p["num_consts"] + p["num_carry"] :]
-        # Side by side, rows that are known stay so.
+        # Rows differ from each other, even constant ones.
         is_constant = [*constant_inputs[: p["num_consts"]], *[False] * p["num_carry"], *[False for _ in rows]]
         return [(p["jaxpr"].jaxpr, is_constant)]
     if name == "cond":
@@ -97,7 +97,7 @@ def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr
 
 
 def leaf_buffers(w: IRBuilder, pointer: str, layout: Layout) -> list[Buffer]:
-    """Places for the leaves of a tree in slots, one after the other."""
+    """Buffers for the leaves of a tree that is packed at a pointer."""
     out, at = [], 0
     for like, n in zip(layout.leaves, layout.sizes, strict=True):
         name = w.value(f"getelementptr i64, ptr {pointer}, i64 {at}")

@@ -1,4 +1,4 @@
-"""Operations that only say where elements are."""
+"""Views: index maps without computation."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _concatenate(e: Equation, x: list[AbstractArray]) -> Reader:
 def _select_part(
     k: LoopNest, p: Index, x: list[AbstractArray], sizes: list[int], read_part: Callable[[Any, Index], str]
 ) -> str:
-    """The element at p of parts of these sizes, one behind the other."""
+    """The element at p of concatenated parts of these sizes."""
     parts = [(a, begin, n) for a, begin, n in zip(x, np.cumsum([0, *sizes[:-1]]).tolist(), sizes, strict=True) if n]
     if isinstance(p, int):
         return next(read_part(a, p - begin) for a, begin, n in parts if begin <= p < begin + n)

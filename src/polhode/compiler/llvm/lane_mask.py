@@ -63,24 +63,24 @@ class LaneMask:
 
     def _branch(self, w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
-        merged: list[str] | None = None
+        previous: list[str] | None = None
         for k, here in enumerate(self._branch_masks(w, operation, x[0])):
             inside, after, before = w.label(), w.label(), w.block
             active = self.among(w, here)
             w.branch(any_lane(w, active), inside, after)
             w.open(inside)
             results = self.program(w, operation, "branches", k, active, [])
-            if merged is not None:
-                results = [w.blend(here, *parts) for parts in zip(kinds, results, merged, strict=True)]
-            otherwise = ["zeroinitializer"] * len(kinds) if merged is None else merged
+            if previous is not None:
+                results = [w.blend(here, *parts) for parts in zip(kinds, results, previous, strict=True)]
+            otherwise = ["zeroinitializer"] * len(kinds) if previous is None else previous
             last = w.block
             w.jump(after)
             w.open(after)
-            merged = [
+            previous = [
                 w.value(f"phi {w.of(kind)} [ {new}, %{last} ], [ {old}, %{before} ]")
                 for kind, new, old in zip(kinds, results, otherwise, strict=True)
             ]
-        return merged or []
+        return previous or []
 
     def _branch_masks(self, w: IRBuilder, operation: Operation, which: str) -> list[str]:
         """For every part of a branch, the lanes that take it: the last one by those of no other."""

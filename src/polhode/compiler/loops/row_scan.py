@@ -79,10 +79,10 @@ def _compile(program: Program, consts: Layout, carry: Layout, row: Layout, out: 
         carry_values = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
         values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
         results = w.program(program, [*const_values, *carry_values, *values])
-        remaining = iter(results)
+        values_out = iter(results)
         for place, layout in (("%carry", carry), (target, out)):
             for k, scalar in enumerate(layout.scalars):
-                w.store(place, k, type_of(scalar), next(remaining))
+                w.store(place, k, type_of(scalar), next(values_out))
     return CompiledFunction(w, ("shared", "carry", "rows", "out", "count"), count)
 
 

@@ -79,11 +79,11 @@ class Simplification(Generic[E]):
 
     def live_operations(self, results: Sequence[Value]) -> list[E]:
         """The operations that these results take, and those that do something besides."""
-        required, operations = {x for x in results if isinstance(x, int)}, list[E]()
+        live, operations = {x for x in results if isinstance(x, int)}, list[E]()
         for operation, acts in reversed(self._operations):
-            if acts or not required.isdisjoint(operation.outputs):
+            if acts or not live.isdisjoint(operation.outputs):
                 operations.append(operation)
-                required.update(x for x in operation.inputs if isinstance(x, int))
+                live.update(x for x in operation.inputs if isinstance(x, int))
         return operations[::-1]
 
     def _evaluate(self, eqn: Any, inputs: list[Value]) -> list[Value]:

@@ -63,19 +63,19 @@ def lapack_or(function: Callable[..., T], fallback: Callable[..., T], like: T, *
     Both give results like `like`, and close over nothing that is traced. Where JAX differentiates or batches, it traces
     both.
     """
-    given, structure = jax.tree.flatten(operands)
-    leaves, found = jax.tree.flatten(like)
+    operand_leaves, structure = jax.tree.flatten(operands)
+    result_leaves, result_structure = jax.tree.flatten(like)
 
-    def flat(way: Callable[..., T]) -> Callable[..., list[Any]]:
-        return lambda *args: jax.tree.leaves(way(*jax.tree.unflatten(structure, args)))
+    def flat(alternative: Callable[..., T]) -> Callable[..., list[Any]]:
+        return lambda *args: jax.tree.leaves(alternative(*jax.tree.unflatten(structure, args)))
 
     params: Any = {
         "ways": (flat(fallback), flat(function)),
-        "types": tuple(ShapedArray(jnp.shape(x), jnp.result_type(x)) for x in leaves),
+        "types": tuple(ShapedArray(jnp.shape(x), jnp.result_type(x)) for x in result_leaves),
     }
     call = jax.custom_jvp(lambda *args: ALTERNATIVES.bind(*args, **params))
     call.defjvp(lambda primals, tangents: jax.jvp(lambda *args: _as_branches(*args, **params), primals, tangents))
-    return jax.tree.unflatten(found, call(*given))
+    return jax.tree.unflatten(result_structure, call(*operand_leaves))
 
 
 def _as_branches(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:

@@ -54,8 +54,8 @@ def _jvp_rule(
     parts = len(equation.outvars) - len(place)
 
     def equate(values: Sequence[Any], x: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        replaced = dict(zip(active, values, strict=True))
-        outs = core.jaxpr_as_fun(core.ClosedJaxpr(equation, [replaced.get(k, c) for k, c in enumerate(first)]))(*x)
+        by_place = dict(zip(active, values, strict=True))
+        outs = core.jaxpr_as_fun(core.ClosedJaxpr(equation, [by_place.get(k, c) for k, c in enumerate(first)]))(*x)
         return outs[:parts], outs[parts:]
 
     frozen, frozen_x = jax.lax.stop_gradient((list(second), list(x)))

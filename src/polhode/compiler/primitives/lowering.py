@@ -59,21 +59,21 @@ class _Lowerer:
         return self._done[id(jaxpr)][1]
 
     def _rebuild(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
-        replaced: dict[Any, Any] = {}
+        substitutes: dict[Any, Any] = {}
         eqns: list[Any] = []
 
         def read(atoms: Sequence[Any]) -> list[Any]:
-            return [x if isinstance(x, core.Literal) else replaced.get(x, x) for x in atoms]
+            return [x if isinstance(x, core.Literal) else substitutes.get(x, x) for x in atoms]
 
         for eqn in jaxpr.eqns:
-            inputs = read(eqn.invars) if replaced else eqn.invars
+            inputs = read(eqn.invars) if substitutes else eqn.invars
             results = self._replacement(eqn, inputs)
             if results is not None:
-                replaced.update(zip(eqn.outvars, results, strict=True))
+                substitutes.update(zip(eqn.outvars, results, strict=True))
                 continue
-            kept = eqn if inputs is eqn.invars else eqn.replace(invars=inputs)
-            eqns.append(self._equation(kept))
-        if not replaced and all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
+            equation = eqn if inputs is eqn.invars else eqn.replace(invars=inputs)
+            eqns.append(self._equation(equation))
+        if not substitutes and all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
             return jaxpr
         return jaxpr.replace(eqns=eqns, outvars=read(jaxpr.outvars))
 

@@ -111,8 +111,8 @@ def _transpose_rule(cotangents: Sequence[Any], *args: Any, **params: Any) -> lis
     avals = [args[k].aval for k in linear]
 
     def linear_map(*operands: Any) -> list[Any]:
-        replaced = dict(zip(linear, operands, strict=True))
-        return on_arrays(params)(*(replaced.get(k, x) for k, x in enumerate(args)))
+        by_place = dict(zip(linear, operands, strict=True))
+        return on_arrays(params)(*(by_place.get(k, x) for k, x in enumerate(args)))
 
     transpose = jax.linear_transpose(linear_map, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
     back = dict(zip(linear, transpose([ad.instantiate_zeros(c) for c in cotangents]), strict=True))

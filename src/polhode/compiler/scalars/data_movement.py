@@ -117,7 +117,7 @@ MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "gather": _gather,
     "scatter": _scatter_values,
     "dynamic_update_slice": _dynamic_update_slice,
-    # Says where XLA must not merge array operations; scalars are cut elsewhere, see `XlaBackend`.
+    # Tells XLA not to fuse array operations; graphs of scalars are cut elsewhere, see `XlaBackend`.
     "optimization_barrier": lambda _, x: x,
 }
 

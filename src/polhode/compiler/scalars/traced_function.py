@@ -48,9 +48,9 @@ class TracedFunction:
         return [x for c in self.closed_jaxpr.consts if _is_split(c) for x in split(c)]
 
     def used_inputs(self) -> list[bool]:
-        """Which elements of the arguments the results depend on once structural zeros are gone.
+        """Which elements of the arguments the results depend on, without products with structural zeros.
 
-        Raises NeedsArrays for what can't be a few operations on scalars.
+        Raises `UnsupportedScalarOperation` if an operation needs arrays.
         """
         slots = [_Slot(v.aval.dtype) for v in self.closed_jaxpr.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
         unroller = Unroller(XlaBackend(None), scalars_only=True)
@@ -63,7 +63,7 @@ class TracedFunction:
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
         """The flat list of all elements of the result, from that of the arguments.
 
-        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `XlaBackend`.
+        `one` is a scalar that equals 1 at run time, which XLA does not know: see `XlaBackend`.
         `constants` stand in for `constants()`.
         """
         return self.emit(XlaBackend(one), flat, constants)

@@ -97,11 +97,11 @@ def _element(table: Array, i: Array, k: int) -> Array:
 
 def _write_row(tables: Sequence[Array], i: Array, values: Sequence[Array]) -> list[Array]:
     """The tables with their row i set to the values, one after the other."""
-    remaining = iter(values)
+    values_left = iter(values)
     updated_tables = []
     for table in tables:
         for k in range(table.shape[1]):
-            value = jnp.asarray(next(remaining), table.dtype).reshape(1, 1)
+            value = jnp.asarray(next(values_left), table.dtype).reshape(1, 1)
             table = jax.lax.dynamic_update_slice(table, value, (i, jnp.asarray(k, i.dtype)))
         updated_tables.append(table)
     return updated_tables

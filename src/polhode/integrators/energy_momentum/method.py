@@ -77,7 +77,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         able = AbstractParametrisedLagrangian, LivensMultibody
         if self.unknowns == "null-space" and not isinstance(system, able):
             raise ValueError(
-                f"This {system.called} has no parametrisation of its constraints by increments, as an "
+                f"This {system.kind_name} has no parametrisation of its constraints by increments, as an "
                 "`AbstractParametrisedLagrangian` has, which `unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
 

@@ -106,7 +106,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         del t
         if system.m and not self.constrained:
             raise ValueError(
-                f"`{self.name}` takes systems without constraints, and this {system.called} has {system.m}. "
+                f"`{self.name}` takes systems without constraints, and this {system.kind_name} has {system.m}. "
                 "`rattle` is the same method with constraints, for constant and regular mass matrices."
             )
         if not inside_transformation():
@@ -142,7 +142,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         return LivensState(q, v, system.momenta(q, v))
 
     def _refusals(self, system: AbstractLagrangian) -> tuple[str, str]:
-        mass = f"The mass matrix of this {system.called}, ∂²T/∂v²,"
+        mass = f"The mass matrix of this {system.kind_name}, ∂²T/∂v²,"
         advice = f"`{self.name}` needs it constant and regular. Use `eml` or `mpl`, which take any."
         return f"{mass} is singular or indefinite; {advice}", f"{mass} changes with q; {advice}"
 

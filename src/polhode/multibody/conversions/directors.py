@@ -78,7 +78,7 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     - `base`: the system in its own coordinates.
     """
 
-    called: ClassVar = "model in positions and rotation matrices"
+    kind_name: ClassVar = "model in positions and rotation matrices"
 
     base: MultibodySystem[AbsoluteCoordinates]
 

@@ -70,7 +70,7 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     - `base`: the system.
     """
 
-    called: ClassVar = "model in coordinates and their rates"
+    kind_name: ClassVar = "model in coordinates and their rates"
 
     base: MultibodySystem
 

@@ -57,7 +57,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     - `relative`: whether all joints see relative poses only.
     """
 
-    called: ClassVar = "model in quaternions on Livens' principle"
+    kind_name: ClassVar = "model in quaternions on Livens' principle"
 
     base: MultibodySystem[AbsoluteCoordinates]
     joints: Joints = eqx.field(static=True)

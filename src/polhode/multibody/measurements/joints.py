@@ -16,7 +16,7 @@ from polhode.multibody.measurements.body_kinematics import NodesByName, load_str
 from polhode.multibody.measurements.joint_loads import Load, constraint_loads, transmitted_loads
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.angles import near
-from polhode.multibody.mechanism.batching import in_order, vmap_alike
+from polhode.multibody.mechanism.batches import in_order, vmap_alike
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.multibody.system import MultibodySystem

@@ -61,7 +61,7 @@ class PreviousRun:
     state: State
     method: AbstractIntegrator | str | None
     steps: Steps
-    kept: InMemoryCheckpoint | dict[str, Any] | None
+    checkpoint: InMemoryCheckpoint | dict[str, Any] | None
 
     @classmethod
     @eager_numpy()
@@ -120,35 +120,35 @@ class PreviousRun:
     @functools.cached_property
     def _aftermath(self) -> Aftermath | None:
         """Memory of the events of the earlier run, if it has had any and stands at its last frame."""
-        kept = self.checkpoint
-        if isinstance(kept, InMemoryCheckpoint):
-            p, task = kept.checkpoint.progress, kept.task
-            arrays = dict(kept.checkpoint.event_arrays or {})
+        checkpoint = self.checkpoint
+        if isinstance(checkpoint, InMemoryCheckpoint):
+            p, task = checkpoint.checkpoint.progress, checkpoint.task
+            arrays = dict(checkpoint.checkpoint.event_arrays or {})
             arrays |= {} if p.events is None else {"sides": p.events.signs}
             if float(p.t) != self.t or not arrays:
                 return None
             return Aftermath.of(event_signatures(task.events), fingerprint(task.source), arrays, task.t1 - task.t0)
-        if kept is None or "events" not in kept["facts"] or float(kept["reached"]) != self.t:
+        if checkpoint is None or "events" not in checkpoint["facts"] or float(checkpoint["reached"]) != self.t:
             return None
-        event_metadata = kept["facts"]["events"]
-        return Aftermath.of(event_metadata["names"], event_metadata["source"], kept, event_metadata["way"])
+        event_metadata = checkpoint["facts"]["events"]
+        return Aftermath.of(event_metadata["names"], event_metadata["source"], checkpoint, event_metadata["way"])
 
     def _position(self, task: Task) -> tuple[Progress, Segment] | None:
         """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
-        kept = self.checkpoint
-        if isinstance(kept, InMemoryCheckpoint):
-            progress, segment = kept.checkpoint.progress, kept.segments[kept.checkpoint.segment]
-            same = _without_events(fingerprints(kept.task)) == _without_events(fingerprints(task))
-        elif kept is not None:
-            facts = kept["facts"]
+        checkpoint = self.checkpoint
+        if isinstance(checkpoint, InMemoryCheckpoint):
+            progress, segment = checkpoint.checkpoint.progress, checkpoint.segments[checkpoint.checkpoint.segment]
+            same = _without_events(fingerprints(checkpoint.task)) == _without_events(fingerprints(task))
+        elif checkpoint is not None:
+            facts = checkpoint["facts"]
             # What a method remembers of a closed contact belongs to that run; this one finds it closed by itself.
-            if "events-closed" in kept:
+            if "events-closed" in checkpoint:
                 return None
             if _without_events(facts["signatures"]) != _without_events(fingerprints(task)):
                 return None
-            segment = segments_from_array(kept["legs"], deserialise(facts["control"]))[int(kept["stand"][0])]
+            segment = segments_from_array(checkpoint["legs"], deserialise(facts["control"]))[int(checkpoint["stand"][0])]
             alike = facts["signatures"] == fingerprints(task)
-            progress, same = progress_from_arrays(kept, task, segment, facts["at_times"], with_events=alike), True
+            progress, same = progress_from_arrays(checkpoint, task, segment, facts["at_times"], with_events=alike), True
         else:
             return None
         return (progress, segment) if same and float(progress.t) == self.t else None

@@ -57,18 +57,18 @@ class DifferentiableMap(NamedTuple):
 
 def start(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and the initial state to what a run begins with."""
-    (given, (state, _), _), (others, _, places) = inputs, rest
+    (example_args, (state, _), _), (others, _, places) = inputs, rest
 
     def run(args: Any, state: Any) -> Tree:
         stepper, system, integrator = eqx.combine(args, others)
         return floats(stepper.start(system, integrator, state, False).carry)
 
-    return DifferentiableMap(run, lambda args, state: (_leaf_numbers(args[1], places), state), given, state)
+    return DifferentiableMap(run, lambda args, state: (_leaf_numbers(args[1], places), state), example_args, state)
 
 
 def restart(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and what the leg before ended with to what a leg begins with."""
-    (given, (p, _), _), (others, _, places) = inputs, rest
+    (example_args, (p, _), _), (others, _, places) = inputs, rest
     mask = _float_mask(p.carry)
 
     def run(args: Any, p: Progress) -> Tree:
@@ -76,13 +76,13 @@ def restart(inputs: Any, rest: Any) -> DifferentiableMap:
         return floats(stepper.restart(system, integrator, p).carry)
 
     return DifferentiableMap(
-        run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, mask)), given, p
+        run, lambda args, p: (_leaf_numbers(args[1], places), eqx.filter(p.carry, mask)), example_args, p
     )
 
 
 def step(inputs: Any, rest: Any) -> DifferentiableMap:
     """From what a step begins with, and parameters, to what it ends with."""
-    (given, begin, _), (others, _, places) = inputs, rest
+    (example_args, begin, _), (others, _, places) = inputs, rest
     mask = _float_mask(begin.carry)
 
     def run(args: Any, step: Step) -> Tree:
@@ -90,13 +90,13 @@ def step(inputs: Any, rest: Any) -> DifferentiableMap:
         return floats(counted_angles.step(integrator, system, *step)[0])
 
     return DifferentiableMap(
-        run, lambda args, step: (eqx.filter(step.carry, mask), _leaf_numbers(args[0], places)), given, begin
+        run, lambda args, step: (eqx.filter(step.carry, mask), _leaf_numbers(args[0], places)), example_args, begin
     )
 
 
 def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters, and what a step began and ended with, to a state between."""
-    (given, (example, _), _), (others, _, places) = inputs, rest
+    (example_args, (example, _), _), (others, _, places) = inputs, rest
     mask = _float_mask((example.step.carry, example.end))
 
     def run(args: Any, instant: Instant) -> Tree:
@@ -106,12 +106,12 @@ def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
     def of(args: Any, instant: Instant) -> Any:
         return _leaf_numbers(args[0], places), *eqx.filter((instant.step.carry, instant.end), mask)
 
-    return DifferentiableMap(run, of, given, example)
+    return DifferentiableMap(run, of, example_args, example)
 
 
 def observation(inputs: Any, rest: Any) -> DifferentiableMap:
     """From parameters and a state, with its time, to some leaves of what is seen of it."""
-    (given, (row, _), _), (others, _, (places, leaf_numbers)) = inputs, rest
+    (example_args, (row, _), _), (others, _, (places, leaf_numbers)) = inputs, rest
     mask = _float_mask(row[1])
 
     def run(args: Any, row: Any) -> list[Any]:
@@ -119,7 +119,7 @@ def observation(inputs: Any, rest: Any) -> DifferentiableMap:
         return [leaves[k] for k in leaf_numbers]
 
     return DifferentiableMap(
-        run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], mask)), given, row
+        run, lambda args, row: (_leaf_numbers(args, places), eqx.filter(row[1], mask)), example_args, row
     )
 
 

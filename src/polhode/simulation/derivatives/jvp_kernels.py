@@ -98,7 +98,7 @@ def _on_improved(loop: TangentLoop, write: Callable[[], None]) -> None:
 
 
 _TANGENT_LOOPS: Serialiser[TangentLoop] = Serialiser(
-    dump=lambda made: (made.code, made.parameters),
+    dump=lambda loop: (loop.code, loop.parameters),
     load=lambda parts, inputs: TangentLoop(parts[0], inputs[0], inputs[1], floats(inputs[1].carry), parts[1]),
     watch=_on_improved,
 )

@@ -68,13 +68,13 @@ class PreparedMember(NamedTuple):
     frames: int
 
 
-def prepare_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> PreparedMember:
+def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: Any) -> PreparedMember:
     """A member by itself. Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that no lane can take."""
-    task = wanted.prepared(parameters, state)
-    plan = planning.plan(task, wanted.steps)
+    task = request.prepare(parameters, state)
+    plan = planning.plan(task, request.steps)
     if len(plan.segments) > 1 or plan.segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
-    return PreparedMember(task, plan.segments[0].stepper, frame_count(plan.segments, wanted.schedule) or 0)
+    return PreparedMember(task, plan.segments[0].stepper, frame_count(plan.segments, request.schedule) or 0)
 
 
 def _parts(member: PreparedMember, progress: Progress) -> tuple[Any, ...]:
@@ -95,10 +95,10 @@ class Recipe:
     - `wanted`: how. - `keep`: whether steps remember where they began.
     """
 
-    def __init__(self, wanted: MemberRequest) -> None:
+    def __init__(self, request: MemberRequest) -> None:
         # The time that it took to make a problem says nothing of it.
-        self.wanted = wanted._replace(problem=dataclasses.replace(wanted.problem, build_time=0.0))
-        self.keep = wanted.schedule.at is not None
+        self.request = request._replace(problem=dataclasses.replace(request.problem, build_time=0.0))
+        self.keep = request.schedule.at is not None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe)
@@ -109,7 +109,7 @@ class Recipe:
     def of_starts(self) -> Recipe:
         """Without the instants that are saved."""
         recipe = copy.copy(self)
-        recipe.wanted = self.wanted._replace(schedule=SaveSchedule(None, None))
+        recipe.request = self.request._replace(schedule=SaveSchedule(None, None))
         return recipe
 
 
@@ -121,29 +121,29 @@ def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        made = SimdStepLoop.of(
+        loop = SimdStepLoop.of(
             with_all(native.more), with_all(native.advance_to_frame), args, progress, native.frame(progress)
         )
     except UnsupportedNativeOperation as error:
         return None, str(error)
-    return made, ""
+    return loop, ""
 
 
 def _outputs(inputs: Any, rest: Any) -> RowMapResult:
     """Outputs of states, each with the arrays of its own observer; the arguments are an observer and an instant."""
 
-    def see(shared: Any, row: Any) -> Observation:
+    def observe(common: Any, row: Any) -> Observation:
         return eqx.combine(row[0], rest[0])(*row[1])
 
-    return try_row_map(see, (), inputs)
+    return try_row_map(observe, (), inputs)
 
 
 def _starts(inputs: Any, rest: Any) -> RowMapResult:
     """Starts of members, if they can be; the arguments are a `Recipe`, and parameters and state of a member."""
     recipe: Recipe = rest[0]
 
-    def start(shared: Any, row: Any) -> MemberArrays:
-        member = prepare_member(recipe.wanted, *row)
+    def start(common: Any, row: Any) -> MemberArrays:
+        member = prepare_member(recipe.request, *row)
         task = member.task
         progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
         return MemberArrays(*_parts(member, progress)[0][:3])
@@ -152,10 +152,10 @@ def _starts(inputs: Any, rest: Any) -> RowMapResult:
 
 
 _LANES: Serialiser[tuple[SimdStepLoop | None, str]] = Serialiser(
-    dump=lambda made: (made[0] and (made[0].code, made[0].width), made[1]),
-    load=lambda kept, like: (
-        kept[0] and SimdStepLoop(kept[0][0], kept[0][1], like[0], like[1], native.frame(like[1])),
-        kept[1],
+    dump=lambda built: (built[0] and (built[0].code, built[0].width), built[1]),
+    load=lambda parts, like: (
+        parts[0] and SimdStepLoop(parts[0][0], parts[0][1], like[0], like[1], native.frame(like[1])),
+        parts[1],
     ),
 )
 
@@ -180,24 +180,24 @@ class Program:
     - `together`: whether starts are made by machine code, rather than one after the other.
     """
 
-    def __init__(self, wanted: MemberRequest, members: Members) -> None:
-        self._wanted, self._members = wanted, members
-        first = prepare_member(wanted, *members.of_members(0))
+    def __init__(self, request: MemberRequest, members: Members) -> None:
+        self._request, self._members = request, members
+        first = prepare_member(request, *members.of_members(0))
         self.first, self.frames = first, first.frames
-        begun = self._begun(first)
-        self._inputs, _, self._shapes, _ = _parts(first, begun)
-        self._key, self._checked = _identity(first, begun), members.extremes()[:CHECK_LIMIT]
-        task, look = first.task, (begun.t, begun.carry.state)
-        (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, serialiser=_LANES)
-        (seen, unseen), _ = cached(_outputs, task.observer, look, serialiser=_OUTPUTS)
-        if lanes is None or seen is None:
-            raise UnsupportedNativeOperation(why or unseen)
-        self.lanes, self._look = lanes, seen
+        progress = self._start_progress(first)
+        self._inputs, _, self._shapes, _ = _parts(first, progress)
+        self._key, self._checked = _identity(first, progress), members.extremes()[:CHECK_LIMIT]
+        task, instant = first.task, (progress.t, progress.carry.state)
+        (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), progress, serialiser=_LANES)
+        (observe, no_observe_reason), _ = cached(_outputs, task.observer, instant, serialiser=_OUTPUTS)
+        if lanes is None or observe is None:
+            raise UnsupportedNativeOperation(why or no_observe_reason)
+        self.lanes, self._observe_rows = lanes, observe
         self._starts = self._all_starts()
         self._check_extremes()
 
     @property
-    def together(self) -> bool:
+    def starts_compiled(self) -> bool:
         """Whether starts are made by machine code."""
         return self._starts is not None
 
@@ -206,57 +206,57 @@ class Program:
         parameters, states = self._members.of_members(which)
         if self._starts is not None:
             return self._starts((), (parameters, states))
-        singles = [self._alone(k) for k in range(*which.indices(self._members.count))]
+        singles = [self._member_arrays(k) for k in range(*which.indices(self._members.count))]
         leaves = zip(*map(jax.tree.leaves, singles), strict=True)
         return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
 
-    def seen(self, observer: Any, t: Any, state: Any) -> Observation:
+    def observe(self, observer: Any, t: Any, state: Any) -> Observation:
         """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
-        return self._look((), (observer, (t, state)))
+        return self._observe_rows((), (observer, (t, state)))
 
-    def _begun(self, member: PreparedMember) -> Progress:
+    def _start_progress(self, member: PreparedMember) -> Progress:
         task = member.task
-        keep = self._wanted.schedule.at is not None
+        keep = self._request.schedule.at is not None
         return host.begin(member.stepper, task.system, task.integrator, task.state0, keep)
 
-    def _alone(self, k: int) -> MemberArrays:
-        member = prepare_member(self._wanted, *self._members.of_members(k))
-        progress = self._begun(member)
+    def _member_arrays(self, k: int) -> MemberArrays:
+        member = prepare_member(self._request, *self._members.of_members(k))
+        progress = self._start_progress(member)
         inputs, _, shapes, _ = _parts(member, progress)
         if shapes != self._shapes or _identity(member, progress) != self._key:
             raise UnsupportedNativeOperation("members of different structure")
-        made = MemberArrays(*jax.tree.map(np.asarray, inputs[:3]))
+        arrays = MemberArrays(*jax.tree.map(np.asarray, inputs[:3]))
         if k in self._checked:
-            self._check_outputs(member, made)
-        return made
+            self._check_outputs(member, arrays)
+        return arrays
 
-    def _check_outputs(self, member: PreparedMember, made: MemberArrays) -> None:
+    def _check_outputs(self, member: PreparedMember, arrays: MemberArrays) -> None:
         """Raises `UnsupportedNativeOperation` if outputs of a member differ from those of others in more than numbers of arrays."""
-        look = made.progress.t, made.progress.carry.state
-        stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
-        seen = self.seen(stacked[0], *stacked[1])
-        if not _alike(jax.tree.map(lambda x: x[0], seen), _observe(member.task.observer, *look)):
+        instant = arrays.progress.t, arrays.progress.carry.state
+        row = jax.tree.map(lambda x: np.asarray(x)[None], (arrays.observer, instant))
+        observation = self.observe(row[0], *row[1])
+        if not _alike(jax.tree.map(lambda x: x[0], observation), _observe(member.task.observer, *instant)):
             raise UnsupportedNativeOperation("outputs that differ in more than numbers")
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
-        (starts, _), _ = cached(_starts, Recipe(self._wanted).of_starts(), row, serialiser=_STARTS)
+        (starts, _), _ = cached(_starts, Recipe(self._request).of_starts(), row, serialiser=_STARTS)
         # Functions in the structure are other objects for each member; that they do the same has been seen.
         if starts is None or not starts.has_result_like(MemberArrays(*self._inputs[:3])):
             return None
-        made = starts((), jax.tree.map(lambda x: x[None], row))
-        return starts if _alike(jax.tree.map(lambda x: x[0], made), MemberArrays(*self._inputs[:3])) else None
+        arrays = starts((), jax.tree.map(lambda x: x[None], row))
+        return starts if _alike(jax.tree.map(lambda x: x[0], arrays), MemberArrays(*self._inputs[:3])) else None
 
     def _check_extremes(self) -> None:
         """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
         for k in self._checked:
             try:
-                alone = self._alone(k)
+                single = self._member_arrays(k)
             except ValueError as error:
                 raise ValueError(f"Member {k}: {error}") from None
             if self._starts is not None:
-                made = self.starts(slice(k, k + 1))
-                if not _alike(jax.tree.map(lambda x: x[0], made), alone):
+                arrays = self.starts(slice(k, k + 1))
+                if not _alike(jax.tree.map(lambda x: x[0], arrays), single):
                     self._starts = None
 
 

@@ -42,7 +42,7 @@ class DaskPool(AbstractPool):
         self._lost: set[str] = set()
         self._given_up = 0
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         return {
             "workers": len(self._seen) - len(self._lost),
             "scheduler": self._client.scheduler.address if self._client.scheduler else "",
@@ -50,28 +50,28 @@ class DaskPool(AbstractPool):
             "batches_given_up": self._given_up,
         }
 
-    def run(self, task: BatchQueue) -> Iterator[tuple[slice, Batch]]:
-        self._look()
+    def run(self, queue: BatchQueue) -> Iterator[tuple[slice, Batch]]:
+        self._update_workers()
         # Made by a task rather than scattered, so that it can be made again where it is lost.
-        job = self._client.submit(_identity, task.job, pure=False)
-        waiting: collections.deque[tuple[slice, Any]] = collections.deque()
+        job = self._client.submit(_identity, queue.job, pure=False)
+        pending: collections.deque[tuple[slice, Any]] = collections.deque()
         try:
-            for which in task.batches:
-                waiting.append((which, self._client.submit(BatchTask(which, task.store, task.keep), job, pure=False)))
-                if len(waiting) > _AHEAD * max(1, len(self._seen)):
-                    yield self._next(waiting, task)
-            while waiting:
-                yield self._next(waiting, task)
+            for which in queue.batches:
+                pending.append((which, self._client.submit(BatchTask(which, queue.store, queue.keep), job, pure=False)))
+                if len(pending) > _AHEAD * max(1, len(self._seen)):
+                    yield self._next(pending, queue)
+            while pending:
+                yield self._next(pending, queue)
         finally:
-            self._client.cancel([future for _, future in waiting])
+            self._client.cancel([future for _, future in pending])
 
-    def _next(self, waiting: collections.deque[tuple[slice, Any]], task: BatchQueue) -> tuple[slice, Batch]:
+    def _next(self, pending: collections.deque[tuple[slice, Any]], queue: BatchQueue) -> tuple[slice, Batch]:
         from distributed import KilledWorker
 
-        which, future = waiting.popleft()
-        nothing = Batch.interrupted(which.stop - which.start)
-        while not task.interrupted():
-            self._look()
+        which, future = pending.popleft()
+        nothing = Batch.is_interrupted(which.stop - which.start)
+        while not queue.is_interrupted():
+            self._update_workers()
             try:
                 return which, future.result(timeout=_LOOK_SECONDS)
             except TimeoutError:
@@ -84,7 +84,7 @@ class DaskPool(AbstractPool):
         self._client.cancel([future])
         return which, nothing
 
-    def _look(self) -> None:
+    def _update_workers(self) -> None:
         """Notes which workers have come and gone."""
         there = set(self._client.nthreads())
         self._seen |= there
@@ -148,7 +148,7 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
         # What workers put aside is read again by whoever owns the folder.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="polhode-"))
         with settings.set(quiet):
-            made = cluster(
+            local_cluster = cluster(
                 n_workers=count,
                 threads_per_worker=1,
                 host="127.0.0.1",
@@ -161,4 +161,4 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
                 silence_logs=logging.ERROR,
                 config=copy.deepcopy(settings.config),
             )
-        yield stack.enter_context(made).scheduler_address
+        yield stack.enter_context(local_cluster).scheduler_address

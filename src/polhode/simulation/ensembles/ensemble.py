@@ -80,7 +80,7 @@ class Ensemble(NamedTuple):
         data = self.dataset
         return [name for name in data.coords if name not in ("member", "time") and data[name].dims[:1] == ("member",)]
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _summary_rows(self) -> list[tuple[str, str]]:
         """Names and values of the lines with which it is shown."""
         data = self.dataset
         count, failed = data.sizes["member"], int(np.count_nonzero(data["result"].values))
@@ -100,7 +100,7 @@ class Ensemble(NamedTuple):
         return f"Ensemble({'; '.join(f'{what}: {text}' for what, text in self._told())})"
 
     def _repr_html_(self) -> str:
-        return short.html("Ensemble", self._told())
+        return short.html("Ensemble", self._summary_rows())
 
 
 def ensemble(
@@ -173,41 +173,41 @@ def ensemble(
         raise ValueError(f"`progress` must be a function of two numbers, got {checks.short_repr(progress)}.")
     # Signals are handed on when the store is closed.
     with (
-        interrupts() as interrupted,
+        interrupts() as interrupts_seen,
         default_device_for() if by == "lanes" else on_jax_device(),
         claim(out, resume, overwrite) as path,
     ):
         members = Members.of(problem, parameters, samples, states, seeds)
-        wanted, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
+        request, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
-        at = times(plan.plan(first, wanted.steps).segments, wanted.schedule, first.t0, first.t1)
-        job = Job(wanted, members, len(at), by)
+        at = times(plan.plan(first, request.steps).segments, request.schedule, first.t0, first.t1)
+        job = Job(request, members, len(at), by)
         with _pool(workers, scheduler) as pool:
-            like = job.way.like(interrupted.is_set)
+            like = job.executor.like(interrupts_seen.is_set)
             labels = Labels.of(first, members, like.frames, at)
-            size = _batch_size(like, members.count, job.way.room())
+            size = _batch_size(like, members.count, job.executor.room())
             batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
             store = None
             if path is not None:
-                store = _store(path, _description(wanted, members, size), members.count, size, like, labels, resume)
+                store = _store(path, _description(request, members, size), members.count, size, like, labels, resume)
             memory = MemorySink(members.count, like, keep and path is None)
             frames = summary is not None or (keep and path is None)
             ready = time.perf_counter()
-            for which, batch in pool.run(BatchQueue(job, batches, store, frames, interrupted.is_set)):
+            for which, batch in pool.run(BatchQueue(job, batches, store, frames, interrupts_seen.is_set)):
                 memory.put(which, batch)
                 if summary is not None:
                     summary.add(batch.frames)
                 if progress is not None:
                     progress(which.stop, members.count)
-        stats = {**job.way.told(), **pool.told(), **_counts(members, memory)}
+        stats = {**job.executor.report(), **pool.report(), **_counts(members, memory)}
         stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
-        told = {} if summary is None else summary.variables(labels.dimensions)
+        report = {} if summary is None else summary.variables(labels.dimensions)
         if store is not None:
-            found = Ensemble(dataset_of(store.finish(told, json.dumps(to_plain(stats)))), stats)
+            result = Ensemble(dataset_of(store.finish(report, json.dumps(to_plain(stats)))), stats)
         else:
-            found = Ensemble(_dataset(first, memory, labels, told, stats), stats)
-        interrupted.keep(interruption("A signal ended the ensemble.", ensemble=found))
-        return found
+            result = Ensemble(_dataset(first, memory, labels, report, stats), stats)
+        interrupts_seen.keep(interruption("A signal ended the ensemble.", ensemble=result))
+        return result
 
 
 def _counts(members: Members, memory: MemorySink) -> dict[str, int]:
@@ -232,11 +232,11 @@ def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
         yield pool
 
 
-def _store(path: Path, told: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
-    known = {"ensemble": json.dumps(told, sort_keys=True), "title": f"polhode ensemble of {told['problem']}"}
+def _store(path: Path, report: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
+    attributes = {"ensemble": json.dumps(report, sort_keys=True), "title": f"polhode ensemble of {report['problem']}"}
     # So that plain xarray takes parameters for coordinates.
-    known |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
-    return create_or_open(EnsembleStore.described(path, known, count, size, like, labels), resume, labels)
+    attributes |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
+    return create_or_open(EnsembleStore.new(path, attributes, count, size, like, labels), resume, labels)
 
 
 def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
@@ -255,7 +255,7 @@ def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, o
 
 
 def _member_request(
-    problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, saved: Any
+    problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, save: Any
 ) -> tuple[MemberRequest, Preparation]:
     """How members are run, and the first of them. Raises ValueError for what can't be run."""
     parameters, state = members.of_members(0)
@@ -265,7 +265,7 @@ def _member_request(
     task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
     steps = plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
     return MemberRequest(
-        problem, integrator, start, end, steps, save_schedule(saved[0], saved[1], task.t0, task.t1)
+        problem, integrator, start, end, steps, save_schedule(save[0], save[1], task.t0, task.t1)
     ), task
 
 
@@ -275,29 +275,29 @@ def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:
     It doesn't depend on the number of threads, so sums over batches don't either.
     """
     most, largest = room or (_BATCH_BYTES, _LARGEST_BATCH)
-    bounded = most // max(1, sum(x.nbytes for x in first.frames.values()))
-    shared = count if room else -(-count // _BATCHES)
-    return max(1, -(-min(largest, bounded, shared) // _VECTOR)) * _VECTOR
+    memory_limit = most // max(1, sum(x.nbytes for x in first.frames.values()))
+    share = count if room else -(-count // _BATCHES)
+    return max(1, -(-min(largest, memory_limit, share) // _VECTOR)) * _VECTOR
 
 
-def _description(wanted: MemberRequest, members: Members, size: int) -> dict[str, Any]:
+def _description(request: MemberRequest, members: Members, size: int) -> dict[str, Any]:
     """Metadata of a store in plain values, with a hash of the members."""
     digest = hashlib.blake2b(digest_size=16)
     for x in jax.tree.leaves((members.parameters, members.states)):
         digest.update(np.ascontiguousarray(x).tobytes())
-    at = wanted.schedule.at
+    at = request.schedule.at
     return {
-        "problem": wanted.problem.name,
-        "parameters": to_plain(dict(wanted.problem.parameters)),
-        "integrator": wanted.integrator if isinstance(wanted.integrator, str | None) else repr(wanted.integrator),
-        "steps": [wanted.steps.h, wanted.steps.rtol, wanted.steps.atol],
-        "span": [wanted.t0, wanted.t1],
-        "saving": [wanted.schedule.every, None if at is None else at.tolist()],
+        "problem": request.problem.name,
+        "parameters": to_plain(dict(request.problem.parameters)),
+        "integrator": request.integrator if isinstance(request.integrator, str | None) else repr(request.integrator),
+        "steps": [request.steps.h, request.steps.rtol, request.steps.atol],
+        "span": [request.t0, request.t1],
+        "saving": [request.schedule.every, None if at is None else at.tolist()],
         "members": [members.count, digest.hexdigest(), size],
     }
 
 
-def _dataset(first: Preparation, memory: MemorySink, labels: Labels, told: Any, stats: Any) -> xarray.Dataset:
+def _dataset(first: Preparation, memory: MemorySink, labels: Labels, report: Any, stats: Any) -> xarray.Dataset:
     import xarray
 
     frames = {
@@ -307,5 +307,5 @@ def _dataset(first: Preparation, memory: MemorySink, labels: Labels, told: Any, 
     }
     ends = {name: (("member",), x) for name, x in memory.ends.items()}
     name = first.problem.name if first.problem else "a system"
-    known = {"title": f"polhode ensemble of {name}", "stats": json.dumps(to_plain(stats))}
-    return xarray.Dataset({**frames, **ends, **told}, coords=labels.coordinates, attrs=known)
+    attributes = {"title": f"polhode ensemble of {name}", "stats": json.dumps(to_plain(stats))}
+    return xarray.Dataset({**frames, **ends, **report}, coords=labels.coordinates, attrs=attributes)

@@ -29,11 +29,11 @@ class AbstractExecutor(abc.ABC):
     """How members are run."""
 
     @abc.abstractmethod
-    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+    def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
         """Some members from start to end."""
 
     @abc.abstractmethod
-    def like(self, interrupted: Callable[[], bool]) -> Batch:
+    def like(self, is_interrupted: Callable[[], bool]) -> Batch:
         """A batch of one member, for shapes and types."""
 
     @abc.abstractmethod
@@ -53,65 +53,65 @@ class SimdExecutor(AbstractExecutor):
     - `program`, `wanted`: of all members.
     """
 
-    def __init__(self, program: Program, wanted: MemberRequest) -> None:
-        self._program, self._every, self._at = program, wanted.schedule.every, wanted.schedule.at
+    def __init__(self, program: Program, request: MemberRequest) -> None:
+        self._program, self._every, self._at = program, request.schedule.every, request.schedule.at
         end = program.first.task.t1
         self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
 
     def told(self) -> dict[str, Any]:
         lanes = self._program.lanes
-        starts = "machine code" if self._program.together else "one after the other"
+        starts = "machine code" if self._program.starts_compiled else "one after the other"
         return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.report.operations, "starts": starts}
 
-    def like(self, interrupted: Callable[[], bool]) -> Batch:
-        return self.batch(slice(0, 1), interrupted)
+    def like(self, is_interrupted: Callable[[], bool]) -> Batch:
+        return self.batch(slice(0, 1), is_interrupted)
 
-    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
-        made, lanes = self._program.starts(which), self._program.lanes
-        args, slots = lanes.args.pack_rows(made.args), lanes.progress.pack_rows(made.progress)
+    def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
+        arrays, lanes = self._program.starts(which), self._program.lanes
+        args, slots = lanes.args.pack_rows(arrays.args), lanes.progress.pack_rows(arrays.progress)
         args, now = lanes.interleave(args), lanes.interleave(slots)
         rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _NAN_BITS, np.int64)
-        halted = self._march(args, now, rows, len(slots), interrupted)
+        was_interrupted = self._advance(args, now, rows, len(slots), is_interrupted)
         ends = lanes.progress.unpack(lanes.deinterleave(now, len(slots)))
-        return self._finished(made, ends, rows[: len(slots)], halted)
+        return self._collect(arrays, ends, rows[: len(slots)], was_interrupted)
 
-    def _march(
-        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, interrupted: Callable[[], bool]
+    def _advance(
+        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, is_interrupted: Callable[[], bool]
     ) -> np.ndarray:
         """All steps of so many members, block by block. Returns which of them were interrupted."""
         lanes, capacity = self._program.lanes, rows.shape[1]
-        done, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
-        moving, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
-        while moving.any() and not interrupted():
+        saved_counts, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
+        is_active, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
+        while is_active.any() and not is_interrupted():
             began, limits = time.perf_counter(), n + steps
-            told = [
+            rooms = [
                 LaneControl(limit, every, True, saved, len(self._targets) - 1, capacity)
-                for limit, saved in zip(limits.tolist(), done.tolist(), strict=True)
+                for limit, saved in zip(limits.tolist(), saved_counts.tolist(), strict=True)
             ]
-            done += lanes.advance(args, now, told, self._targets, rows)
+            saved_counts += lanes.advance(args, now, rooms, self._targets, rows)
             then: Progress = lanes.progress.unpack(lanes.deinterleave(now, count))
             n = np.asarray(then.n)
-            moving = (n == limits) & (np.asarray(then.result) == 0)
+            is_active = (n == limits) & (np.asarray(then.result) == 0)
             ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
             steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
-        return moving
+        return is_active
 
-    def _finished(self, made: MemberArrays, ends: Progress, rows: np.ndarray, halted: np.ndarray) -> Batch:
+    def _collect(self, arrays: MemberArrays, ends: Progress, rows: np.ndarray, was_interrupted: np.ndarray) -> Batch:
         t, state, multipliers = self._program.lanes.row.unpack(rows)
         if self._at is None:
-            first = made.progress.t, made.progress.carry.state, made.progress.carry.multipliers
+            first = arrays.progress.t, arrays.progress.carry.state, arrays.progress.carry.multipliers
             t, state, multipliers = jax.tree.map(
                 lambda a, b: np.concatenate([np.asarray(a)[:, None], b], axis=1), first, (t, state, multipliers)
             )
         n = t.shape[:2]
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (t, state, multipliers))
-        observers = jax.tree.map(lambda x: np.repeat(np.asarray(x), n[1], axis=0), made.observer)
-        seen = self._program.seen(observers, *flat[:2])
-        parts = Frames(flat[0], flat[1], seen.outputs, seen.invariants, seen.residuals, flat[2])
+        observers = jax.tree.map(lambda x: np.repeat(np.asarray(x), n[1], axis=0), arrays.observer)
+        observation = self._program.observe(observers, *flat[:2])
+        parts = Frames(flat[0], flat[1], observation.outputs, observation.invariants, observation.residuals, flat[2])
         _, leaves = frame_layout.flatten(parts)
-        missing = np.isnan(flat[0])
-        frames = {name: fill_missing(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
-        result = np.where(halted, int(Result.interrupted), ends.result)
+        is_missing = np.isnan(flat[0])
+        frames = {name: fill_missing(np.asarray(x), is_missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+        result = np.where(was_interrupted, int(Result.interrupted), ends.result)
         return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
 
 
@@ -119,11 +119,11 @@ _NAN_BITS = np.array(np.nan).view(np.int64)[()]
 """The slots of frames that a member that failed has not reached."""
 
 
-def fill_missing(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
+def fill_missing(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """With NaN where there is nothing."""
-    if missing.any() and x.dtype.kind == "f":
+    if mask.any() and x.dtype.kind == "f":
         x = x.copy()
-        x[missing] = np.nan
+        x[mask] = np.nan
     return x
 
 
@@ -135,34 +135,34 @@ class SerialExecutor(AbstractExecutor):
     - `reason`: why there are no lanes. - `frames`: of every member.
     """
 
-    def __init__(self, wanted: MemberRequest, members: Members, reason: str, frames: int) -> None:
-        self._wanted, self._members, self._reason, self._frames = wanted, members, reason, frames
+    def __init__(self, request: MemberRequest, members: Members, reason: str, frames: int) -> None:
+        self._request, self._members, self._reason, self._frames = request, members, reason, frames
 
     def told(self) -> dict[str, Any]:
         return {"by": "single runs", "because": self._reason}
 
-    def like(self, interrupted: Callable[[], bool]) -> Batch:
-        return self._stacked([self._run(0, interrupted)])
+    def like(self, is_interrupted: Callable[[], bool]) -> Batch:
+        return self._stack([self._run(0, is_interrupted)])
 
-    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+    def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
         numbers = range(*which.indices(self._members.count))
-        return self._stacked([_NOT_RUN if interrupted() else self._run(k, interrupted) for k in numbers])
+        return self._stack([_NOT_RUN if is_interrupted() else self._run(k, is_interrupted) for k in numbers])
 
-    def _stacked(self, runs: list[_MemberEnd]) -> Batch:
+    def _stack(self, runs: list[_MemberEnd]) -> Batch:
         like = next((frames for frames, *_ in runs if frames is not None), {})
-        stacked = {
+        arrays = {
             name: np.stack([_pad(None if f is None else f[name], self._frames, x) for f, *_ in runs])
             for name, x in like.items()
         }
-        _, result, steps, reached = zip(*runs, strict=True)
-        return Batch(stacked, np.array(result, np.int32), np.array(steps), np.array(reached))
+        _, result, steps, t_reached = zip(*runs, strict=True)
+        return Batch(arrays, np.array(result, np.int32), np.array(steps), np.array(t_reached))
 
-    def _run(self, k: int, interrupted: Callable[[], bool]) -> _MemberEnd:
-        run = _run_stoppable(self._wanted, *self._members.of_members(k), interrupted)
-        _, leaves = frame_layout.flatten(run.frames)
-        stats = run.stats
-        found = {name: np.asarray(x) for name, x in leaves.items()}
-        return found, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
+    def _run(self, k: int, is_interrupted: Callable[[], bool]) -> _MemberEnd:
+        solution = _run_stoppable(self._request, *self._members.of_members(k), is_interrupted)
+        _, leaves = frame_layout.flatten(solution.frames)
+        stats = solution.stats
+        frames = {name: np.asarray(x) for name, x in leaves.items()}
+        return frames, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
 
 
 _MemberEnd = tuple[dict[str, np.ndarray] | None, int, int, float]
@@ -172,24 +172,24 @@ _NOT_RUN: _MemberEnd = (None, int(Result.interrupted), 0, np.nan)
 
 
 @with_default_device
-def _run_stoppable(wanted: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
+def _run_stoppable(request: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
     """The run of one member in any thread, ended where `stop` says so."""
-    return simulate_stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.schedule, stop)
+    return simulate_stoppable(request.prepare(parameters, state), request.steps, request.schedule, stop)
 
 
-def run_member(wanted: MemberRequest, parameters: dict[str, Any], state: Any) -> Solution:
+def run_member(request: MemberRequest, parameters: dict[str, Any], state: Any) -> Solution:
     """The run of one member."""
     return simulate(
-        wanted.problem.replace(**parameters) if parameters else wanted.problem,
-        wanted.integrator,
-        h=wanted.steps.h,
-        rtol=wanted.steps.rtol,
-        atol=wanted.steps.atol,
-        t0=wanted.t0,
-        t1=wanted.t1,
+        request.problem.replace(**parameters) if parameters else request.problem,
+        request.integrator,
+        h=request.steps.h,
+        rtol=request.steps.rtol,
+        atol=request.steps.atol,
+        t0=request.t0,
+        t1=request.t1,
         state0=state,
-        save_every=wanted.schedule.every,
-        save_at=wanted.schedule.at,
+        save_every=request.schedule.every,
+        save_at=request.schedule.at,
         throw=False,
     )
 

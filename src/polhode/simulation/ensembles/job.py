@@ -22,44 +22,44 @@ class Job:
     - `wanted`, `members`: what is run. - `frames`: of every member. - `by`: "lanes" or "devices".
     """
 
-    def __init__(self, wanted: MemberRequest, members: Members, frames: int, by: str) -> None:
-        self._made_of = wanted, members, frames, by
-        self._way: AbstractExecutor | None = None
+    def __init__(self, request: MemberRequest, members: Members, frames: int, by: str) -> None:
+        self._arguments = request, members, frames, by
+        self._current_executor: AbstractExecutor | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> tuple[MemberRequest, Members, int, str]:
-        return self._made_of
+        return self._arguments
 
     def __setstate__(self, state: tuple[MemberRequest, Members, int, str]) -> None:
         self.__init__(*state)
 
     @property
-    def way(self) -> AbstractExecutor:
+    def executor(self) -> AbstractExecutor:
         """How members are run. Raises ValueError for what can't be run."""
         with self._lock:
-            if self._way is None:
-                self._way = _executor(*self._made_of)
-            return self._way
+            if self._current_executor is None:
+                self._current_executor = _executor(*self._arguments)
+            return self._current_executor
 
-    def batch(self, which: slice, store: EnsembleStore | None, keep: bool, interrupted: Callable[[], bool]) -> Batch:
+    def batch(self, which: slice, store: EnsembleStore | None, keep: bool, is_interrupted: Callable[[], bool]) -> Batch:
         """Some members: from the store if it has them, else run and put there. `keep`: their frames are wanted."""
         found = None if store is None else store.batch(which)
         if found is None:
-            if interrupted():
+            if is_interrupted():
                 return Batch.interrupted(which.stop - which.start)
-            found = self.way.batch(which, interrupted)
+            found = self.executor.batch(which, is_interrupted)
             if store is not None:
                 store.put(which, found)
         return found if keep else found.without_frames()
 
 
-def _executor(wanted: MemberRequest, members: Members, frames: int, by: str) -> AbstractExecutor:
+def _executor(request: MemberRequest, members: Members, frames: int, by: str) -> AbstractExecutor:
     if by == "devices":
-        return DeviceExecutor(wanted, members)
+        return DeviceExecutor(request, members)
     try:
-        return SimdExecutor(Program(wanted, members), wanted)
+        return SimdExecutor(Program(request, members), request)
     except UnsupportedNativeOperation as error:
-        return SerialExecutor(wanted, members, f"lanes can't take it: {error}", frames)
+        return SerialExecutor(request, members, f"lanes can't take it: {error}", frames)
 
 
 class BatchTask:

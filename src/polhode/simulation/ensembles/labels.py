@@ -30,18 +30,18 @@ class Labels(NamedTuple):
     @classmethod
     def of(cls, task: Task, members: Members, frames: dict[str, np.ndarray], times: np.ndarray) -> Labels:
         """Those of a model's runs, its parameters and instants; `frames` are of any members."""
-        told = task.names()
-        dimensions = frame_layout.label({name: x[0] for name, x in frames.items()}, told.get("dimensions", {}))
-        found: Constants = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}
+        name_metadata = task.names()
+        dimensions = frame_layout.label({name: x[0] for name, x in frames.items()}, name_metadata.get("dimensions", {}))
+        coordinate_arrays: Constants = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}
         for name, values in members.parameters.items():
-            found[name] = (("member", *(f"{name}_{k}" for k in range(values.ndim - 1))), values)
+            coordinate_arrays[name] = (("member", *(f"{name}_{k}" for k in range(values.ndim - 1))), values)
         if members.seeds is not None:
-            found["seed"] = (("member",), members.seeds)
-        names = told.get("names", {})
-        there = {axis for axes in dimensions.values() for axis in axes}
-        words = coordinates(names, there)
-        found |= {name: ((axis,), np.array(values, str)) for name, (axis, values) in words.items()}
-        return cls(dimensions, found, {name: unit(name, names.get("units")) for name in frames})
+            coordinate_arrays["seed"] = (("member",), members.seeds)
+        names = name_metadata.get("names", {})
+        axes_present = {axis for axes in dimensions.values() for axis in axes}
+        words = coordinates(names, axes_present)
+        coordinate_arrays |= {name: ((axis,), np.array(values, str)) for name, (axis, values) in words.items()}
+        return cls(dimensions, coordinate_arrays, {name: unit(name, names.get("units")) for name in frames})
 
 
 def times(segments: Sequence[Segment], schedule: SaveSchedule, t0: float, t1: float) -> np.ndarray:
@@ -58,12 +58,12 @@ def times(segments: Sequence[Segment], schedule: SaveSchedule, t0: float, t1: fl
             "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
             "save_every=None for the ends only."
         )
-    found, behind, last = [t0], int(segments[0].stepper.first), int(segments[-1].stepper.last)
+    instants, number, last = [t0], int(segments[0].stepper.first), int(segments[-1].stepper.last)
     for segment in segments:
-        n = np.arange(behind + 1, int(segment.stepper.last) + 1)
-        found += _at(segment, n[(n % schedule.every == 0) | (n == last)]).tolist()
-        behind = int(segment.stepper.last)
-    return np.array(found)
+        n = np.arange(number + 1, int(segment.stepper.last) + 1)
+        instants += _at(segment, n[(n % schedule.every == 0) | (n == last)]).tolist()
+        number = int(segment.stepper.last)
+    return np.array(instants)
 
 
 def _at(segment: Segment, n: Any) -> Any:

@@ -34,18 +34,18 @@ def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
     """
     place = checks.path("path", path)
     checks.flag("salvage", salvage)
-    said: list[str] = []
+    problems: list[str] = []
     try:
         store = EnsembleStore.open(place)
     except StoreError as error:
         if not salvage or not (place / ENSEMBLE.copy).is_file():
             raise
-        said.append(str(error))
+        problems.append(str(error))
         store = EnsembleStore.open(place, ENSEMBLE.copy)
     while True:
-        found, damage = _read(store)
+        dataset, damage = _read(store)
         if not damage or salvage:
-            return found.assign_attrs(damage="; ".join([*said, *damage])) if said or damage else found
+            return dataset.assign_attrs(damage="; ".join([*problems, *damage])) if problems or damage else dataset
         again = EnsembleStore.open(place)
         # A sweep that goes on has replaced the root in between.
         if again == store:
@@ -59,10 +59,10 @@ def dataset_of(store: EnsembleStore) -> xarray.Dataset:
 
     Raises StoreError for a damaged one.
     """
-    found, damage = _read(store, compare=False)
+    dataset, damage = _read(store, compare=False)
     if damage:
         raise ENSEMBLE.damage_error(store.path, damage[0])
-    return found
+    return dataset
 
 
 def _read(store: EnsembleStore, compare: bool = True) -> tuple[xarray.Dataset, list[str]]:
@@ -75,17 +75,17 @@ def _read(store: EnsembleStore, compare: bool = True) -> tuple[xarray.Dataset, l
         batches, damage = store.whole_batches(compare)
         constants, more = store.constants()
         damage += [*more, *store.odd_metadata()]
-    told = store.attributes
+    attributes = store.attributes
     variables: dict[str, Any] = {}
     for name, files in store.members.items():
         rows = MemberRows(store, name, {number: each[name] for number, each in batches.items()})
-        variables[name] = (files.dimensions, lazy(rows), told["units"].get(name, {}))
+        variables[name] = (files.dimensions, lazy(rows), attributes["units"].get(name, {}))
     try:
-        found = xarray.Dataset({**variables, **constants})
-        found = found.set_coords([name for name in told["coordinates"].split() if name in found])
+        dataset = xarray.Dataset({**variables, **constants})
+        dataset = dataset.set_coords([name for name in attributes["coordinates"].split() if name in dataset])
     except ValueError as error:
         raise ENSEMBLE.damage_error(store.path, f"its arrays don't fit together ({error})") from None
-    return found.assign_attrs({name: told[name] for name in ("title", "stats") if name in told}), damage
+    return dataset.assign_attrs({name: attributes[name] for name in ("title", "stats") if name in attributes}), damage
 
 
 class MemberRows(NamedTuple):
@@ -114,14 +114,14 @@ class MemberRows(NamedTuple):
         Raises StoreError where the store was damaged, removed or replaced since it was opened.
         """
         files, path = self.store.members[self.name], self.store.path
-        found = np.full((stop - start, *files.shape), files.empty, files.dtype)
+        rows = np.full((stop - start, *files.shape), files.empty, files.dtype)
         with translate_os_errors(path):
             for number in range(start // files.rows, -(-stop // files.rows)):
                 low = max(start, number * files.rows)
                 high = min(stop, (number + 1) * files.rows)
                 if number in self.batches:
                     try:
-                        found[low - start : high - start] = self.batches[number].read(low, high)
+                        rows[low - start : high - start] = self.batches[number].read(low, high)
                     except DamageError as error:
                         raise ENSEMBLE.damage_error(path, f"`{self.name}`: {error}") from None
-        return found
+        return rows

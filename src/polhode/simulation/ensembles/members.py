@@ -36,18 +36,18 @@ class Members(NamedTuple):
             raise ValueError("Give `parameters`, of which all combinations are run, or `samples`, one for each member.")
         if callable(samples) != (seeds is not None):
             raise ValueError("`seeds` go with a function as `samples`, which makes parameters of a generator.")
-        known = None
+        seed_numbers = None
         if callable(samples):
-            known = _seeds(seeds)
-            samples = _draw_samples(samples, known)
-        found = (
+            seed_numbers = _seeds(seeds)
+            samples = _draw_samples(samples, seed_numbers)
+        arrays = (
             _grid(_named_arrays("parameters", parameters))
             if parameters is not None
             else _named_arrays("samples", samples or {})
         )
-        for name, values in found.items():
+        for name, values in arrays.items():
             _check(problem, name, values)
-        sizes = {name: len(values) for name, values in found.items()}
+        sizes = {name: len(values) for name, values in arrays.items()}
         if states is not None:
             states = jax.tree.map(np.asarray, states)
             leaves = jax.tree.leaves(states)
@@ -65,7 +65,7 @@ class Members(NamedTuple):
         (count,) = set(sizes.values())
         if count == 0:
             raise ValueError("An ensemble needs at least one member.")
-        return cls(count, found, states, known)
+        return cls(count, arrays, states, seed_numbers)
 
     def of_members(self, which: Any) -> tuple[dict[str, Any], Any]:
         """Parameters and start of one member, or those of several, stacked."""
@@ -74,22 +74,22 @@ class Members(NamedTuple):
 
     def extremes(self) -> list[int]:
         """Members at the ends: the first, the last, and those with the least and the largest of each number."""
-        found = {0, self.count - 1}
+        numbers = {0, self.count - 1}
         for values in self.parameters.values():
             if values.ndim == 1:
-                found |= {int(values.argmin()), int(values.argmax())}
-        return sorted(found)
+                numbers |= {int(values.argmin()), int(values.argmax())}
+        return sorted(numbers)
 
 
-def _named_arrays(what: str, given: Any) -> dict[str, np.ndarray]:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"`{what}` must map names of parameters to their values, got {short_repr(given)}.")
-    found = {}
-    for name, values in given.items():
-        found[name] = checks.numbers(f"{what}[{name!r}]", values, "a list of numbers or of arrays of one shape")
-        if found[name].ndim == 0:
+def _named_arrays(what: str, values_by_name: Any) -> dict[str, np.ndarray]:
+    if not isinstance(values_by_name, Mapping):
+        raise ValueError(f"`{what}` must map names of parameters to their values, got {short_repr(values_by_name)}.")
+    arrays = {}
+    for name, values in values_by_name.items():
+        arrays[name] = checks.numbers(f"{what}[{name!r}]", values, "a list of numbers or of arrays of one shape")
+        if arrays[name].ndim == 0:
             raise ValueError(f"`{what}[{name!r}]` must be a list of numbers or of arrays of one shape.")
-    return found
+    return arrays
 
 
 _MOST = 10_000_000
@@ -109,27 +109,27 @@ def _grid(axes: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _seeds(seeds: Any) -> np.ndarray:
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         return np.arange(checks.count("seeds", seeds, "members", most=_MOST))
-    known = np.asarray(seeds)
-    if known.ndim != 1 or known.dtype.kind not in "iu" or (known < 0).any():
+    numbers = np.asarray(seeds)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise ValueError(f"`seeds` must be a number of members or a list of whole numbers, got {short_repr(seeds)}.")
-    return known
+    return numbers
 
 
 def _draw_samples(draw: Callable[..., Any], seeds: np.ndarray) -> dict[str, np.ndarray]:
-    drawn = [draw(np.random.default_rng(int(seed))) for seed in seeds]
-    for seed, each in zip(seeds, drawn, strict=True):
+    samples = [draw(np.random.default_rng(int(seed))) for seed in seeds]
+    for seed, each in zip(seeds, samples, strict=True):
         if not isinstance(each, Mapping):
             raise ValueError(f"`samples` must return names of parameters with their values, got {short_repr(each)}.")
-        if _shapes(each) != _shapes(drawn[0]):
+        if _shapes(each) != _shapes(samples[0]):
             raise ValueError(
                 f"`samples` must return the same names and shapes for every member; got {_shapes(each)} for the seed "
-                f"{seed}, and {_shapes(drawn[0])} for the first one."
+                f"{seed}, and {_shapes(samples[0])} for the first one."
             )
-    return {name: np.stack([np.asarray(each[name]) for each in drawn]) for name in (drawn[0] if drawn else {})}
+    return {name: np.stack([np.asarray(each[name]) for each in samples]) for name in (samples[0] if samples else {})}
 
 
-def _shapes(drawn: Mapping[Any, Any]) -> dict[Any, tuple[int, ...]]:
-    return {name: np.shape(value) for name, value in drawn.items()}
+def _shapes(sample: Mapping[Any, Any]) -> dict[Any, tuple[int, ...]]:
+    return {name: np.shape(value) for name, value in sample.items()}
 
 
 def _check(problem: Problem, name: str, values: np.ndarray) -> None:

@@ -24,18 +24,18 @@ class BatchQueue(NamedTuple):
     batches: list[slice]
     store: EnsembleStore | None
     keep: bool
-    interrupted: Callable[[], bool]
+    is_interrupted: Callable[[], bool]
 
 
 class AbstractPool(abc.ABC):
     """Runs batches, several at a time."""
 
     @abc.abstractmethod
-    def run(self, task: BatchQueue) -> Iterator[tuple[slice, Batch]]:
+    def run(self, queue: BatchQueue) -> Iterator[tuple[slice, Batch]]:
         """All batches, in order, so that sums over them are the same each time; some are on their way at any time."""
 
     @abc.abstractmethod
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Entries for the statistics of an ensemble."""
 
 
@@ -45,27 +45,27 @@ class ThreadPool(AbstractPool):
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         return {"workers": self._count}
 
-    def run(self, task: BatchQueue) -> Iterator[tuple[slice, Batch]]:
+    def run(self, queue: BatchQueue) -> Iterator[tuple[slice, Batch]]:
         def batch(which: slice) -> Batch:
-            return task.job.batch(which, task.store, task.keep, task.interrupted)
+            return queue.job.batch(which, queue.store, queue.keep, queue.is_interrupted)
 
         try:
             executor = concurrent.futures.ThreadPoolExecutor(self._count, "polhode-ensemble")
             executor.submit(int)
         except RuntimeError:
             # A process that is ending begins no threads any more.
-            for which in task.batches:
+            for which in queue.batches:
                 yield which, batch(which)
             return
         with executor as pool:
-            waiting: collections.deque[tuple[slice, concurrent.futures.Future[Batch]]] = collections.deque()
-            for which in task.batches:
-                waiting.append((which, pool.submit(batch, which)))
-                if len(waiting) > 2 * self._count:
-                    here, future = waiting.popleft()
+            pending: collections.deque[tuple[slice, concurrent.futures.Future[Batch]]] = collections.deque()
+            for which in queue.batches:
+                pending.append((which, pool.submit(batch, which)))
+                if len(pending) > 2 * self._count:
+                    here, future = pending.popleft()
                     yield here, future.result()
-            for here, future in waiting:
+            for here, future in pending:
                 yield here, future.result()

@@ -145,8 +145,8 @@ class Summary:
     """
 
     def __init__(self, quantiles: Sequence[float], bins: int) -> None:
-        listed = checks.as_list("quantiles", quantiles, "parts of the members")
-        self._quantiles = [checks.number("quantiles", q, "part of the members") for q in listed]
+        values = checks.as_list("quantiles", quantiles, "parts of the members")
+        self._quantiles = [checks.number("quantiles", q, "part of the members") for q in values]
         if any(not 0 <= q <= 1 for q in self._quantiles):
             raise ValueError(f"`quantiles` must lie between 0 and 1, got {list(quantiles)}.")
         self._bins = checks.count("bins", bins, "bins of a histogram")

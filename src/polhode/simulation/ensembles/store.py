@@ -50,7 +50,7 @@ class EnsembleStore(NamedTuple):
     receipts: dict[str, str]
 
     @classmethod
-    def described(
+    def new(
         cls, path: Path, attributes: dict[str, Any], count: int, batch: int, like: Batch, labels: Labels
     ) -> EnsembleStore:
         """A store for batches of so many members, which does not exist yet."""
@@ -62,25 +62,25 @@ class EnsembleStore(NamedTuple):
             dtype, axes = x.dtype.newbyteorder("<"), ("member", *dims[name])
             folder = folder_name(name)
             members[folder] = ArrayFiles(path / folder, dtype, x.shape[1:], batch, axes, fill=_FILLS.get(name))
-        known = {**attributes, "begun": sorted(map(folder_name, labels.coordinates))}
-        return cls(path, uuid.uuid4().hex, known, count, members, {}, {}, {})
+        own = {**attributes, "begun": sorted(map(folder_name, labels.coordinates))}
+        return cls(path, uuid.uuid4().hex, own, count, members, {}, {}, {})
 
     def begin(self, labels: Labels) -> EnsembleStore:
         """Puts it in place, without members. The place is locked. Raises StoreError where it can't be made."""
         with translate_os_errors(self.path), staging_folder(self.path, self.run) as aside:
-            return self._begun(aside, labels)
+            return self._create(aside, labels)
 
     def go_on(self, labels: Labels) -> EnsembleStore:
         """The same before its end: without statistics, and with what is not of members written anew."""
         extra = [name for name in self.digests if name not in self.attributes["begun"]]
-        known = {name: value for name, value in self.attributes.items() if name != "stats"}
+        attributes = {name: value for name, value in self.attributes.items() if name != "stats"}
         with translate_os_errors(self.path):
-            store = self._replace(attributes=known, metadata={}, digests={}, receipts={})._begun(self.path, labels)
+            store = self._replace(attributes=attributes, metadata={}, digests={}, receipts={})._create(self.path, labels)
             for name in extra:
                 shutil.rmtree(self.path / name, ignore_errors=True)
         return store
 
-    def _begun(self, folder: Path, labels: Labels) -> EnsembleStore:
+    def _create(self, folder: Path, labels: Labels) -> EnsembleStore:
         store = self._with(folder, labels.coordinates)
         for name, files in self.members.items():
             replace(folder / name / FILE, [compact(files.metadata(self.count))], self._token)
@@ -88,7 +88,7 @@ class EnsembleStore(NamedTuple):
         return store
 
     @classmethod
-    def open(cls, path: Path, file: str = FILE, said: str | None = None) -> EnsembleStore:
+    def open(cls, path: Path, file: str = FILE, ensemble: str | None = None) -> EnsembleStore:
         """The store at a path. Raises StoreError where it is none, or its root is damaged.
 
         `said`: what it is of, where that is known beforehand; then its labels need not be whole.
@@ -108,7 +108,7 @@ class EnsembleStore(NamedTuple):
             if any(files.fill != _FILLS.get(name) for name, files in members.items()):
                 raise ValueError("members that were not run are not told from others")
             metadata = {name: arrays[name] for name in digests}
-            if said is None or said != attributes["ensemble"]:
+            if ensemble is None or ensemble != attributes["ensemble"]:
                 # So many members are there, whatever the metadata say.
                 _, numbers = constants.read_array(path / "member", metadata["member"], digests["member"])
                 if len(numbers) != count:
@@ -149,8 +149,8 @@ class EnsembleStore(NamedTuple):
                 if name != "time":
                     folder = folder_name(name)
                     checksums[folder] = self.members[folder].write(which.start, np.asarray(x), self._token).hex()
-            told = {"run": self.run, "batch": number, "checksums": dict(sorted(checksums.items()))}
-            replace(self._receipt_path(number), [compact({**told, "digest": digest(compact(told))})], self._token)
+            receipt = {"run": self.run, "batch": number, "checksums": dict(sorted(checksums.items()))}
+            replace(self._receipt_path(number), [compact({**receipt, "digest": digest(compact(receipt))})], self._token)
 
     def check_is(self, run: str | None) -> None:
         """Raises StoreError unless that is its name."""
@@ -161,20 +161,20 @@ class EnsembleStore(NamedTuple):
         """Members that have been run before; None if any of them has not, or a file of theirs is damaged."""
         try:
             files = self._files(which.start // self._size)
-            found = {} if files is None else {name: each.read(which.start, which.stop) for name, each in files.items()}
+            arrays = {} if files is None else {name: each.read(which.start, which.stop) for name, each in files.items()}
         except (OSError, DamageError):
             return None
-        if not found:
+        if not arrays:
             return None
-        ends = {name: found.pop(name) for name in ENDS}
-        return None if (ends["result"] == PENDING).any() else Batch(found, **ends)
+        ends = {name: arrays.pop(name) for name in ENDS}
+        return None if (ends["result"] == PENDING).any() else Batch(arrays, **ends)
 
     def whole_batches(self, compare: bool) -> tuple[dict[int, dict[str, ArrayFiles]], list[str]]:
         """The files of all batches that were run and are whole, by number, and damage to others, in words.
 
         `compare`: all chunks with their checksums, or only that there is a receipt for them.
         """
-        found, said = {}, []
+        batches, problems = {}, []
         for number, which in enumerate(self.batches):
             try:
                 files = self._files(number)
@@ -182,10 +182,10 @@ class EnsembleStore(NamedTuple):
                     continue
                 for name, each in files.items() if compare else ():
                     _check(name, each, which)
-                found[number] = files
+                batches[number] = files
             except (OSError, DamageError) as error:
-                said.append(f"members {which.start} to {which.stop - 1}: {error}")
-        return found, said
+                problems.append(f"members {which.start} to {which.stop - 1}: {error}")
+        return batches, problems
 
     def odd_metadata(self) -> list[str]:
         """Damage to what other readers go by: the metadata of single arrays."""
@@ -193,16 +193,16 @@ class EnsembleStore(NamedTuple):
 
     def constants(self) -> tuple[Constants, list[str]]:
         """Coordinates and statistics that are whole, by folder, and damage to others, in words."""
-        found: Constants = {}
-        said = []
-        for name, known in self.digests.items():
-            what = constants.damage(self.path / name, self.metadata[name], known)
+        arrays: Constants = {}
+        problems = []
+        for name, checksum in self.digests.items():
+            problem = constants.damage(self.path / name, self.metadata[name], checksum)
             try:
-                found[name] = constants.read_array(self.path / name, self.metadata[name], known)
+                arrays[name] = constants.read_array(self.path / name, self.metadata[name], checksum)
             except (OSError, DamageError) as error:
-                what = str(error)
-            said += [what] if what else []
-        return found, said
+                problem = str(error)
+            problems += [problem] if problem else []
+        return arrays, problems
 
     def finish(self, variables: Constants, stats: str) -> EnsembleStore:
         """With statistics over the members, and what is to be told of all."""
@@ -230,19 +230,19 @@ class EnsembleStore(NamedTuple):
 
         Raises DamageError for a receipt that is not the one that was written.
         """
-        path, known = self._receipt_path(number), self.receipts.get(str(number))
+        path, expected_digest = self._receipt_path(number), self.receipts.get(str(number))
         try:
             data = read_file(path)
         except FileNotFoundError:
-            if known is not None:
+            if expected_digest is not None:
                 raise DamageError(f"their receipt `{HIDDEN}/{path.name}` is missing") from None
             return None
         try:
-            told = json.loads(data)
-            own = told.pop("digest")
-            checksums = {name: bytes.fromhex(text) for name, text in told["checksums"].items()}
-            good = own == digest(compact(told)) and (told["run"], told["batch"]) == (self.run, number)
-            good &= known in (None, digest(data)) and set(checksums) == set(self.members)
+            receipt = json.loads(data)
+            own = receipt.pop("digest")
+            checksums = {name: bytes.fromhex(text) for name, text in receipt["checksums"].items()}
+            good = own == digest(compact(receipt)) and (receipt["run"], receipt["batch"]) == (self.run, number)
+            good &= expected_digest in (None, digest(data)) and set(checksums) == set(self.members)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             good, checksums = False, {}
         if not good:
@@ -258,9 +258,9 @@ class EnsembleStore(NamedTuple):
 
     def _publish(self, folder: Path) -> None:
         """The metadata at the root, which is what readers go by, and a copy of them."""
-        described = {name: files.metadata(self.count) for name, files in self.members.items()}
+        array_metadata = {name: files.metadata(self.count) for name, files in self.members.items()}
         own = {"run": self.run, "members": sorted(self.members), "arrays": self.digests, "batches": self.receipts}
-        data = document({ENSEMBLE.key: ENSEMBLE.format, **self.attributes, **own}, {**described, **self.metadata})
+        data = document({ENSEMBLE.key: ENSEMBLE.format, **self.attributes, **own}, {**array_metadata, **self.metadata})
         replace(folder / ENSEMBLE.copy, [data], self._token)
         replace(folder / FILE, [data], self._token)
 
@@ -275,11 +275,11 @@ def _check(name: str, files: ArrayFiles, which: slice) -> None:
 
 def _check_attributes(attributes: dict[str, Any]) -> None:
     """Raises ValueError unless a store says of itself what ensembles do."""
-    words = all(isinstance(attributes.get(name, ""), str) for name in ("ensemble", "title", "coordinates", "stats"))
-    begun, units = attributes["begun"], attributes["units"]
-    listed = isinstance(begun, list) and all(isinstance(name, str) for name in begun)
-    measured = isinstance(units, dict) and all(
-        isinstance(told, dict) and all(isinstance(text, str) for text in told.values()) for told in units.values()
+    texts_valid = all(isinstance(attributes.get(name, ""), str) for name in ("ensemble", "title", "coordinates", "stats"))
+    initial_arrays, units = attributes["begun"], attributes["units"]
+    names_valid = isinstance(initial_arrays, list) and all(isinstance(name, str) for name in initial_arrays)
+    units_valid = isinstance(units, dict) and all(
+        isinstance(unit, dict) and all(isinstance(text, str) for text in unit.values()) for unit in units.values()
     )
-    if not (words and listed and measured):
+    if not (texts_valid and names_valid and units_valid):
         raise ValueError("what it says of itself has other types than were written")

@@ -33,22 +33,22 @@ def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Pat
         lock.release()
 
 
-def create_or_open(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
+def create_or_open(new_store: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
     """The store as described: begun, or the one that is there if it is to be gone on with.
 
     The place is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.
     """
-    path = described.path
+    path = new_store.path
     if not resume or is_free(path):
-        return described.begin(labels)
-    said, errors = described.attributes["ensemble"], []
+        return new_store.begin(labels)
+    ensemble, errors = new_store.attributes["ensemble"], []
     for file in (FILE, ENSEMBLE.copy):
         try:
-            store = EnsembleStore.open(path, file, said=said)
+            store = EnsembleStore.open(path, file, ensemble=ensemble)
         except StoreError as error:
             errors.append(error)
             continue
-        if store.attributes["ensemble"] == said and store.members == described.members:
+        if store.attributes["ensemble"] == ensemble and store.members == new_store.members:
             return store.go_on(labels)
         errors.append(
             OccupiedError(

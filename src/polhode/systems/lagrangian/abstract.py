@@ -62,7 +62,7 @@ class AbstractLagrangian(AbstractSystem):
     `mean_derivatives` than differentiation finds.
     """
 
-    called: ClassVar = "Lagrangian system"
+    kind_name: ClassVar = "Lagrangian system"
 
     @property
     @abc.abstractmethod

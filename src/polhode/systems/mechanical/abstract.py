@@ -52,7 +52,7 @@ class AbstractMechanical(AbstractSystem):
     (`polhode.linalg.blocks`), solved by `kkt`.
     """
 
-    called: ClassVar = "mechanical system with a mass matrix"
+    kind_name: ClassVar = "mechanical system with a mass matrix"
 
     @property
     @abc.abstractmethod

@@ -20,7 +20,7 @@ _MOST_CURVES = 6
 _AXES = {3: ("x", "y", "z"), 4: ("w", "x", "y", "z")}
 _ROWS = ("positions", "velocities", "angular_velocities", "rotations", "quaternions")
 """Outputs with a row for each body that a run shows."""
-_TOLD_OF_JOINTS, _TOLD_OF_FORCES = ("joint_positions", "joint_velocities", "joint_loads"), ("force_loads",)
+_JOINT_OUTPUTS, _FORCE_OUTPUTS = ("joint_positions", "joint_velocities", "joint_loads"), ("force_loads",)
 """Outputs that are shown by the names of joints and of forces."""
 
 
@@ -55,29 +55,29 @@ def catalogue(solution: Run) -> list[Chart]:
     _, leaves = frame_layout.flatten(solution.frames)
     meta = solution.meta
     time = unit_labels.time(meta)
-    by_joint = list(_named(joint_series.quantities(solution), "Joints", t, meta))
-    by_force = list(_named(force_series.quantities(solution), "Forces", t, meta))
+    by_joint = list(_quantity_charts(joint_series.quantities(solution), "Joints", t, meta))
+    by_force = list(_quantity_charts(force_series.quantities(solution), "Forces", t, meta))
     outputs = {name: x for name, x in leaves.items() if name.startswith("outputs.")}
     # They are there by the names of joints and forces already.
-    told = (*(_TOLD_OF_JOINTS if by_joint else ()), *(_TOLD_OF_FORCES if by_force else ()))
-    outputs = {name: x for name, x in outputs.items() if name.split(".")[1] not in told}
-    found = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
-    found += [chart for name, x in outputs.items() for chart in _glance(name, t, x, meta)]
-    found += _checks(t, leaves, meta)
-    found += [dataclasses.replace(chart, first=False) for chart in by_joint if chart.title not in _titles(found)]
-    found += by_force
-    found += [chart for name, x in outputs.items() for chart in _rows(name, t, x, meta)]
-    found += [
+    named_outputs = (*(_JOINT_OUTPUTS if by_joint else ()), *(_FORCE_OUTPUTS if by_force else ()))
+    outputs = {name: x for name, x in outputs.items() if name.split(".")[1] not in named_outputs}
+    entries = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
+    entries += [chart for name, x in outputs.items() for chart in _glance(name, t, x, meta)]
+    entries += _checks(t, leaves, meta)
+    entries += [dataclasses.replace(chart, first=False) for chart in by_joint if chart.title not in _titles(entries)]
+    entries += by_force
+    entries += [chart for name, x in outputs.items() for chart in _rows(name, t, x, meta)]
+    entries += [
         Chart(f"State {_title(name)}", t, _components(x), group="State", first=False)
         for name, x in leaves.items()
         if name.startswith("state.") and 0 < _width(x) <= _MOST_CURVES
     ]
     return [
-        dataclasses.replace(chart, time=time, unit=chart.unit or unit_labels.of(chart.title, meta)) for chart in found
+        dataclasses.replace(chart, time=time, unit=chart.unit or unit_labels.of(chart.title, meta)) for chart in entries
     ]
 
 
-def _named(
+def _quantity_charts(
     found: Iterable[joint_series.Quantity], group: str, t: np.ndarray, meta: Mapping[str, Any]
 ) -> Iterable[Chart]:
     """Charts of what joints and forces do."""
@@ -142,17 +142,17 @@ def _rows(name: str, t: np.ndarray, values: np.ndarray, meta: Mapping[str, Any])
 
 def row_names(meta: Mapping[str, Any], count: int) -> dict[int, str]:
     """Row of the outputs of bodies → name of the body, as far as the run says."""
-    told = meta.get("names", {}).get("bodies")
-    if told:
-        return dict(enumerate(told[:count]))
-    described = meta.get("scene") or {}
-    known = {body["row"]: str(body["name"]) for body in described.get("bodies", ())}
-    for line in described.get("lines", ()):
+    bodies = meta.get("names", {}).get("bodies")
+    if bodies:
+        return dict(enumerate(bodies[:count]))
+    scene = meta.get("scene") or {}
+    names = {body["row"]: str(body["name"]) for body in scene.get("bodies", ())}
+    for line in scene.get("lines", ()):
         if "edges" in line:
-            known |= {row: f"{line['name']}, node {k}" for k, row in enumerate(line["rows"])}
-    for cloud in described.get("clouds", ()):
-        known |= {row: f"particle {k}" for k, row in enumerate(cloud["rows"])}
-    return {row: name for row, name in known.items() if 0 <= row < count}
+            names |= {row: f"{line['name']}, node {k}" for k, row in enumerate(line["rows"])}
+    for cloud in scene.get("clouds", ()):
+        names |= {row: f"particle {k}" for k, row in enumerate(cloud["rows"])}
+    return {row: name for row, name in names.items() if 0 <= row < count}
 
 
 def _components(values: np.ndarray, rows: Mapping[int, str] | None = None) -> dict[str, np.ndarray]:

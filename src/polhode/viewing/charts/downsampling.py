@@ -7,7 +7,7 @@ import numpy as np
 _BUCKETS = 1200
 
 
-def thinned(curves: np.ndarray) -> np.ndarray:
+def downsample(curves: np.ndarray) -> np.ndarray:
     """Indices of few enough samples of curves (c, n), with the extremes of every curve in every bucket."""
     c, n = curves.shape
     buckets = max(_BUCKETS // c, 100)
@@ -15,12 +15,12 @@ def thinned(curves: np.ndarray) -> np.ndarray:
         return np.arange(n)
     width = -(-n // buckets)
     starts = np.arange(0, n, width)
-    padded = np.pad(curves, ((0, 0), (0, len(starts) * width - n)), mode="edge").reshape(c, len(starts), width)
-    extremes = np.concatenate([np.argmin(padded, axis=2), np.argmax(padded, axis=2)]) + starts
+    blocks = np.pad(curves, ((0, 0), (0, len(starts) * width - n)), mode="edge").reshape(c, len(starts), width)
+    extremes = np.concatenate([np.argmin(blocks, axis=2), np.argmax(blocks, axis=2)]) + starts
     return np.unique(np.clip(np.concatenate([extremes.ravel(), [0, n - 1]]), 0, n - 1))
 
 
-def shortened(name: str, most: int) -> str:
+def shorten(name: str, most: int) -> str:
     """A name of at most so many characters: the middle of a longer one is left out, for the end says what it is."""
     if len(name) <= most:
         return name

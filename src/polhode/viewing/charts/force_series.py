@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polhode.viewing.charts.joint_series import MOST, Quantity, known
+from polhode.viewing.charts.joint_series import MOST, Quantity, get_or_empty
 
 if TYPE_CHECKING:
     from polhode.results.forces import ForceResults
@@ -20,11 +20,11 @@ def quantities(solution: Run) -> Iterator[Quantity]:
         for label, values, kind in _loads(force):
             if len(values):
                 yield Quantity(name, label, np.asarray(values), kind)
-        for label, values in known(force, "efforts").items():
+        for label, values in get_or_empty(force, "efforts").items():
             angle = label in force.angles
-            said = ("torque" if angle else "effort") if len(force.names) == 1 else f"effort along {label}"
-            yield Quantity(name, said, np.asarray(values), "moment" if angle else "force")
-        for label, values in known(force, "measures").items():
+            title = ("torque" if angle else "effort") if len(force.names) == 1 else f"effort along {label}"
+            yield Quantity(name, title, np.asarray(values), "moment" if angle else "force")
+        for label, values in get_or_empty(force, "measures").items():
             yield Quantity(name, label, np.asarray(values), "angle" if label in force.angles else "length")
 
 
@@ -36,8 +36,8 @@ def arrows(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
     feet, vectors = [], []
     ends = [(force, body) for force in solution.forces.values() if len(force.bodies) <= 2 for body in force.bodies]
     for force, body in ends if len(ends) <= MOST else ():
-        loads, moments = known(force, "forces"), known(force, "moments")
-        centre = known(solution.bodies[body], "position") if body in solution.bodies else ()
+        loads, moments = get_or_empty(force, "forces"), get_or_empty(force, "moments")
+        centre = get_or_empty(solution.bodies[body], "position") if body in solution.bodies else ()
         if len(loads) and len(centre):
             F, M, x = (np.asarray(each)[rows] for each in (loads[body], moments[body], centre))
             feet.append(x + _lever(F, M))
@@ -54,11 +54,11 @@ def _lever(F: np.ndarray, M: np.ndarray) -> np.ndarray:
 def _loads(force: ForceResults) -> Iterator[tuple[str, np.ndarray, str]]:
     """Label, values and kind of its loads and its power: by body where there are more than two."""
     if len(force.bodies) > 2:
-        for body, values in known(force, "forces").items():
+        for body, values in get_or_empty(force, "forces").items():
             yield f"force on {body}", values, "force"
-        for body, values in known(force, "moments").items():
+        for body, values in get_or_empty(force, "moments").items():
             yield f"moment on {body}", values, "moment"
     else:
-        yield "force", known(force, "force"), "force"
-        yield "moment", known(force, "moment"), "moment"
-    yield "power", known(force, "power"), "power"
+        yield "force", get_or_empty(force, "force"), "force"
+        yield "moment", get_or_empty(force, "moment"), "moment"
+    yield "power", get_or_empty(force, "power"), "power"

@@ -31,20 +31,20 @@ class Quantity(NamedTuple):
 
 def quantities(solution: Run) -> Iterator[Quantity]:
     """Coordinates, rates and efforts of all joints, and what they transmit, as far as the run has them."""
-    told = solution.meta.get("names", {}).get("joints", {})
+    descriptions = solution.meta.get("names", {}).get("joints", {})
     for name, joint in solution.joints.items():
-        angles = told[name]["angles"]
-        few = len(told[name]["coordinates"]) == 1
-        for label, values in known(joint, "coordinates").items():
+        angles = descriptions[name]["angles"]
+        few = len(descriptions[name]["coordinates"]) == 1
+        for label, values in get_or_empty(joint, "coordinates").items():
             yield Quantity(name, label, np.asarray(values), "angle" if label in angles else "length", few)
-        for label, values in known(joint, "rates").items():
-            said = "rate" if few else f"rate of {label}"
-            yield Quantity(name, said, np.asarray(values), "spin" if label in angles else "velocity")
-        for label, values in known(joint, "efforts").items():
-            said = ("torque" if label in angles else "effort") if few else f"effort along {label}"
-            yield Quantity(name, said, np.asarray(values), "moment" if label in angles else "force")
+        for label, values in get_or_empty(joint, "rates").items():
+            title = "rate" if few else f"rate of {label}"
+            yield Quantity(name, title, np.asarray(values), "spin" if label in angles else "velocity")
+        for label, values in get_or_empty(joint, "efforts").items():
+            title = ("torque" if label in angles else "effort") if few else f"effort along {label}"
+            yield Quantity(name, title, np.asarray(values), "moment" if label in angles else "force")
         for what, kind in (("force", "force"), ("moment", "moment"), ("power", "power")):
-            values = known(joint, what)
+            values = get_or_empty(joint, what)
             if len(values):
                 yield Quantity(name, what, np.asarray(values), kind)
 
@@ -53,14 +53,14 @@ def forces(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
     """Points and forces of all joints at some frames, (k, joints, 3) each; None where not known, or too many."""
     feet, vectors = [], []
     for joint in solution.joints.values() if len(solution.joints) <= MOST else ():
-        point, force = known(joint, "point"), known(joint, "force")
+        point, force = get_or_empty(joint, "point"), get_or_empty(joint, "force")
         if len(point) and len(force):
             feet.append(np.asarray(point)[rows])
             vectors.append(np.asarray(force)[rows])
     return (np.stack(feet, axis=1), np.stack(vectors, axis=1)) if feet else None
 
 
-def known(thing: Any, name: str) -> Any:
+def get_or_empty(thing: Any, name: str) -> Any:
     """A quantity of a joint or a force, or nothing where the run doesn't have it."""
     with contextlib.suppress(KeyError):
         return getattr(thing, name)

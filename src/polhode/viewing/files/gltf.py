@@ -53,8 +53,8 @@ def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Run) -> N
             builder.node({"name": body.name, "mesh": builder.mesh(surface, colour)})
             for surface, colour in geometry.of_body(body, scene)
         ]
-        turned = rotation_keys.between(motion.t, q, _angular_velocity(solution, body.name, motion.rows))
-        builder.moving(body.name, None, x=x, q=q, children=children, turned=turned)
+        keys = rotation_keys.between(motion.t, q, _angular_velocity(solution, body.name, motion.rows))
+        builder.moving(body.name, None, x=x, q=q, children=children, turned=keys)
 
 
 def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray | None:
@@ -74,7 +74,7 @@ def _tube(builder: _Builder, line: Line, points: np.ndarray, size: float) -> Non
         across = points[:, i + 1] - points[:, i]
         length = np.maximum(np.linalg.norm(across, axis=1), 1e-9)
         scale = np.stack([np.full(len(length), 2 * radius), np.full(len(length), 2 * radius), length], axis=1)
-        q = _turning(across / length[:, None])
+        q = _least_turns(across / length[:, None])
         middle = (points[:, i + 1] + points[:, i]) / 2
         builder.moving(f"{line.name}, segment {i}", stick, x=middle, q=q, scale=scale)
 
@@ -82,7 +82,7 @@ def _tube(builder: _Builder, line: Line, points: np.ndarray, size: float) -> Non
 _PARTS = ((geometry.stick(), "stick"), (geometry.ball(), "ball"))
 
 
-def _turning(directions: np.ndarray) -> np.ndarray:
+def _least_turns(directions: np.ndarray) -> np.ndarray:
     """Unit quaternions (w, x, y, z) of the least turns from the third axis to some unit vectors (k, 3)."""
     w = 1 + directions[:, 2]
     back = w < 1e-9
@@ -176,7 +176,7 @@ class _Builder:
         """The file. Its root turns the direction shown upwards to y, which is up in glTF."""
         up = np.asarray(scene.up, float) / np.linalg.norm(scene.up)
         self._nodes.append({"name": name, "children": self._top, "rotation": _list(_upright(up))})
-        described: dict[str, Any] = {
+        document: dict[str, Any] = {
             "asset": {"version": "2.0", "generator": "polhode"},
             "scene": 0,
             "scenes": [{"name": name, "nodes": [len(self._nodes) - 1]}],
@@ -188,8 +188,8 @@ class _Builder:
             "buffers": [{"byteLength": len(self._bytes)}],
         }
         if self._channels:
-            described["animations"] = [{"name": "motion", "channels": self._channels, "samplers": self._samplers}]
-        text = json.dumps(described).encode()
+            document["animations"] = [{"name": "motion", "channels": self._channels, "samplers": self._samplers}]
+        text = json.dumps(document).encode()
         text += b" " * (-len(text) % 4)
         whole = 12 + 8 + len(text) + 8 + len(self._bytes)
         head = struct.pack("<4sII", b"glTF", 2, whole)
@@ -212,27 +212,27 @@ class _Builder:
         # Colours of screens are not linear, factors of materials are.
         linear = np.where(rgb(colour) <= 0.04045, rgb(colour) / 12.92, ((rgb(colour) + 0.055) / 1.055) ** 2.4)
         look = {"baseColorFactor": [*_list(linear), 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.55}
-        found = {"pbrMetallicRoughness": look, "doubleSided": True}
-        if found not in self._materials:
-            self._materials.append(found)
-        return self._materials.index(found)
+        material = {"pbrMetallicRoughness": look, "doubleSided": True}
+        if material not in self._materials:
+            self._materials.append(material)
+        return self._materials.index(material)
 
     def _accessor(
         self, values: np.ndarray, shape: str, target: int | None = None, kind: int = _FLOAT, limits: bool = False
     ) -> int:
-        packed = np.ascontiguousarray(values, dtype="<u4" if kind == _UNSIGNED else "<f4")
-        view = {"buffer": 0, "byteOffset": len(self._bytes), "byteLength": packed.nbytes}
+        data = np.ascontiguousarray(values, dtype="<u4" if kind == _UNSIGNED else "<f4")
+        view = {"buffer": 0, "byteOffset": len(self._bytes), "byteLength": data.nbytes}
         self._views.append(view if target is None else {**view, "target": target})
-        self._bytes += packed.tobytes()
-        found: dict[str, Any] = {
+        self._bytes += data.tobytes()
+        accessor: dict[str, Any] = {
             "bufferView": len(self._views) - 1,
             "componentType": kind,
-            "count": len(packed),
+            "count": len(data),
             "type": shape,
         }
         if limits or (shape == "SCALAR" and target is None):
-            found |= {"min": _list(packed.min(axis=0)), "max": _list(packed.max(axis=0))}
-        self._accessors.append(found)
+            accessor |= {"min": _list(data.min(axis=0)), "max": _list(data.max(axis=0))}
+        self._accessors.append(accessor)
         return len(self._accessors) - 1
 
 

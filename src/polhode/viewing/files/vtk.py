@@ -48,7 +48,7 @@ def write(solution: Run, scene: Scene, path: Path) -> None:
     # ParaView is for data; symbols would be cells without any.
     scene = scene.without_symbols()
     motion = sample(scene, solution, _FRAMES)
-    surfaces = [geometry.joined([surface for surface, _ in geometry.of_body(body, scene)]) for body in scene.of(Body)]
+    surfaces = [geometry.join([surface for surface, _ in geometry.of_body(body, scene)]) for body in scene.of(Body)]
     folder = path.with_suffix("")
     with replacement(path) as index, tempfile.TemporaryDirectory(prefix=".polhode-", dir=path.parent) as aside:
         entries = []
@@ -66,15 +66,15 @@ def write(solution: Run, scene: Scene, path: Path) -> None:
 
 def _parts(scene: Scene, motion: Motion, surfaces: list[geometry.Surface], k: int) -> list[Cells]:
     """All cells of one frame; `part` numbers the parts of the scene."""
-    found: list[Cells] = []
+    parts: list[Cells] = []
 
     def add(points: np.ndarray, cells: np.ndarray, kind: int, of_cells: dict, of_points: dict) -> None:
-        numbered = {"part": np.full(len(cells), len(found))}
-        found.append(Cells(points, cells, kind, {**numbered, **of_cells}, of_points))
+        numbers = {"part": np.full(len(cells), len(parts))}
+        parts.append(Cells(points, cells, kind, {**numbers, **of_cells}, of_points))
 
     for surface, x, q in zip(surfaces, motion.positions, motion.quaternions, strict=True):
-        placed = surface.placed(x[k], rotation(q[k]))
-        add(placed.vertices, placed.faces, _TRIANGLE, {}, {})
+        mesh = surface.placed(x[k], rotation(q[k]))
+        add(mesh.vertices, mesh.faces, _TRIANGLE, {}, {})
     for line, points, tints in zip(scene.of(Line), motion.lines, motion.tints, strict=True):
         names = line.tints.names if line.tints else ()
         values = {name: tints[k][:, i] for i, name in enumerate(names)} if tints is not None else {}
@@ -85,7 +85,7 @@ def _parts(scene: Scene, motion: Motion, surfaces: list[geometry.Surface], k: in
         add(places[k], np.arange(places.shape[1])[:, None], _VERTEX, {}, sizes)
     for arrows, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
         add(feet[k], np.arange(feet.shape[1])[:, None], _VERTEX, {}, {arrows.name: vectors[k]})
-    return found
+    return parts
 
 
 def _file(parts: list[Cells], t: float) -> str:
@@ -122,8 +122,8 @@ def _together(data: list[Mapping[str, np.ndarray]], counts: list[int]) -> dict[s
 def _array(name: str, values: np.ndarray, tuples: int | None = None) -> str:
     """An array as base64 text with its length before it."""
     kind = values.dtype.kind
-    packed = np.ascontiguousarray(values, dtype={"f": "<f8", "i": "<i8", "u": "u1"}[kind]).tobytes()
-    text = base64.b64encode(struct.pack("<Q", len(packed)) + packed).decode()
+    data = np.ascontiguousarray(values, dtype={"f": "<f8", "i": "<i8", "u": "u1"}[kind]).tobytes()
+    text = base64.b64encode(struct.pack("<Q", len(data)) + data).decode()
     wide = f' NumberOfComponents="{values.shape[1]}"' if values.ndim == 2 else ""
     more = "" if tuples is None else f' NumberOfTuples="{tuples}"'
     return f'<DataArray type="{_TYPES[kind]}" Name={quoteattr(name)}{wide}{more} format="binary">{text}</DataArray>'

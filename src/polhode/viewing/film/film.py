@@ -15,7 +15,7 @@ import numpy as np
 from polhode.checks import nearest, short_repr
 from polhode.progress import ProgressCallback
 from polhode.viewing import unit_labels
-from polhode.viewing.film.frame_renderer import Pictures, scaled_colours
+from polhode.viewing.film.frame_renderer import FrameRenderer, colours_of
 from polhode.viewing.scene import arrow_fields
 from polhode.viewing.scene.sampled_motion import sample
 from polhode.viewing.scene.scene import Line, Scene
@@ -52,12 +52,12 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Progr
             "Writing mp4 needs imageio-ffmpeg: `pip install 'polhode[video]'`. A GIF needs nothing: name the file .gif."
         ) from error
     size = f"{_SIZE[0]}x{_SIZE[1]}"
-    taken = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(_RATE), "-i", "-")
-    given = ("-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-movflags", "+faststart", "-f", "mp4")
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *taken, *given]
-    with tempfile.TemporaryFile() as said:
+    input_options = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(_RATE), "-i", "-")
+    output_options = ("-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-movflags", "+faststart", "-f", "mp4")
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *input_options, *output_options]
+    with tempfile.TemporaryFile() as errors:
         # Its package starts it by a fork, which JAX warns of.
-        ffmpeg = subprocess.Popen([*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        ffmpeg = subprocess.Popen([*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
         assert ffmpeg.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError), ffmpeg.stdin as pipe:
@@ -69,8 +69,8 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Progr
         finally:
             status = ffmpeg.wait()
         if status:
-            said.seek(0)
-            why = said.read().decode(errors="replace").strip()
+            errors.seek(0)
+            why = errors.read().decode(errors="replace").strip()
             raise OSError(f"ffmpeg could not write the film: {why or f'it ended with {status}'}.")
 
 
@@ -99,18 +99,18 @@ def _pictures(
     motion = sample(scene, solution, count)
     # Forces are computed from the states, which takes a moment.
     arrows = list(arrow_fields.of_run(scene, motion, solution)) if look.arrows else []
-    drawn = arrow_fields.scaled(arrows, look.arrows, motion.bounds(scene)[1])
-    pictures = Pictures(scene, motion, size, _checked(scene, look.tint), drawn)
-    legend = Legend.of(scene, pictures, arrows, look, solution.meta)
+    scaled_arrows = arrow_fields.scale(arrows, look.arrows, motion.bounds(scene)[1])
+    renderer = FrameRenderer(scene, motion, size, _check_tint(scene, look.tint), scaled_arrows)
+    legend = Legend.of(scene, renderer, arrows, look, solution.meta)
     unit = unit_labels.time(solution.meta)
     moments = np.linspace(motion.t[0], motion.t[-1], count)
     frames = np.clip(np.searchsorted(motion.t, moments, side="right") - 1, 0, len(motion.t) - 1)
     title = str(solution.meta.get("problem") or "system")
-    last, kept = -1, np.zeros((0,))
+    last, picture = -1, np.zeros((0,))
     for number, (moment, k) in enumerate(zip(moments, frames, strict=True), 1):
         if k != last:
-            last, kept = int(k), np.rint(255 * pictures.frame(int(k))).astype(np.uint8)
-        yield _labelled(kept, title, f"t = {moment:.4g}{f' {unit}' if unit else ''}", legend)
+            last, picture = int(k), np.rint(255 * renderer.frame(int(k))).astype(np.uint8)
+        yield _add_labels(picture, title, f"t = {moment:.4g}{f' {unit}' if unit else ''}", legend)
         if told is not None:
             told(number, count)
 
@@ -126,31 +126,31 @@ class Legend(NamedTuple):
 
     @classmethod
     def of(
-        cls, scene: Scene, pictures: Pictures, arrows: list[arrow_fields.Vectors], look: Look, meta: Mapping[str, Any]
+        cls, scene: Scene, pictures: FrameRenderer, arrows: list[arrow_fields.Vectors], look: Look, meta: Mapping[str, Any]
     ) -> Legend:
         """With units where the run has some."""
-        said = [
+        entries = [
             (f"{each.name}, longest {each.longest:.3g} {unit_labels.of_kind(each.kind, meta)}".rstrip(), each.colour)
             for each in arrows
             if each.name in look.arrows
         ]
         if look.tint is None:
-            return cls(said, None)
+            return cls(entries, None)
         tints = next(line.tints for line in scene.of(Line) if line.tints and look.tint in line.tints.names)
         unit = unit_labels.of_kind(tints.kinds[tints.names.index(look.tint)], meta)
-        return cls(said, (f"{look.tint} in {unit}" if unit else look.tint, pictures.limits))
+        return cls(entries, (f"{look.tint} in {unit}" if unit else look.tint, pictures.limits))
 
 
-def _checked(scene: Scene, tint: str | None) -> str | None:
+def _check_tint(scene: Scene, tint: str | None) -> str | None:
     """A quantity by which tubes can be coloured. Raises ValueError for another."""
-    known = list(dict.fromkeys(name for line in scene.of(Line) if line.tints for name in line.tints.names))
-    if tint is not None and tint not in known:
-        has = f"rods that can be coloured by {', '.join(known)}" if known else "no rods to colour"
-        raise ValueError(f"`tint` is {short_repr(tint)}, and the run has {has}.{nearest(tint, known)}")
+    tints = list(dict.fromkeys(name for line in scene.of(Line) if line.tints for name in line.tints.names))
+    if tint is not None and tint not in tints:
+        has = f"rods that can be coloured by {', '.join(tints)}" if tints else "no rods to colour"
+        raise ValueError(f"`tint` is {short_repr(tint)}, and the run has {has}.{nearest(tint, tints)}")
     return tint
 
 
-def _labelled(picture: np.ndarray, title: str, clock: str, legend: Legend) -> np.ndarray:
+def _add_labels(picture: np.ndarray, title: str, clock: str, legend: Legend) -> np.ndarray:
     """With a title and the time in its lower corners, and what colours mean in the upper ones."""
     from PIL import Image, ImageDraw
 
@@ -161,8 +161,8 @@ def _labelled(picture: np.ndarray, title: str, clock: str, legend: Legend) -> np
     draw = ImageDraw.Draw(image)
     draw.text((size, height - size), title, _INK, bold, anchor="ls")
     # As wide as the longest time, so that its digits stand still.
-    left = width - size - draw.textlength("t = 0.00000 s", plain)
-    draw.text((left, height - size), clock, _MUTED, plain, anchor="ls")
+    x = width - size - draw.textlength("t = 0.00000 s", plain)
+    draw.text((x, height - size), clock, _MUTED, plain, anchor="ls")
     for row, (text, colour) in enumerate(legend.arrows):
         y = size * (1 + 1.5 * row)
         draw.rectangle((size, y + 0.2 * size, 1.6 * size, y + 0.8 * size), fill=colour)
@@ -178,10 +178,10 @@ def _draw_scale(draw: Any, scale: tuple[str, tuple[float, float]], right: float,
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
     wide = 8 * size
-    left = right - wide - draw.textlength(f" {high:.3g}", font)
-    for x, colour in enumerate(scaled_colours(np.linspace(low, high, wide), (low, high))):
-        draw.line((left + x, size, left + x, 1.7 * size), tuple(np.rint(255 * colour).astype(int)))
-    draw.text((left - 0.3 * size, 1.35 * size), f"{low:.3g}", _MUTED, font, anchor="rm")
+    start = right - wide - draw.textlength(f" {high:.3g}", font)
+    for x, colour in enumerate(colours_of(np.linspace(low, high, wide), (low, high))):
+        draw.line((start + x, size, start + x, 1.7 * size), tuple(np.rint(255 * colour).astype(int)))
+    draw.text((start - 0.3 * size, 1.35 * size), f"{low:.3g}", _MUTED, font, anchor="rm")
     draw.text((right, 1.35 * size), f"{high:.3g}", _MUTED, font, anchor="rm")
     draw.text((right, 2.7 * size), name, _MUTED, font, anchor="rm")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polhode.viewing.film.rasteriser import Camera, Canvas, covered
+from polhode.viewing.film.rasteriser import Camera, GBuffer, covered_pixels
 from polhode.viewing.scene import geometry
 from polhode.viewing.scene.arrow_fields import Vectors
 from polhode.viewing.scene.sampled_motion import Motion
@@ -24,13 +24,13 @@ def rgb(colour: str) -> np.ndarray:
     return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
 
 
-def scaled_colours(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+def colours_of(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
     """Colours (n, 3) of values; limits of different signs have zero in the middle."""
     low, high = limits
-    signed = low < 0 < high
+    is_signed = low < 0 < high
     most = max(-low, high)
-    s = 0.5 + 0.5 * values / most if signed else (values - low) / ((high - low) or 1.0)
-    stops = np.stack([rgb(colour) for colour in (SIGNED if signed else RISING)])
+    s = 0.5 + 0.5 * values / most if is_signed else (values - low) / ((high - low) or 1.0)
+    stops = np.stack([rgb(colour) for colour in (SIGNED if is_signed else RISING)])
     at = np.clip(s, 0, 1) * (len(stops) - 1)
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, i]) for i in range(3)], axis=1)
 
@@ -45,7 +45,7 @@ def limits(scene: Scene, motion: Motion, tint: str) -> tuple[float, float]:
     return min(float(values.min()) for values in found), max(float(values.max()) for values in found)
 
 
-class Pictures:
+class FrameRenderer:
     """Pictures of one motion from one place.
 
     **Arguments:**
@@ -78,48 +78,48 @@ class Pictures:
 
     def frame(self, k: int) -> np.ndarray:
         """The picture of frame k, shape (height, width, 3), from 0 to 1."""
-        canvas = Canvas(self._camera)
+        canvas = GBuffer(self._camera)
         background = self._background.copy()
-        drawn = []
+        pixels = []
         surfaces = [*self._of_bodies(k), *self._of_lines(k), *self._of_arrows(k)]
         if surfaces:
-            whole = geometry.joined([surface for surface, _ in surfaces])
+            whole = geometry.join([surface for surface, _ in surfaces])
             colours = np.concatenate([colour for _, colour in surfaces])
-            drawn.append(self._shadow(whole))
-            background.reshape(-1, 3)[drawn[-1]] *= _SHADOW
+            pixels.append(self._shadow(whole))
+            background.reshape(-1, 3)[pixels[-1]] *= _SHADOW
             canvas.triangles(whole.vertices, whole.normals, colours, whole.faces)
         for cloud, places, stride in zip(self._scene.of(Cloud), self._motion.clouds, self._motion.strides, strict=True):
             canvas.spheres(places[k], np.asarray(cloud.diameters, float)[::stride] / 2, rgb(cloud.colour))
         picture = canvas.over(background)
-        drawn.append(canvas.drawn)
+        pixels.append(canvas.drawn)
         for trail, trace in zip(self._scene.of(Trail), self._traces, strict=True):
-            drawn.append(trace.draw(picture, canvas, k, rgb(trail.colour)))
-        return self._averaged(picture, np.concatenate(drawn))
+            pixels.append(trace.draw(picture, canvas, k, rgb(trail.colour)))
+        return self._averaged(picture, np.concatenate(pixels))
 
     def _averaged(self, picture: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """The picture with fewer pixels; outside those that were drawn it is the empty one."""
-        found = self._empty.copy()
+        small = self._empty.copy()
         if len(drawn):
             rows, columns = np.divmod(drawn, picture.shape[1])
             rows, columns = (slice(x.min() // _FINER, x.max() // _FINER + 1) for x in (rows, columns))
-            found[rows, columns] = _mean(
+            small[rows, columns] = _mean(
                 picture[_FINER * rows.start : _FINER * rows.stop, _FINER * columns.start : _FINER * columns.stop]
             )
-        return found
+        return small
 
     def _of_bodies(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
-        found = []
+        parts = []
         for body, surfaces, x, q in zip(
             self._scene.of(Body), self._bodies, self._motion.positions, self._motion.quaternions, strict=True
         ):
             R = rotation(q[k])
             for surface, colour in surfaces:
                 tone = np.where(surface.marks > 0, 1.0, 0.76) if body.marked else np.ones(len(surface.vertices))
-                found.append((surface.placed(x[k], R), tone[:, None] * rgb(colour)))
-        return found
+                parts.append((surface.placed(x[k], R), tone[:, None] * rgb(colour)))
+        return parts
 
     def _of_lines(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
-        found = []
+        parts = []
         for line, points, tints in zip(self._scene.of(Line), self._motion.lines, self._motion.tints, strict=True):
             thick = geometry.THIN * self._radius * (2.2 if line.tints else 1.0)
             nodes = geometry.coil(points[k][0], points[k][-1], 8 * thick) if line.coil else points[k]
@@ -127,25 +127,25 @@ class Pictures:
             colours = np.broadcast_to(rgb(line.colour), surface.vertices.shape)
             if line.tints and tints is not None and self._tint in line.tints.names:
                 values = tints[:, :, line.tints.names.index(self._tint)]
-                scale = scaled_colours(values[k], self.limits)
+                scale = colours_of(values[k], self.limits)
                 colours = scale[surface.marks.astype(int)]
-            found.append((surface, colours))
-        return found
+            parts.append((surface, colours))
+        return parts
 
     def _of_arrows(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
-        found = []
+        parts = []
         for each in self._arrows:
             for foot, vector in zip(each.feet[k], each.vectors[k], strict=True):
                 surface = geometry.arrow(foot, vector, 1.2 * geometry.THIN * self._radius)
                 if surface is not None:
-                    found.append((surface, np.broadcast_to(rgb(each.colour), surface.vertices.shape)))
-        return found
+                    parts.append((surface, np.broadcast_to(rgb(each.colour), surface.vertices.shape)))
+        return parts
 
     def _shadow(self, surface: geometry.Surface) -> np.ndarray:
         """Numbers of the pixels of the floor below a surface."""
         up = self._camera.axes[2]
         flat = surface.vertices - ((surface.vertices @ up - self._floor)[:, None]) * up
-        return covered(self._camera, flat, surface.faces)
+        return covered_pixels(self._camera, flat, surface.faces)
 
     def _backdrop(self) -> np.ndarray:
         """Sky above, and the floor with its grid, which fades away."""
@@ -154,18 +154,18 @@ class Pictures:
         mix = np.clip(np.arange(height) / (0.75 * height), 0, 1)[:, None, None]
         picture = np.broadcast_to((1 - mix) * _SKY + mix * _GROUND, rays.shape).copy()
         e1, e2, up = camera.axes
-        falling = rays @ up
+        descent = rays @ up
         rise = self._floor - camera.eye @ up
         with np.errstate(divide="ignore", invalid="ignore"):
-            far = np.where(falling * rise > 0, rise / falling, np.nan)
+            far = np.where(descent * rise > 0, rise / descent, np.nan)
         place = camera.eye + far[..., None] * rays - self._centre
-        spacing = nice(self._radius / 5)
+        pitch = nice(self._radius / 5)
         distance = np.linalg.norm(place - (place @ up)[..., None] * up, axis=-1)
         fade = 1 - np.clip((distance / (5 * self._radius) - 0.25) / 0.75, 0, 1)
         # A pixel's width on the floor, along the line of sight where it is longest.
         pixel = far * far / (camera.focal * abs(rise)) * np.linalg.norm(rays, axis=-1)
         strength = np.zeros(far.shape)
-        for step, most in ((5 * spacing, 0.42), (spacing, 0.2)):
+        for step, most in ((5 * pitch, 0.42), (pitch, 0.2)):
             for e in (e1, e2):
                 along = (place + self._centre) @ e / step
                 gap = np.abs(along - np.rint(along)) * step
@@ -198,12 +198,12 @@ class Trace:
         self._time = np.broadcast_to(at[:, None], u.shape)[inside]
         self._count = len(points)
 
-    def draw(self, picture: np.ndarray, canvas: Canvas, k: int, colour: np.ndarray) -> np.ndarray:
+    def draw(self, picture: np.ndarray, canvas: GBuffer, k: int, colour: np.ndarray) -> np.ndarray:
         """Draws it up to frame k and returns its pixels."""
         end = int(np.searchsorted(self._time, k))
         pixel, time = self._pixel[:end], self._time[:end]
-        seen = self._nearness[:end] >= canvas.nearness[pixel]
-        pixel, time = pixel[seen], time[seen]
+        visible = self._nearness[:end] >= canvas.nearness[pixel]
+        pixel, time = pixel[visible], time[visible]
         newest = np.zeros(len(canvas.nearness), dtype=np.int32)
         newest[pixel] = np.arange(len(pixel))
         last = newest[pixel] == np.arange(len(pixel))

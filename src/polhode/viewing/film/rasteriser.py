@@ -55,11 +55,11 @@ class Camera:
 
     def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pixels (n, 2) and depth (n,) of points; those behind the eye have a depth that is not positive."""
-        seen = (points - self.eye) @ self.view.T
-        depth = -seen[:, 2]
+        relative = (points - self.eye) @ self.view.T
+        depth = -relative[:, 2]
         scale = self.focal / np.where(depth > 1e-12, depth, np.inf)
         width, height = self.size
-        return np.stack([width / 2 + seen[:, 0] * scale, height / 2 - seen[:, 1] * scale], axis=1), depth
+        return np.stack([width / 2 + relative[:, 0] * scale, height / 2 - relative[:, 1] * scale], axis=1), depth
 
     def rays(self) -> np.ndarray:
         """Directions of all pixels, shape (height, width, 3), with depth one."""
@@ -70,7 +70,7 @@ class Camera:
         return x[None, :, None] * right + y[:, None, None] * up - back
 
 
-class Canvas:
+class GBuffer:
     """Nearness, normal and colour of the nearest surface at each pixel.
 
     - `nearness`: (pixels,), one over the depth, zero where nothing is. - `normal`, `colour`: (pixels, 3).
@@ -105,13 +105,13 @@ class Canvas:
         falls = np.einsum("mi,mij->mj", near, affine)
         least, most = near.min(axis=1), near.max(axis=1)
         width = self.camera.size[0]
-        found, shown = scanline.of_triangles(corners, self.camera.size), _Nearest(self.nearness)
-        for span, x, pixel in found.pixels(width):
-            face = found.which[span]
-            along = falls[found.which, 1] * (found.row + 0.5) + falls[found.which, 2]
+        scanlines, depth_test = scanline.of_triangles(corners, self.camera.size), _DepthTest(self.nearness)
+        for span, x, pixel in scanlines.pixels(width):
+            face = scanlines.which[span]
+            along = falls[scanlines.which, 1] * (scanlines.row + 0.5) + falls[scanlines.which, 2]
             value = falls[face, 0] * (x + 0.5) + along[span]
-            shown.add(pixel, np.clip(value, least[face], most[face]), face)
-        pixel, face = shown.found()
+            depth_test.add(pixel, np.clip(value, least[face], most[face]), face)
+        pixel, face = depth_test.found()
         self._drawn.append(pixel)
         place = np.stack([pixel % width + 0.5, pixel // width + 0.5, np.ones(len(pixel))], axis=1)
         weights = np.clip(np.einsum("pij,pj->pi", affine[face], place), 0, 1) * near[face]
@@ -126,13 +126,13 @@ class Canvas:
         good = depth > radii
         places, depth, radii = places[good], depth[good], radii[good]
         reach = radii * self.camera.focal / depth
-        found, shown = scanline.of_discs(places, reach, self.camera.size), _Nearest(self.nearness)
+        scanlines, depth_test = scanline.of_discs(places, reach, self.camera.size), _DepthTest(self.nearness)
         width = self.camera.size[0]
-        for span, x, pixel in found.pixels(width):
-            ball = found.which[span]
-            _, _, high = _on_ball(x + 0.5 - places[ball, 0], places[ball, 1] - found.row[span] - 0.5, reach[ball])
-            shown.add(pixel, 1 / (depth[ball] - radii[ball] * high), ball)
-        pixel, ball = shown.found()
+        for span, x, pixel in scanlines.pixels(width):
+            ball = scanlines.which[span]
+            _, _, high = _on_ball(x + 0.5 - places[ball, 0], places[ball, 1] - scanlines.row[span] - 0.5, reach[ball])
+            depth_test.add(pixel, 1 / (depth[ball] - radii[ball] * high), ball)
+        pixel, ball = depth_test.found()
         self._drawn.append(pixel)
         x, y, high = _on_ball(
             pixel % width + 0.5 - places[ball, 0], places[ball, 1] - pixel // width - 0.5, reach[ball]
@@ -158,14 +158,14 @@ class Canvas:
         return picture.reshape(height, width, 3)
 
 
-def covered(camera: Camera, vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+def covered_pixels(camera: Camera, vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Numbers of the pixels that some triangles cover."""
     pixels, depth = camera.project(vertices)
     faces = faces[np.all(depth[faces] > _NEAREST, axis=1)]
     return scanline.of_triangles(pixels[faces], camera.size).covered(camera.size[0])
 
 
-class _Nearest:
+class _DepthTest:
     """The nearest of what is drawn together, at each pixel where it is nearer than what was there before."""
 
     def __init__(self, nearness: np.ndarray) -> None:
@@ -178,8 +178,8 @@ class _Nearest:
         nearer = np.flatnonzero(value > self._nearness[pixel])
         pixel, value = pixel[nearer], value[nearer]
         np.maximum.at(self._nearness, pixel, value)
-        won = np.flatnonzero(value == self._nearness[pixel])
-        self._owner[pixel[won]] = owner[nearer[won]] + 1
+        winners = np.flatnonzero(value == self._nearness[pixel])
+        self._owner[pixel[winners]] = owner[nearer[winners]] + 1
         if len(pixel):
             self._first, self._end = min(self._first, int(pixel.min())), max(self._end, int(pixel.max()) + 1)
 

@@ -11,7 +11,7 @@ _MOST = 3_000_000
 """Pixels that are looked at together."""
 
 
-class Spans(NamedTuple):
+class Scanlines(NamedTuple):
     """Pixels that lie side by side in a row, some rows of each triangle or disc.
 
     - `which`: number of the triangle or disc, (n,). - `row`, `first`, `count`: where the pixels are, (n,) each.
@@ -27,11 +27,11 @@ class Spans(NamedTuple):
         ends = np.cumsum(self.count)
         start = 0
         while start < len(ends):
-            done = ends[start - 1] if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, done + _MOST, side="right")))
+            offset = ends[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, offset + _MOST, side="right")))
             count, first = self.count[start:stop], self.first[start:stop]
             span = np.repeat(np.arange(start, stop), count)
-            x = np.arange(len(span)) - np.repeat(ends[start:stop] - count - done - first, count)
+            x = np.arange(len(span)) - np.repeat(ends[start:stop] - count - offset - first, count)
             yield span, x, self.row[span] * width + x
             start = stop
 
@@ -42,11 +42,11 @@ class Spans(NamedTuple):
             return starts
         first = starts.min()
         starts, ends = starts - first, starts + self.count - first
-        begun = np.bincount(starts, minlength=ends.max() + 1) - np.bincount(ends)
-        return first + np.flatnonzero(np.cumsum(begun))
+        changes = np.bincount(starts, minlength=ends.max() + 1) - np.bincount(ends)
+        return first + np.flatnonzero(np.cumsum(changes))
 
 
-def of_triangles(corners: np.ndarray, size: tuple[int, int]) -> Spans:
+def of_triangles(corners: np.ndarray, size: tuple[int, int]) -> Scanlines:
     """Pixels whose centres lie in triangles (m, 3, 2), those on their edges among them.
 
     A side that two triangles share gets the same numbers in both, so nothing shines through between them.
@@ -69,15 +69,15 @@ def of_triangles(corners: np.ndarray, size: tuple[int, int]) -> Spans:
         high = np.where(slope < 0, np.minimum(high, meets), high)
         high = np.where((slope == 0) & (rest < 0), -np.inf, high)
     high = np.where(turn[which] == 0, -np.inf, high)
-    return _clipped(which, row, low, high, width)
+    return _clip(which, row, low, high, width)
 
 
-def of_discs(centres: np.ndarray, radii: np.ndarray, size: tuple[int, int]) -> Spans:
+def of_discs(centres: np.ndarray, radii: np.ndarray, size: tuple[int, int]) -> Scanlines:
     """Pixels whose centres lie in discs with centres (n, 2) and radii (n,)."""
     width, height = size
     which, row = _rows(centres[:, 1] - radii, centres[:, 1] + radii, height)
     reach = np.sqrt(np.maximum(radii[which] ** 2 - (row + 0.5 - centres[which, 1]) ** 2, 0.0))
-    return _clipped(which, row, centres[which, 0] - reach, centres[which, 0] + reach, width)
+    return _clip(which, row, centres[which, 0] - reach, centres[which, 0] + reach, width)
 
 
 def _rows(low: np.ndarray, high: np.ndarray, height: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,9 +88,9 @@ def _rows(low: np.ndarray, high: np.ndarray, height: int) -> tuple[np.ndarray, n
     return which, np.arange(len(which)) - np.repeat(np.cumsum(count) - count - first, count)
 
 
-def _clipped(which: np.ndarray, row: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -> Spans:
+def _clip(which: np.ndarray, row: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -> Scanlines:
     """Spans between two places of each row, without empty ones."""
     first = np.ceil(np.clip(low - 0.5, 0, width)).astype(int)
     count = np.floor(np.clip(high - 0.5, -1, width - 1)).astype(int) + 1 - first
-    kept = np.flatnonzero(count > 0)
-    return Spans(which[kept], row[kept], first[kept], count[kept])
+    indices = np.flatnonzero(count > 0)
+    return Scanlines(which[indices], row[indices], first[indices], count[indices])

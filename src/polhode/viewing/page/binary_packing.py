@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-class Packed:
+class PackedArrays:
     """Bytes that grow; places are in bytes, and multiples of four."""
 
     def __init__(self) -> None:

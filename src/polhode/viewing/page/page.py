@@ -31,32 +31,32 @@ def page(solution: Run, scene: Scene | None = None) -> str:
 
 def document(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()) -> str:
     """The text of a page of one run or two that needs no network."""
-    shown, numbers = payload(runs, labels)
-    title = " · ".join(str(run["title"]) for run in shown["runs"])
-    return _filled(title, _SCRIPTS, "", shown, base64.b64encode(numbers).decode())
+    description, numbers = payload(runs, labels)
+    title = " · ".join(str(run["title"]) for run in description["runs"])
+    return _fill_template(title, _SCRIPTS, "", description, base64.b64encode(numbers).decode())
 
 
 def shell(title: str) -> str:
     """The text of a page that asks for its runs at the address `data` beside it."""
-    return _filled(title, (*_SCRIPTS, "live.js"), "; connect-src 'self'", None, "")
+    return _fill_template(title, (*_SCRIPTS, "live.js"), "; connect-src 'self'", None, "")
 
 
-def _filled(title: str, scripts: Sequence[str], more: str, shown: dict[str, Any] | None, numbers: str) -> str:
+def _fill_template(title: str, scripts: Sequence[str], more: str, shown: dict[str, Any] | None, numbers: str) -> str:
     from polhode import __version__
 
     parts = {
         "TITLE": html.escape(f"{title} · polhode"),
         "VERSION": __version__,
-        "CSS": _read("page.css"),
-        "JS": "\n".join(_read(name) for name in scripts),
+        "CSS": _read_resource("page.css"),
+        "JS": "\n".join(_read_resource(name) for name in scripts),
         "POLICY": f"{_POLICY}{more}",
         # Tags and comments inside a string would end the script element, or keep it open.
         "RUN": json.dumps(shown).replace("<", "\\u003c"),
         "DATA": numbers,
     }
-    pieces = _read("page.html").split("@")
+    pieces = _read_resource("page.html").split("@")
     return "".join(parts.get(piece, piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def _read(name: str) -> str:
+def _read_resource(name: str) -> str:
     return resources.files("polhode.viewing.page").joinpath("web", name).read_text(encoding="utf-8").rstrip("\n")

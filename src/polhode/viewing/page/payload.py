@@ -12,8 +12,8 @@ from polhode.json_values import to_plain
 from polhode.result_codes import Result
 from polhode.viewing import text_summary, unit_labels
 from polhode.viewing.charts.chart_series import Chart, catalogue, row_names
-from polhode.viewing.charts.downsampling import thinned
-from polhode.viewing.page.binary_packing import Packed
+from polhode.viewing.charts.downsampling import downsample
+from polhode.viewing.page.binary_packing import PackedArrays
 from polhode.viewing.scene import arrow_fields
 from polhode.viewing.scene.sampled_motion import Motion, sample
 from polhode.viewing.scene.scene import Body, Cloud, Line, Scene, Trail
@@ -37,21 +37,21 @@ def payload(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()
 
     Raises ValueError for a run without a finite frame.
     """
-    packed = Packed()
+    arrays = PackedArrays()
     names = labels or [str(solution.meta.get("problem") or "system") for solution, _ in runs]
-    shown = [_run(solution, scene, name, packed) for (solution, scene), name in zip(runs, names, strict=True)]
-    return to_plain({"colours": COLOURS, "runs": shown}), packed.bytes()
+    descriptions = [_describe_run(solution, scene, name, arrays) for (solution, scene), name in zip(runs, names, strict=True)]
+    return to_plain({"colours": COLOURS, "runs": descriptions}), arrays.bytes()
 
 
-def _run(solution: Run, scene: Scene | None, label: str, packed: Packed) -> dict[str, Any]:
+def _describe_run(solution: Run, scene: Scene | None, label: str, packed: PackedArrays) -> dict[str, Any]:
     finite = _finite(solution)
     if len(finite.t) == 0:
         raise ValueError("The run has no finite frame, so there is nothing to show.")
-    times, shown = (None, None) if scene is None or not scene.parts else _motion(scene, finite, packed)
+    times, motion = (None, None) if scene is None or not scene.parts else _motion(scene, finite, packed)
     result = solution.stats.get("result", Result.successful)
     audit = solution.audit()
     headings, *rows = audit.cells()
-    kept, left_out = _charts(finite, packed)
+    charts, left_out = _charts(finite, packed)
     return {
         "label": label,
         "title": solution.meta.get("problem") or "system",
@@ -66,18 +66,18 @@ def _run(solution: Run, scene: Scene | None, label: str, packed: Packed) -> dict
         },
         "times": times or packed.floats(np.sort(np.asarray(finite.t))),
         "unit": unit_labels.time(solution.meta),
-        "scene": shown,
-        "charts": kept,
+        "scene": motion,
+        "charts": charts,
         "left_out": left_out,
     }
 
 
-def _motion(scene: Scene, solution: Run, packed: Packed) -> tuple[list[int], dict[str, Any]]:
+def _motion(scene: Scene, solution: Run, packed: PackedArrays) -> tuple[list[int], dict[str, Any]]:
     motion = sample(scene, solution)
     centre, radius, floor = motion.bounds(scene)
     bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
     places = {id(values): packed.floats(values) for values in (*motion.positions, *motion.quaternions)}
-    shown = {
+    description = {
         "up": list(scene.up),
         "centre": centre,
         "radius": radius,
@@ -115,17 +115,17 @@ def _motion(scene: Scene, solution: Run, packed: Packed) -> tuple[list[int], dic
         ],
         "legend": _legend(scene, row_names(solution.meta, 1 << 30)),
     }
-    return packed.floats(motion.t), shown
+    return packed.floats(motion.t), description
 
 
-def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Run, packed: Packed) -> Any:
-    coloured = []
+def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Run, packed: PackedArrays) -> Any:
+    tint_entries = []
     if line.tints is not None and tints is not None:
         for k, (name, kind) in enumerate(zip(line.tints.names, line.tints.kinds, strict=True)):
             values = tints[:, :, k]
             limits = [float(np.min(values)), float(np.max(values))]
             unit = unit_labels.of_kind(kind, solution.meta)
-            coloured.append({"name": name, "unit": unit, "limits": limits, "values": packed.floats(values)})
+            tint_entries.append({"name": name, "unit": unit, "limits": limits, "values": packed.floats(values)})
     return {
         "name": line.name,
         "colour": line.colour,
@@ -133,15 +133,15 @@ def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Ru
         "coil": line.coil,
         "count": points.shape[1],
         "points": packed.floats(points),
-        "tints": coloured,
+        "tints": tint_entries,
     }
 
 
-def _clouds(clouds: list[Cloud], motion: Motion, packed: Packed) -> list[dict[str, Any]]:
-    found = []
+def _clouds(clouds: list[Cloud], motion: Motion, packed: PackedArrays) -> list[dict[str, Any]]:
+    entries = []
     for cloud, places, stride in zip(clouds, motion.clouds, motion.strides, strict=True):
         sizes = np.asarray(cloud.diameters, dtype=float)[::stride]
-        found.append(
+        entries.append(
             {
                 "name": cloud.name,
                 "colour": cloud.colour,
@@ -152,13 +152,13 @@ def _clouds(clouds: list[Cloud], motion: Motion, packed: Packed) -> list[dict[st
                 "points": packed.points(places),
             }
         )
-    return found
+    return entries
 
 
 def _legend(scene: Scene, bodies: dict[int, str]) -> list[dict[str, str]]:
     solid = {part.name: part.colour for part in (*scene.of(Body), *scene.of(Cloud)) if getattr(part, "marked", True)}
     lines = {part.name: part.colour for part in scene.of(Line)}
-    paths = {f"path of {_followed(trail, bodies)}": trail.colour for trail in scene.of(Trail)}
+    paths = {f"path of {_trail_name(trail, bodies)}": trail.colour for trail in scene.of(Trail)}
     # Many entries hide the view: then bodies alone are named, and of many the first.
     entries = next((some for some in (solid | lines | paths, solid) if len(some) <= _MOST_ENTRIES), None)
     if entries is None:
@@ -167,27 +167,27 @@ def _legend(scene: Scene, bodies: dict[int, str]) -> list[dict[str, str]]:
     return [{"name": name, "colour": colour} for name, colour in entries.items()]
 
 
-def _followed(trail: Trail, bodies: dict[int, str]) -> str:
+def _trail_name(trail: Trail, bodies: dict[int, str]) -> str:
     if trail.output == "positions" and trail.index in bodies:
         return bodies[trail.index]
     return trail.output.replace("_", " ")
 
 
-def _charts(solution: Run, packed: Packed) -> tuple[list[dict[str, Any]], list[str]]:
+def _charts(solution: Run, packed: PackedArrays) -> tuple[list[dict[str, Any]], list[str]]:
     """Charts as far as there is room for them, and the titles of others."""
-    kept, left_out, room = [], [], _MOST_NUMBERS
+    entries, left_out, room = [], [], _MOST_NUMBERS
     for chart in catalogue(solution):
         order = np.argsort(chart.t, kind="stable")
-        rows = order[thinned(np.stack([values[order] for values in chart.curves.values()]))]
+        rows = order[downsample(np.stack([values[order] for values in chart.curves.values()]))]
         room -= len(rows) * (1 + len(chart.curves))
         if room >= 0:
-            kept.append(_chart(chart, rows, packed))
+            entries.append(_chart(chart, rows, packed))
         else:
             left_out.append(chart.title)
-    return kept, left_out
+    return entries, left_out
 
 
-def _chart(chart: Chart, kept: np.ndarray, packed: Packed) -> dict[str, Any]:
+def _chart(chart: Chart, kept: np.ndarray, packed: PackedArrays) -> dict[str, Any]:
     return {
         **{key: getattr(chart, key) for key in ("title", "log", "group", "unit", "time", "first")},
         "t": packed.floats(chart.t[kept]),
@@ -203,5 +203,5 @@ def _finite(solution: Run) -> Run:
         good &= np.isfinite(np.asarray(leaf, dtype=float).reshape(n, -1)).all(axis=1)
     end = n if good.all() else int(np.argmin(good))
     frames = jax.tree.map(lambda x: x[:end], solution.frames)
-    shortened: Any = type(solution)
-    return shortened(frames, solution.stats, solution.meta, reader=solution.reader)
+    solution_type: Any = type(solution)
+    return solution_type(frames, solution.stats, solution.meta, reader=solution.reader)

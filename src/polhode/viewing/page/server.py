@@ -41,7 +41,7 @@ class Server:
     """
 
     def __init__(self, title: str, look: Look, payload: Payload, port: int = 0, host: str = "127.0.0.1") -> None:
-        checked(host)
+        check_host(host)
         self._token = secrets.token_urlsafe(18)
         self._page = shell(title).encode()
         self._look, self._payload = look, payload
@@ -108,14 +108,14 @@ class Server:
                 if revision == have:
                     return 204, "text/plain", b""
                 if self._kept is None or self._kept[0] != revision:
-                    described, numbers = self._payload()
-                    self._kept = revision, _packed({**described, "revision": revision, "live": live}, numbers)
+                    description, numbers = self._payload()
+                    self._kept = revision, _pack({**description, "revision": revision, "live": live}, numbers)
             except (OSError, ValueError) as error:
                 return 503, "text/plain; charset=utf-8", str(error).encode()
             return 200, "application/octet-stream", self._kept[1]
 
 
-def checked(host: str) -> None:
+def check_host(host: str) -> None:
     """Raises ValueError unless an address is one that only this machine reaches."""
     try:
         good = host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -129,7 +129,7 @@ def checked(host: str) -> None:
         )
 
 
-def _packed(described: dict[str, Any], numbers: bytes) -> bytes:
+def _pack(described: dict[str, Any], numbers: bytes) -> bytes:
     """Length of the JSON text, the text, filled up to a multiple of four bytes, and the numbers."""
     text = json.dumps(described).encode()
     text += b" " * (-len(text) % 4)

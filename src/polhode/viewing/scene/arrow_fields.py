@@ -39,24 +39,24 @@ def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
     """All that a run has."""
     for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
         yield Vectors(each.name, each.kind, each.colour, feet, vectors)
-    for name, colour, found in (
+    for name, colour, field in (
         ("joint force", COLOURS[3], joint_series.forces(solution, motion.rows)),
         ("applied force", COLOURS[5], force_series.arrows(solution, motion.rows)),
     ):
-        if found is not None:
-            yield Vectors(name, "force", colour, *found)
+        if field is not None:
+            yield Vectors(name, "force", colour, *field)
 
 
-def scaled(found: Sequence[Vectors], wanted: Sequence[str], radius: float) -> list[Vectors]:
+def scale(found: Sequence[Vectors], wanted: Sequence[str], radius: float) -> list[Vectors]:
     """Those of some names, as long as they are drawn where the motion has a radius.
 
     Raises ValueError for names that the run doesn't have.
     """
-    known = [each.name for each in found]
+    available = [each.name for each in found]
     for name in wanted:
-        if name not in known:
+        if name not in available:
             raise ValueError(
-                f"The run has no arrows {short_repr(name)}.{nearest(name, known)} It has {', '.join(known) or 'none'}."
+                f"The run has no arrows {short_repr(name)}.{nearest(name, available)} It has {', '.join(available) or 'none'}."
             )
     longest = {kind: max(each.longest for each in found if each.kind == kind) for kind in {e.kind for e in found}}
     return [

@@ -19,7 +19,7 @@ _MOST = 64
 """Bodies that have arrows."""
 
 
-def described(bodies: Sequence[Body], rows: Mapping[str, int], gravity: np.ndarray) -> dict[str, Any]:
+def to_dict(bodies: Sequence[Body], rows: Mapping[str, int], gravity: np.ndarray) -> dict[str, Any]:
     """Masses, inertias and gravity, in plain values; nothing for more bodies than can be told apart."""
     heavy = [body for body in bodies if float(body.mass) > 0]
     if not heavy or len(heavy) > _MOST:
@@ -32,7 +32,7 @@ def described(bodies: Sequence[Body], rows: Mapping[str, int], gravity: np.ndarr
     }
 
 
-def drawn(description: Mapping[str, Any], pose: Callable[[Any, int], Pose]) -> Iterable[Arrows]:
+def from_dict(description: Mapping[str, Any], pose: Callable[[Any, int], Pose]) -> Iterable[Arrows]:
     """The arrows of a description; `pose` reads the pose of a row from the outputs."""
     if not description:
         return
@@ -70,9 +70,9 @@ class _Angular(eqx.Module):
     pose: Callable[[Any, int], Pose] = eqx.field(static=True)
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
-        turned = jnp.stack([self.pose(outputs, row).R for row in self.rows])
+        rotations = jnp.stack([self.pose(outputs, row).R for row in self.rows])
         spins = outputs["angular_velocities"][np.array(self.rows)]
-        return jnp.einsum("nij,njk,nk->ni", turned, self.inertias, spins)
+        return jnp.einsum("nij,njk,nk->ni", rotations, self.inertias, spins)
 
 
 class _Constant(eqx.Module):

@@ -43,22 +43,22 @@ def of_body(body: Body, scene: Scene) -> list[tuple[Surface, str]]:
     size, at, turn = (np.asarray(value, dtype=float) for value in (body.size, body.at, body.turn))
     if body.shape == "frame":
         thick = 0.04 * float(np.max(size))
-        found = []
+        surfaces = []
         for i, colour in enumerate(AXES):
             axes = np.roll(np.eye(3), i + 1, axis=0).T
-            rod = _scaled(_cylinder(), np.array([thick, thick, size[i]]))
+            rod = _scale(_cylinder(), np.array([thick, thick, size[i]]))
             centre = at + turn[:, i] * size[i] / 2
-            found.append((rod.placed(centre, turn @ axes), colour))
-        return found
+            surfaces.append((rod.placed(centre, turn @ axes), colour))
+        return surfaces
     if body.shape == "capsule":
         d, inner = size[0], max(size[2] - size[0], 0.0)
-        end = _scaled(ball(), np.full(3, d))
-        shapes = [_scaled(_cylinder(), np.array([d, d, max(inner, 1e-9)]))]
+        end = _scale(ball(), np.full(3, d))
+        shapes = [_scale(_cylinder(), np.array([d, d, max(inner, 1e-9)]))]
         shapes += [end.placed(np.array([0, 0, side * inner / 2]), np.eye(3)) for side in (-1, 1)]
     elif body.shape == "mesh" and body.mesh is not None:
-        shapes = [_scaled(_packed(scene.meshes[body.mesh]), size)]
+        shapes = [_scale(_unpack(scene.meshes[body.mesh]), size)]
     else:
-        shapes = [_scaled(_SHAPES[body.shape](), size)]
+        shapes = [_scale(_SHAPES[body.shape](), size)]
     return [(shape.placed(at, turn), body.colour) for shape in shapes]
 
 
@@ -79,7 +79,7 @@ def tube(nodes: np.ndarray, radius: float | np.ndarray) -> Surface:
     faces = ball.faces + (np.arange(len(nodes)) * len(ball.vertices))[:, None, None]
     marks = np.repeat(np.minimum(np.arange(len(nodes)), count - 1), len(ball.vertices)).astype(float)
     balls = Surface(places.reshape(-1, 3), np.tile(ball.normals, (len(nodes), 1)), faces.reshape(-1, 3), marks)
-    return joined([sticks, balls])
+    return join([sticks, balls])
 
 
 def coil(start: np.ndarray, end: np.ndarray, radius: float) -> np.ndarray:
@@ -110,13 +110,13 @@ def arrow(foot: np.ndarray, vector: np.ndarray, radius: float) -> Surface | None
         return None
     head = min(12 * radius, length / 2)
     R = frames(vector[None])[0]
-    shaft = _scaled(stick(), np.array([2 * radius, 2 * radius, length - head]))
-    tip = _scaled(_cone(), np.array([6.4 * radius, 6.4 * radius, head]))
+    shaft = _scale(stick(), np.array([2 * radius, 2 * radius, length - head]))
+    tip = _scale(_cone(), np.array([6.4 * radius, 6.4 * radius, head]))
     middle, last = foot + R[:, 2] * (length - head) / 2, foot + R[:, 2] * (length - head / 2)
-    return joined([shaft.placed(middle, R), tip.placed(last, R)])
+    return join([shaft.placed(middle, R), tip.placed(last, R)])
 
 
-def joined(surfaces: list[Surface]) -> Surface:
+def join(surfaces: list[Surface]) -> Surface:
     """All of some surfaces as one."""
     starts = np.cumsum([0, *(len(surface.vertices) for surface in surfaces[:-1])])
     faces = [surface.faces + start for surface, start in zip(surfaces, starts, strict=True)]
@@ -128,14 +128,14 @@ def joined(surfaces: list[Surface]) -> Surface:
     )
 
 
-def _scaled(surface: Surface, size: np.ndarray) -> Surface:
+def _scale(surface: Surface, size: np.ndarray) -> Surface:
     """Stretched along its axes."""
     normals = surface.normals / np.where(size > 0, size, 1.0)
     normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     return surface._replace(vertices=surface.vertices * size, normals=normals)
 
 
-def _marked(vertices: np.ndarray, normals: np.ndarray, faces: np.ndarray) -> Surface:
+def _with_marks(vertices: np.ndarray, normals: np.ndarray, faces: np.ndarray) -> Surface:
     return Surface(vertices, normals, faces, vertices[:, 0] * vertices[:, 1])
 
 
@@ -153,11 +153,11 @@ def _box() -> Surface:
             normal[axis] = 2 * side
             start = 9 * len(vertices)
             cells = [(3 * i + j, 3 * i + j + 3, 3 * i + j + 4, 3 * i + j + 1) for i in range(2) for j in range(2)]
-            turned = cells if side > 0 else [cell[::-1] for cell in cells]
-            faces += [(start + c[a], start + c[b], start + c[d]) for c in turned for a, b, d in ((0, 1, 2), (0, 2, 3))]
+            oriented_cells = cells if side > 0 else [cell[::-1] for cell in cells]
+            faces += [(start + c[a], start + c[b], start + c[d]) for c in oriented_cells for a, b, d in ((0, 1, 2), (0, 2, 3))]
             vertices.append(corners)
             normals.append(np.tile(normal, (9, 1)))
-    return _marked(np.concatenate(vertices), np.concatenate(normals), np.array(faces))
+    return _with_marks(np.concatenate(vertices), np.concatenate(normals), np.array(faces))
 
 
 @functools.cache
@@ -166,7 +166,7 @@ def ball(rings: int = _RINGS, sectors: int = _SECTORS) -> Surface:
     a, b = np.linspace(0, np.pi, rings + 1), np.linspace(0, 2 * np.pi, sectors + 1)
     A, B = np.meshgrid(a, b, indexing="ij")
     normals = np.stack([np.sin(A) * np.cos(B), np.sin(A) * np.sin(B), np.cos(A)], axis=2).reshape(-1, 3)
-    return _marked(normals / 2, normals, _grid(rings, sectors))
+    return _with_marks(normals / 2, normals, _grid(rings, sectors))
 
 
 @functools.cache
@@ -188,7 +188,7 @@ def _cylinder(sectors: int = _SECTORS, top: float = 1.0) -> Surface:
     bottom = np.stack([2 * n + k + 1, 2 * n + k, np.full(sectors, 3 * n)], axis=1)
     lid = np.stack([3 * n + 1 + k, 3 * n + 2 + k, np.full(sectors, 4 * n + 1)], axis=1)
     normals = np.concatenate([slope, slope, down, up])
-    return _marked(np.concatenate(vertices).astype(float), normals, np.concatenate([*side, bottom, lid]))
+    return _with_marks(np.concatenate(vertices).astype(float), normals, np.concatenate([*side, bottom, lid]))
 
 
 @functools.cache
@@ -202,7 +202,7 @@ def _cone() -> Surface:
     return _cylinder(16, 0.0)
 
 
-def _packed(packed: Mapping[str, str]) -> Surface:
+def _unpack(packed: Mapping[str, str]) -> Surface:
     """Triangles as `polhode.viewing.scene.mesh` packs them, each with its own normal."""
     numbers, faces = (
         np.frombuffer(base64.b64decode(packed[key]), "<u2").reshape(-1, 3) for key in ("vertices", "faces")
@@ -211,7 +211,7 @@ def _packed(packed: Mapping[str, str]) -> Surface:
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     sizes = np.linalg.norm(normals, axis=1, keepdims=True)
     normals = np.where(sizes > 0, normals / np.where(sizes > 0, sizes, 1.0), [0.0, 0.0, 1.0])
-    return _marked(corners.reshape(-1, 3), np.repeat(normals, 3, axis=0), np.arange(3 * len(faces)).reshape(-1, 3))
+    return _with_marks(corners.reshape(-1, 3), np.repeat(normals, 3, axis=0), np.arange(3 * len(faces)).reshape(-1, 3))
 
 
 def _grid(rings: int, sectors: int) -> np.ndarray:

@@ -42,7 +42,7 @@ class _Joint(NamedTuple):
     held: int
 
 
-def described(
+def to_dicts(
     model: ModelParts, rows: Mapping[str, int], solids: Iterable[Mapping[str, Any]], up: Sequence[float]
 ) -> list[dict[str, Any]]:
     """Shapes that mark joints and where they, and springs, hold to the ground; none for more joints than a view shows.
@@ -58,13 +58,13 @@ def described(
     boxes = {str(solid["name"]): (np.asarray(solid["size"]), np.asarray(solid["turn"])) for solid in solids}
     anchors = list(_anchors(model))
     size = _size(model, [*anchors, *(end for joint in joints for end in joint.ends)], boxes)
-    thick = min(_THICK * size, _APART * _spacing(joints))
+    thick = min(_THICK * size, _APART * _typical_distance(joints))
     upwards = _upwards(model, up)
-    found: list[dict[str, Any]] = []
+    symbols: list[dict[str, Any]] = []
     for joint in joints:
-        found += _marks(joint, rows, boxes, thick)
-        found += _supports(joint, boxes, upwards, thick, size)
-    return found + [_anchor(point, thick) for point in anchors]
+        symbols += _marks(joint, rows, boxes, thick)
+        symbols += _supports(joint, boxes, upwards, thick, size)
+    return symbols + [_anchor(point, thick) for point in anchors]
 
 
 def _joints(model: ModelParts) -> Iterator[_Joint]:
@@ -110,7 +110,7 @@ def _marks(joint: _Joint, rows: Mapping[str, int], boxes: Mapping[str, Any], d: 
     """The symbol of a joint, on its second body; a ball at each end of a rod."""
     ball = ("ellipsoid", (1.3 * d,) * 3, np.array([0.0, 0.0, 1.0]))
     if np.linalg.norm(joint.ends[1] - joint.ends[0]) > d:
-        return [_placed(joint, end, rows, *ball) for end in (0, 1)]
+        return [_shape_at_end(joint, end, rows, *ball) for end in (0, 1)]
     length = np.clip(1.3 * max((_across(joint, boxes, axis) for axis in joint.angles), default=0.0), 3 * d, 9 * d)
     kind = len(joint.angles), len(joint.slides)
     if joint.held >= 6:
@@ -125,10 +125,10 @@ def _marks(joint: _Joint, rows: Mapping[str, int], boxes: Mapping[str, Any], d: 
         shapes = [("box", (1.8 * d, 1.8 * d, 3.4 * d), joint.slides[0])]
     else:
         shapes = [ball]
-    return [_placed(joint, 1, rows, *shape) for shape in shapes]
+    return [_shape_at_end(joint, 1, rows, *shape) for shape in shapes]
 
 
-def _placed(
+def _shape_at_end(
     joint: _Joint, end: int, rows: Mapping[str, int], shape: str, size: Sequence[float], axis: np.ndarray
 ) -> dict[str, Any]:
     """A shape about an axis at one end of a joint, in the frame of the body there."""
@@ -138,14 +138,14 @@ def _placed(
 
 def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float, size: float) -> list[dict[str, Any]]:
     """The symbol that holds a joint to the ground: a foot below it, or above where the body hangs, or a rail."""
-    found: list[dict[str, Any]] = []
+    shapes: list[dict[str, Any]] = []
     for end, ground in enumerate(joint.bodies):
         if ground.kind != "ground":
             continue
         place, other = joint.ends[end], joint.bodies[1 - end]
         if joint.slides:
             rail = _RAIL * size
-            found += [
+            shapes += [
                 _shape(joint.name, -1, ground, place, "cylinder", (0.5 * d, 0.5 * d, rail), axis, _SUPPORT)
                 for axis in joint.slides[:1]
             ]
@@ -153,9 +153,9 @@ def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float,
         away = up if _hangs(joint, np.asarray(other.x) - place, up) else -up
         high = 2.4 * d + (0.6 * float(np.min(boxes[other.name][0])) if other.name in boxes else 0.0)
         foot, plate = place + high / 2 * away, place + (high + 0.1 * d) * away
-        found.append(_shape(joint.name, -1, ground, foot, "cone", (2.6 * d, 2.6 * d, high), -away, _SUPPORT))
-        found.append(_shape(joint.name, -1, ground, plate, "box", (4.5 * d, 4.5 * d, 0.4 * d), away, _SUPPORT))
-    return found
+        shapes.append(_shape(joint.name, -1, ground, foot, "cone", (2.6 * d, 2.6 * d, high), -away, _SUPPORT))
+        shapes.append(_shape(joint.name, -1, ground, plate, "box", (4.5 * d, 4.5 * d, 0.4 * d), away, _SUPPORT))
+    return shapes
 
 
 def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
@@ -202,12 +202,12 @@ def _shape(
 
 def _across(joint: _Joint, boxes: Mapping[str, Any], axis: np.ndarray) -> float:
     """How thick the thicker of two bodies is along an axis."""
-    found = [0.0]
+    widths = [0.0]
     for body in joint.bodies:
         if body.name in boxes:
             size, turn = boxes[body.name]
-            found.append(float(np.abs(axis @ np.asarray(body.R) @ turn) @ size))
-    return max(found)
+            widths.append(float(np.abs(axis @ np.asarray(body.R) @ turn) @ size))
+    return max(widths)
 
 
 def _has_place(body: Body, rows: Mapping[str, int]) -> bool:
@@ -223,11 +223,11 @@ def _size(model: ModelParts, points: Iterable[np.ndarray], boxes: Mapping[str, A
             places.append(np.asarray(body.x))
         if body.name in boxes:
             reach.append(float(np.linalg.norm(boxes[body.name][0])))
-    spread = float(np.linalg.norm(np.ptp(places, axis=0))) if places else 0.0
-    return max(spread, *reach) or 1.0
+    diagonal = float(np.linalg.norm(np.ptp(places, axis=0))) if places else 0.0
+    return max(diagonal, *reach) or 1.0
 
 
-def _spacing(joints: Sequence[_Joint]) -> float:
+def _typical_distance(joints: Sequence[_Joint]) -> float:
     """The usual distance from a joint to the nearest one that is elsewhere."""
     places = np.unique(np.round([joint.ends[1] for joint in joints], 9), axis=0) if joints else np.zeros((0, 3))
     if len(places) < 2:

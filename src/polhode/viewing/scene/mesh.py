@@ -15,7 +15,7 @@ MOST_FACES = 2_000
 _TRIES = 8
 _FLAT = 1e-6
 """Least extent of a mesh in one direction, in parts of its largest one."""
-_MARKED = 30
+_MOST_CELLS = 30
 """Cells a vertex up to which they are marked instead of sorted."""
 _SHARP = 1e-3
 """Below this part of the largest one, a moment of planes says nothing of where they meet."""
@@ -49,11 +49,11 @@ class AbstractMesh(abc.ABC):
     """Where triangles come from; they are read when a picture is made."""
 
     @abc.abstractmethod
-    def parts(self) -> tuple[Coloured, ...]:
+    def parts(self) -> tuple[ColouredTriangles, ...]:
         """Of `MOST_FACES` triangles at most, all together. Raises ValueError, saying why, if they can't be had."""
 
 
-class Coloured(NamedTuple):
+class ColouredTriangles(NamedTuple):
     """Triangles of one colour, "#rrggbb"; None where nothing says which."""
 
     triangles: Triangles
@@ -69,7 +69,7 @@ def digest(packed: dict[str, str]) -> str:
     return hashlib.blake2s("".join(packed.values()).encode(), digest_size=8).hexdigest()
 
 
-def decimated(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
+def decimate(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
     """No more than `most` faces of nearly the same shape, from clusters of vertices in the cells of a grid.
 
     A cluster becomes the point nearest to the planes of its faces, which keeps edges and corners.
@@ -77,23 +77,23 @@ def decimated(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
     """
     mesh = _finite(mesh)
     if len(mesh.faces) <= most:
-        return _welded(mesh)
+        return _weld(mesh)
     low, extents = mesh.vertices.min(axis=0), np.ptp(mesh.vertices, axis=0)
     longest = float(np.max(extents))
     cells, best = float(np.sqrt(most)), None
     for _ in range(_TRIES):
         clusters = _clusters((mesh.vertices - low) * (cells / longest))
-        kept = _kept(clusters[mesh.faces])
-        if len(kept) <= most and (best is None or len(kept) > len(best[1])):
-            best = clusters, kept, longest / cells
-        if 0.9 * most <= len(kept) <= most:
+        faces = _distinct_faces(clusters[mesh.faces])
+        if len(faces) <= most and (best is None or len(faces) > len(best[1])):
+            best = clusters, faces, longest / cells
+        if 0.9 * most <= len(faces) <= most:
             break
         # Faces grow like the square of the cells along an edge.
-        cells *= float(np.clip(np.sqrt(0.95 * most / max(len(kept), 1)), 0.3, 3.0))
+        cells *= float(np.clip(np.sqrt(0.95 * most / max(len(faces), 1)), 0.3, 3.0))
     if best is None or not len(best[1]):
         return Triangles(*_box(low, low + extents))
-    clusters, kept, cell = best
-    return _without_unused(Triangles(_representatives(mesh, clusters, cell), kept))
+    clusters, faces, cell = best
+    return _without_unused(Triangles(_representatives(mesh, clusters, cell), faces))
 
 
 def _finite(mesh: Triangles) -> Triangles:
@@ -104,24 +104,24 @@ def _finite(mesh: Triangles) -> Triangles:
     return _without_unused(Triangles(mesh.vertices, mesh.faces[fine[mesh.faces].all(axis=1)]))
 
 
-def _welded(mesh: Triangles) -> Triangles:
+def _weld(mesh: Triangles) -> Triangles:
     """Equal vertices as one, without faces that have no area then."""
     vertices, place = np.unique(mesh.vertices.astype(np.float32), axis=0, return_inverse=True)
-    return _without_unused(Triangles(vertices.astype(float), _kept(place.reshape(-1)[mesh.faces])))
+    return _without_unused(Triangles(vertices.astype(float), _distinct_faces(place.reshape(-1)[mesh.faces])))
 
 
-def _kept(faces: np.ndarray) -> np.ndarray:
+def _distinct_faces(faces: np.ndarray) -> np.ndarray:
     """Faces with three different vertices, each triple once."""
     a, b, c = faces.T
     faces = faces[(a != b) & (b != c) & (c != a)]
     if not len(faces):
         return faces.reshape(-1, 3)
-    ordered = np.sort(faces, axis=1).astype(np.int64)
-    count = int(ordered.max()) + 1
+    corners = np.sort(faces, axis=1).astype(np.int64)
+    count = int(corners.max()) + 1
     if count < 2**21:
-        _, first = np.unique((ordered[:, 0] * count + ordered[:, 1]) * count + ordered[:, 2], return_index=True)
+        _, first = np.unique((corners[:, 0] * count + corners[:, 1]) * count + corners[:, 2], return_index=True)
     else:
-        _, first = np.unique(ordered, axis=0, return_index=True)
+        _, first = np.unique(corners, axis=0, return_index=True)
     return faces[np.sort(first)]
 
 
@@ -137,12 +137,12 @@ def _clusters(scaled: np.ndarray) -> np.ndarray:
     sides = cell.max(axis=0) + 1
     keys = (cell[:, 0] * sides[1] + cell[:, 1]) * sides[2] + cell[:, 2]
     cells = int(np.prod(sides))
-    if cells > _MARKED * len(keys):
+    if cells > _MOST_CELLS * len(keys):
         return np.unique(keys, return_inverse=True)[1].reshape(-1)
     # Marking cells takes a tenth of the time that sorting vertices does.
-    marked = np.zeros(cells, bool)
-    marked[keys] = True
-    return (np.cumsum(marked) - 1)[keys]
+    occupied = np.zeros(cells, bool)
+    occupied[keys] = True
+    return (np.cumsum(occupied) - 1)[keys]
 
 
 def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.ndarray:
@@ -163,8 +163,8 @@ def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.n
         for k in range(3):
             b[:, k] += np.bincount(owner, normals[:, k] * height, count)
     values, vectors = np.linalg.eigh(A.reshape(-1, 3, 3))
-    known = values > _SHARP * np.maximum(values[:, 2:], np.finfo(float).tiny)
-    inverse = np.where(known, 1 / np.where(known, values, 1.0), 0.0)
+    is_determined = values > _SHARP * np.maximum(values[:, 2:], np.finfo(float).tiny)
+    inverse = np.where(is_determined, 1 / np.where(is_determined, values, 1.0), 0.0)
     shift = np.einsum("nij,nj,nkj,nk->ni", vectors, inverse, vectors, b)
     return mean + np.clip(shift, -cell, cell)
 

@@ -31,7 +31,7 @@ Part = TypeVar("Part", bound=AbstractPart)
 
 _JOINTS, _SPRINGS, _RODS = "#555555", "#2a9d6f", "#4477aa"
 _MOST_TRAILS = 4
-_TURNING = 200
+_MOST_SOLID_SPHERES = 200
 """Spheres that are drawn at most with how they turn."""
 _THINNEST = 0.02
 """Least thickness of a box, in parts of its length."""
@@ -41,7 +41,7 @@ _POINT = 0.03
 """Diameter of a mass point, in parts of the size of the model."""
 
 
-def described(model: ModelParts, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
+def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
     """A scene in plain values, which are stored with runs so that they can be drawn without the model.
 
     **Arguments:**
@@ -51,16 +51,16 @@ def described(model: ModelParts, names: Sequence[str], looks: robot_appearance.M
     - `looks`: of the bodies of a file.
     """
     rows = {name: row for row, name in enumerate(names)}
-    shown = [body for body in model.bodies if body.kind != "coordinate" and body.name in rows]
-    if not shown:
+    visible = [body for body in model.bodies if body.kind != "coordinate" and body.name in rows]
+    if not visible:
         return {"up": _up(model), "bodies": [], "lines": [], "trails": []}
-    places = np.array([body.x for body in shown])
+    places = np.array([body.x for body in visible])
     size = float(np.linalg.norm(np.ptp(places, axis=0))) or 1.0
     others = {name: row for name, row in rows.items() if looks is None or name not in looks.bodies}
-    solids = [body for body in shown if body.rod is None and float(body.mass) > 0]
+    solids = [body for body in visible if body.rod is None and float(body.mass) > 0]
     spheres = [body for body in solids if body.diameter is not None]
-    spheres = spheres if len(spheres) > _TURNING else []
-    found = {
+    spheres = spheres if len(spheres) > _MOST_SOLID_SPHERES else []
+    description = {
         "up": _up(model),
         "bodies": [
             {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
@@ -69,38 +69,38 @@ def described(model: ModelParts, names: Sequence[str], looks: robot_appearance.M
         ],
         "clouds": _cloud(spheres, rows),
         "lines": [*_skeleton(model, others), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
-        "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
-        "arrows": arrows.described(shown, rows, np.asarray(model.gravity)),
+        "trails": [rows[body.name] for body in _farthest(model, visible)[:_MOST_TRAILS]],
+        "arrows": arrows.to_dict(visible, rows, np.asarray(model.gravity)),
     }
     if looks is None:
-        return {**found, "symbols": joint_symbols.described(model, rows, found["bodies"], found["up"])}
+        return {**description, "symbols": joint_symbols.to_dicts(model, rows, description["bodies"], description["up"])}
     places = {body.name: np.asarray(body.x) for body in model.bodies}
-    more = robot_appearance.described(looks, rows, places, np.array(found["up"]))
-    shaped = {shape.body for shape in looks.shapes}
-    bare = {name: row for name, row in rows.items() if name not in shaped}
+    more = robot_appearance.to_scene_parts(looks, rows, places, np.array(description["up"]))
+    bodies_with_shapes = {shape.body for shape in looks.shapes}
+    bare = {name: row for name, row in rows.items() if name not in bodies_with_shapes}
     return {
-        **found,
-        "symbols": joint_symbols.described(model, bare, found["bodies"], found["up"]),
-        "bodies": [*more.bodies, *found["bodies"]],
-        "lines": [*more.lines, *found["lines"]],
+        **description,
+        "symbols": joint_symbols.to_dicts(model, bare, description["bodies"], description["up"]),
+        "bodies": [*more.bodies, *description["bodies"]],
+        "lines": [*more.lines, *description["lines"]],
         "meshes": more.meshes,
         "floor": more.floor,
     }
 
 
-def drawn(description: Mapping[str, Any]) -> scene.Scene:
+def from_dict(description: Mapping[str, Any]) -> scene.Scene:
     """The scene of a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
-    described = [*description["bodies"], *description.get("symbols", ())]
-    poses = {row: _BodyPose(row) for row in {b["row"] for b in described}}
+    solids = [*description["bodies"], *description.get("symbols", ())]
+    poses = {row: _BodyPose(row) for row in {b["row"] for b in solids}}
     bodies = [
-        scene.Body(**{key: value for key, value in b.items() if key != "row"}, pose=poses[b["row"]]) for b in described
+        scene.Body(**{key: value for key, value in b.items() if key != "row"}, pose=poses[b["row"]]) for b in solids
     ]
     lines = [
         scene.Line(
             line["name"],
             _BodyPoints(tuple(line["rows"]), jnp.asarray(line["points"])),
             line["colour"],
-            tints=rod_tints.drawn(line["edges"], line["rows"], pose_of) if "edges" in line else None,
+            tints=rod_tints.from_dict(line["edges"], line["rows"], pose_of) if "edges" in line else None,
             coil=line.get("coil", False),
         )
         for line in description["lines"]
@@ -111,7 +111,7 @@ def drawn(description: Mapping[str, Any]) -> scene.Scene:
     ]
     trails = [scene.Trail("positions", row) for row in description["trails"]]
     more = {key: description[key] for key in ("meshes", "floor") if key in description}
-    parts = (*bodies, *lines, *clouds, *trails, *arrows.drawn(description.get("arrows", ()), pose_of))
+    parts = (*bodies, *lines, *clouds, *trails, *arrows.from_dict(description.get("arrows", ()), pose_of))
     return scene.Scene(parts, tuple(description["up"]), "outputs", description, **more)
 
 
@@ -196,9 +196,9 @@ def _skeleton(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, 
 
 def _between(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """Lines from body to body: rods of constant length, and springs."""
-    found = [(part, part.placed()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))]
-    springs = [part for part, element in found if isinstance(element, LineSpring | LineSpringDamper)]
-    for part in (part for part, element in found if isinstance(element, ConstantDistance)):
+    placements = [(part, part.placed()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))]
+    springs = [part for part, element in placements if isinstance(element, LineSpring | LineSpringDamper)]
+    for part in (part for part, element in placements if isinstance(element, ConstantDistance)):
         yield _line(part, rows, "rods", _JOINTS)
     for part in springs:
         yield {**_line(part, rows, "springs", _SPRINGS), "coil": len(springs) <= _MOST_COILS}
@@ -221,7 +221,7 @@ def _rods(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]
             "rows": [rows.get(body.name, -1) for body, _ in ends],
             "points": [[0.0, 0.0, 0.0] if frame is None else np.asarray(frame.x).tolist() for _, frame in ends],
             "colour": _RODS,
-            "edges": rod_tints.described(edges),
+            "edges": rod_tints.to_dict(edges),
         }
 
 
@@ -243,8 +243,8 @@ def _points(part: AbstractPart) -> list[list[float]]:
 
 def _farthest(model: ModelParts, shown: Sequence[Body]) -> list[Body]:
     """The bodies that most joints lie between them and the ground, or the first body of what floats."""
-    joining = (*_parts(model, AbstractJoint), *_parts(model, Edge))
-    pairs = [[body.name for body in part.bodies] for part in joining if not isinstance(part, EdgeConstraint)]
+    connections = (*_parts(model, AbstractJoint), *_parts(model, Edge))
+    pairs = [[body.name for body in part.bodies] for part in connections if not isinstance(part, EdgeConstraint)]
     steps = _steps("ground", pairs)
     for body in shown:
         if body.name not in steps:
@@ -255,9 +255,9 @@ def _farthest(model: ModelParts, shown: Sequence[Body]) -> list[Body]:
 
 def _steps(start: str, pairs: Sequence[Sequence[str]]) -> dict[str, int]:
     """Number of joints between a body and all that hang together with it."""
-    found, reached = {start: 0}, [start]
-    for name in reached:
-        near = {other for pair in pairs if name in pair for other in pair if other not in found}
-        found |= dict.fromkeys(near, found[name] + 1)
-        reached += sorted(near)
-    return found
+    distances, queue = {start: 0}, [start]
+    for name in queue:
+        near = {other for pair in pairs if name in pair for other in pair if other not in distances}
+        distances |= dict.fromkeys(near, distances[name] + 1)
+        queue += sorted(near)
+    return distances

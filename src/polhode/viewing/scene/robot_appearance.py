@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, Coloured, decimated, digest
+from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, ColouredTriangles, decimate, digest
 from polhode.viewing.style import COLOURS
 
 MOST_FACES_A_PAGE = 60_000
@@ -42,7 +42,7 @@ class Shape:
     R: np.ndarray
     colour: str | None = None
     mesh: AbstractMesh | None = None
-    parts: tuple[Coloured, ...] = ()
+    parts: tuple[ColouredTriangles, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,18 +71,18 @@ class Machine:
 
     def read(self) -> tuple[Machine, list[str]]:
         """With the triangles of meshes, no more than a page may have, and why others can't be read."""
-        found: list[Shape] = []
-        failed: dict[str, None] = {}
+        shapes: list[Shape] = []
+        problems: dict[str, None] = {}
         for shape in self.shapes:
             try:
-                found.append(dataclasses.replace(shape, parts=shape.mesh.parts()) if shape.mesh else shape)
+                shapes.append(dataclasses.replace(shape, parts=shape.mesh.parts()) if shape.mesh else shape)
             except ValueError as error:
-                failed[str(error)] = None
-        return dataclasses.replace(self, shapes=tuple(_few_enough(found))), list(failed)
+                problems[str(error)] = None
+        return dataclasses.replace(self, shapes=tuple(_few_enough(shapes))), list(problems)
 
 
 @dataclasses.dataclass(frozen=True)
-class Described:
+class SceneParts:
     """Parts of a scene in plain values: `bodies`, `lines`, `meshes` by name, height of the `floor` or None."""
 
     bodies: list[dict[str, Any]]
@@ -91,7 +91,7 @@ class Described:
     floor: float | None
 
 
-def described(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np.ndarray], up: np.ndarray) -> Described:
+def to_scene_parts(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np.ndarray], up: np.ndarray) -> SceneParts:
     """Shapes, and frames and bones of bodies without one.
 
     **Arguments:**
@@ -100,7 +100,7 @@ def described(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np
     - `up`: the direction shown upwards.
     """
     rows = {machine.ground: -1, **rows}
-    shaped = {shape.body for shape in machine.shapes if shape.kind != "plane"}
+    bodies_with_shapes = {shape.body for shape in machine.shapes if shape.kind != "plane"}
     size = _size(machine, places)
     bodies, meshes = [], {}
     floor, shapes = _floor(machine, up)
@@ -108,10 +108,10 @@ def described(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np
         own = _colour(machine, shape.body)
         same = {"name": shape.body, "row": rows[shape.body], "colour": own, "marked": False}
         bodies += [same | solid for solid in _solids(shape, size, meshes)]
-    bare = [name for name in machine.frames if name not in shaped and name in rows]
+    bare = [name for name in machine.frames if name not in bodies_with_shapes and name in rows]
     for name in bare:
         x, R = machine.frames[name]
-        solid = {"shape": "frame", "size": [_short(_FRAME * size)] * 3, **_placed(x, R)}
+        solid = {"shape": "frame", "size": [_short(_FRAME * size)] * 3, **_placement(x, R)}
         bodies.append({"name": name, "row": rows[name], "colour": _SKELETON, "marked": False, **solid})
     lines = [
         {
@@ -121,9 +121,9 @@ def described(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np
             "colour": _SKELETON,
         }
         for bone in machine.bones
-        if bone.of not in shaped and all(body in rows for body in bone.bodies)
+        if bone.of not in bodies_with_shapes and all(body in rows for body in bone.bodies)
     ]
-    return Described(bodies, lines, meshes, floor)
+    return SceneParts(bodies, lines, meshes, floor)
 
 
 def _few_enough(shapes: list[Shape]) -> list[Shape]:
@@ -133,23 +133,23 @@ def _few_enough(shapes: list[Shape]) -> list[Shape]:
     if count <= MOST_FACES_A_PAGE:
         return shapes
     share = MOST_FACES_A_PAGE / count
-    coarse: dict[int, Coloured] = {}
+    coarse: dict[int, ColouredTriangles] = {}
     for part in different:
         most = max(_FEWEST, min(MOST_FACES, int(share * len(part.triangles.faces))))
-        coarse[id(part)] = part._replace(triangles=decimated(part.triangles, most))
+        coarse[id(part)] = part._replace(triangles=decimate(part.triangles, most))
     return [dataclasses.replace(shape, parts=tuple(coarse[id(part)] for part in shape.parts)) for shape in shapes]
 
 
-def _different(shapes: Iterable[Shape]) -> list[Coloured]:
+def _different(shapes: Iterable[Shape]) -> list[ColouredTriangles]:
     return list({id(part): part for shape in shapes for part in shape.parts}.values())
 
 
 def _size(machine: Machine, places: Mapping[str, np.ndarray]) -> float:
     """Of the box around centres of mass and ends of bones at the start; one if all are in one place."""
-    known = [place for name, place in places.items() if name in machine.bodies]
+    centres = [place for name, place in places.items() if name in machine.bodies]
     lengths = [np.linalg.norm(bone.points[1] - bone.points[0]) for bone in machine.bones if len(set(bone.bodies)) == 1]
-    spread = float(np.linalg.norm(np.ptp(known, axis=0))) if known else 0.0
-    return max([spread, *map(float, lengths)]) or 1.0
+    diagonal = float(np.linalg.norm(np.ptp(centres, axis=0))) if centres else 0.0
+    return max([diagonal, *map(float, lengths)]) or 1.0
 
 
 def _floor(machine: Machine, up: np.ndarray) -> tuple[float | None, list[Shape]]:
@@ -167,21 +167,21 @@ def _solids(shape: Shape, size: float, meshes: dict[str, Any]) -> Iterable[dict[
     colour = {} if shape.colour is None else {"colour": shape.colour}
     if shape.kind == "mesh":
         for triangles, of_part in shape.parts:
-            packed = triangles.packed()
-            key, (centre, extents) = digest(packed), triangles.bounds()
-            meshes[key] = packed
+            mesh = triangles.packed()
+            key, (centre, extents) = digest(mesh), triangles.bounds()
+            meshes[key] = mesh
             own = colour if of_part is None else {"colour": of_part}
-            place = _placed(shape.x + shape.R @ centre, shape.R)
+            place = _placement(shape.x + shape.R @ centre, shape.R)
             yield {"shape": "mesh", "mesh": key, "size": _numbers(extents), **place, **own}
         return
-    extents, x, framed = shape.size, shape.x, {}
+    extents, x, flags = shape.size, shape.x, {}
     if shape.kind == "plane":
         # A thin box below the plane, which the view needn't show all of.
         sides = [min(side or np.inf, _REACH * size) for side in extents[:2]]
         extents = np.array([*sides, _THICK * size])
-        x, framed = x - shape.R[:, 2] * extents[2] / 2, {"framed": False}
+        x, flags = x - shape.R[:, 2] * extents[2] / 2, {"framed": False}
     kind = "box" if shape.kind == "plane" else shape.kind
-    yield {"shape": kind, "size": _numbers(extents), **_placed(x, shape.R), **colour, **framed}
+    yield {"shape": kind, "size": _numbers(extents), **_placement(x, shape.R), **colour, **flags}
 
 
 def _colour(machine: Machine, body: str) -> str:
@@ -189,7 +189,7 @@ def _colour(machine: Machine, body: str) -> str:
     return _GROUND if body == machine.ground else COLOURS[machine.bodies.index(body) % len(COLOURS)]
 
 
-def _placed(x: np.ndarray, R: np.ndarray) -> dict[str, Any]:
+def _placement(x: np.ndarray, R: np.ndarray) -> dict[str, Any]:
     return {"at": _numbers(x), "turn": [_numbers(row) for row in R]}
 
 

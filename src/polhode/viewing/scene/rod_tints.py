@@ -31,7 +31,7 @@ _STIFFEST = 1e-9
 """Stiffness below this part of the largest one is that of a strain that is constrained away: its force is unknown."""
 
 
-def described(edges: Sequence[Edge]) -> dict[str, Any]:
+def to_dict(edges: Sequence[Edge]) -> dict[str, Any]:
     """Rest shapes, lengths, stiffnesses and frames of a rod's edges, from which strains follow, in plain values."""
     first = edges[0].shape.strain
     return {
@@ -46,13 +46,13 @@ def described(edges: Sequence[Edge]) -> dict[str, Any]:
     }
 
 
-def drawn(edges: Mapping[str, Any], rows: Sequence[int], pose: Callable[[Any, int], Pose]) -> Tints:
+def from_dict(edges: Mapping[str, Any], rows: Sequence[int], pose: Callable[[Any, int], Pose]) -> Tints:
     """Tints of a rod whose nodes are in some rows of the outputs; `pose` reads the pose of a row from them."""
     C = np.asarray(edges["stiffness"])
     free = [i for i in range(6) if np.max(C[:, i, i]) > _STIFFEST * np.max(C)]
     # Axial: 5; shear: 3, 4; bending: 0, 1; torsion: 2 of (K, Γ).
     parts = ((5,), (3, 4), (0, 1), (2,))
-    kept = [*range(4), *(4 + k for k, part in enumerate(parts) if set(part) <= set(free))]
+    indices = [*range(4), *(4 + k for k, part in enumerate(parts) if set(part) <= set(free))]
     values = _EdgeValues(
         strain=MEASURES[edges["measure"]](),
         rest=jnp.asarray(edges["rest"]),
@@ -61,9 +61,9 @@ def drawn(edges: Mapping[str, Any], rows: Sequence[int], pose: Callable[[Any, in
         ends=tuple(_end(frame) for frame in (edges["frames"][0][0], edges["frames"][1][1])),
         rows=tuple(rows),
         pose=pose,
-        kept=tuple(kept),
+        kept=tuple(indices),
     )
-    return Tints(tuple(_NAMES[k] for k in kept), tuple(_KINDS[k] for k in kept), values)
+    return Tints(tuple(_NAMES[k] for k in indices), tuple(_KINDS[k] for k in indices), values)
 
 
 def _end(frame: Any) -> Pose:
@@ -99,5 +99,5 @@ class _EdgeValues(eqx.Module):
 
 def _parts(values: Float[Array, "e 6"]) -> Float[Array, "e 4"]:
     """Of (K, Γ) or (M, N): along the rod, magnitude across it, magnitude of bending, about the rod."""
-    across, bending = (jnp.linalg.norm(part, axis=1) for part in (values[:, 3:5], values[:, :2]))
-    return jnp.stack((values[:, 5], across, bending, values[:, 2]), axis=1)
+    across, bend = (jnp.linalg.norm(part, axis=1) for part in (values[:, 3:5], values[:, :2]))
+    return jnp.stack((values[:, 5], across, bend, values[:, 2]), axis=1)

@@ -34,15 +34,15 @@ def between(
     pieces = np.ceil(np.linalg.norm(vectors, axis=1) / _FARTHEST).clip(1, _MOST_PIECES).astype(int)
     if (pieces == 1).all():
         return None
-    times, turned = [], []
+    times, pieces_of_q = [], []
     for k, count in enumerate(pieces):
         shares = np.arange(count) / count
         times.append(t[k] + shares * (t[k + 1] - t[k]))
-        turned.append(_times(q[k], _exponential(shares[:, None] * vectors[k])))
-    found = np.concatenate((*turned, q[-1:]))
-    flips = np.sign(np.sum(found[1:] * found[:-1], axis=1))
-    found[1:] *= np.cumprod(np.where(flips < 0, -1.0, 1.0))[:, None]
-    return Keys(np.append(np.concatenate(times), t[-1]), found)
+        pieces_of_q.append(_times(q[k], _exponential(shares[:, None] * vectors[k])))
+    keys = np.concatenate((*pieces_of_q, q[-1:]))
+    flips = np.sign(np.sum(keys[1:] * keys[:-1], axis=1))
+    keys[1:] *= np.cumprod(np.where(flips < 0, -1.0, 1.0))[:, None]
+    return Keys(np.append(np.concatenate(times), t[-1]), keys)
 
 
 def _rotations(q: Float[np.ndarray, "k 4"], expected: Float[np.ndarray, "j 3"]) -> Float[np.ndarray, "j 3"]:

@@ -65,10 +65,10 @@ class Motion:
         for body, x, q in zip(scene.of(Body), self.positions, self.quaternions, strict=True):
             if not body.framed:
                 continue
-            places, half = x + rotated(q, np.asarray(body.at)), np.asarray(body.size) / 2
+            places, half = x + rotate(q, np.asarray(body.at)), np.asarray(body.size) / 2
             clouds.append((places, float(np.linalg.norm(half))))
             # Along a direction n of its frame a box reaches as far as |n| · half, an ellipsoid |n ∘ half|.
-            across = rotated(q * [1.0, -1.0, -1.0, -1.0], up) @ np.asarray(body.turn)
+            across = rotate(q * [1.0, -1.0, -1.0, -1.0], up) @ np.asarray(body.turn)
             depth = np.linalg.norm(across * half, axis=1) if body.shape == "ellipsoid" else np.abs(across) @ half
             floors.append(float(np.min(places @ up - depth)))
         low = np.min([np.min(points, axis=0) - r for points, r in clouds], axis=0)
@@ -83,31 +83,31 @@ def sample(scene: Scene, solution: Run, most: int | None = None) -> Motion:
     bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
     clouds, arrows = scene.of(Cloud), scene.of(Arrows)
     # Parts of one body share its pose, which is sampled once.
-    shared = {id(body.pose): body.pose for body in bodies}
+    poses_by_id = {id(body.pose): body.pose for body in bodies}
     spheres = sum(len(cloud.diameters) for cloud in clouds)
-    chosen = _choose(np.asarray(solution.t), 7 * len(shared) + 12 * len(lines) + 3 * len(trails), 3 * spheres, most)
-    strides = [-(-3 * spheres * min(len(chosen), _FEWEST_FRAMES) // _MOST_SPHERES) for _ in clouds]
-    t = np.asarray(solution.t)[chosen]
+    rows = _choose(np.asarray(solution.t), 7 * len(poses_by_id) + 12 * len(lines) + 3 * len(trails), 3 * spheres, most)
+    strides = [-(-3 * spheres * min(len(rows), _FEWEST_FRAMES) // _MOST_SPHERES) for _ in clouds]
+    t = np.asarray(solution.t)[rows]
     source = dict(solution.outputs) if scene.reads == "outputs" else solution.state
-    state = jax.tree.map(lambda x: np.asarray(x)[chosen], source)
+    state = jax.tree.map(lambda x: np.asarray(x)[rows], source)
     parts = _Parts(
-        tuple(shared.values()),
+        tuple(poses_by_id.values()),
         tuple(line.points for line in lines),
         tuple(line.tints.values for line in lines if line.tints),
         tuple(_Every(cloud.centres, stride) for cloud, stride in zip(clouds, strides, strict=True)),
         tuple((each.feet, each.vectors) for each in arrows),
     )
     poses, points, tints, centres, vectors = BatchedFunction(parts, _BLOCK)(t, state)
-    frames = {key: (np.asarray(x), _quaternions(np.asarray(R))) for key, (x, R) in zip(shared, poses, strict=True)}
-    coloured = iter(tints)
+    frames = {key: (np.asarray(x), _quaternions(np.asarray(R))) for key, (x, R) in zip(poses_by_id, poses, strict=True)}
+    tint_values = iter(tints)
     return Motion(
         t=t,
-        rows=chosen,
+        rows=rows,
         positions=[frames[id(body.pose)][0] for body in bodies],
         quaternions=[frames[id(body.pose)][1] for body in bodies],
         lines=points,
-        tints=[next(coloured) if line.tints else None for line in lines],
-        trails=[_trail(trail, solution)[chosen] for trail in trails],
+        tints=[next(tint_values) if line.tints else None for line in lines],
+        trails=[_trail(trail, solution)[rows] for trail in trails],
         clouds=centres,
         strides=strides,
         arrows=vectors,
@@ -147,16 +147,16 @@ def _trail(trail: Trail, solution: Run) -> np.ndarray:
 def _choose(t: np.ndarray, numbers_a_frame: int, spheres_a_frame: int, most: int | None) -> np.ndarray:
     """Indices in order of time, evenly spread over it."""
     order = np.argsort(t, kind="stable")
-    fitting = min(_MOST_NUMBERS // max(numbers_a_frame, 1), _MOST_SPHERES // max(spheres_a_frame, 1))
-    count = int(np.clip(fitting, _FEWEST_FRAMES, _MOST_FRAMES)) if most is None else most
+    limit = min(_MOST_NUMBERS // max(numbers_a_frame, 1), _MOST_SPHERES // max(spheres_a_frame, 1))
+    count = int(np.clip(limit, _FEWEST_FRAMES, _MOST_FRAMES)) if most is None else most
     if len(t) <= count:
         return order
-    wanted = np.linspace(t[order[0]], t[order[-1]], count)
-    places = np.searchsorted(t[order], wanted)
+    instants = np.linspace(t[order[0]], t[order[-1]], count)
+    places = np.searchsorted(t[order], instants)
     return order[np.unique(np.clip(places, 0, len(t) - 1))]
 
 
-def rotated(quaternions: np.ndarray, vector: np.ndarray) -> np.ndarray:
+def rotate(quaternions: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """A vector (3,) turned by each of some unit quaternions (k, 4): v + 2 u × (w v + u × v)."""
     w, u = quaternions[:, :1], quaternions[:, 1:]
     return vector + 2 * np.cross(u, w * vector + np.cross(u, vector))

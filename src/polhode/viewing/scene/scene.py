@@ -140,13 +140,13 @@ class Scene:
 
     def without_symbols(self) -> Scene:
         """The scene without what stands for joints and the ground."""
-        kept = [part for part in self.parts if not isinstance(part, Body) or not part.symbol]
-        return dataclasses.replace(self, parts=tuple(kept))
+        parts = [part for part in self.parts if not isinstance(part, Body) or not part.symbol]
+        return dataclasses.replace(self, parts=tuple(parts))
 
     def readable(self, outputs: Container[str]) -> Scene:
         """The scene without arrows that need outputs which a run does not have."""
-        kept = [p for p in self.parts if not isinstance(p, Arrows) or all(name in outputs for name in p.needs)]
-        return dataclasses.replace(self, parts=tuple(kept))
+        parts = [p for p in self.parts if not isinstance(p, Arrows) or all(name in outputs for name in p.needs)]
+        return dataclasses.replace(self, parts=tuple(parts))
 
 
 Part = Body | Line | Trail | Cloud | Arrows

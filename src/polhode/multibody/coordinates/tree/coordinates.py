@@ -37,7 +37,7 @@ from polhode.multibody.coordinates.tree.recursions import (
     pass_to_parent,
     twist_of_body,
 )
-from polhode.multibody.mechanism.batching import RaggedRows
+from polhode.multibody.mechanism.batches import RaggedRows
 from polhode.multibody.mechanism.groups import Motion, stack
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist, Wrench

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.segment_sum import take
-from polhode.multibody.mechanism.batching import RaggedRows, structural_groups
+from polhode.multibody.mechanism.batches import RaggedRows, structural_groups
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
