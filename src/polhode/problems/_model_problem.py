@@ -94,7 +94,7 @@ def _outputs_and_drawing(
         return dict(outputs(system)), parts(system)
     # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
     all_outputs = {**system.convert_observables(outputs(system.base)), **system.balances()}
-    return all_outputs, tuple(scene.watched(part, system.convert_observable) for part in parts(system.base))
+    return all_outputs, tuple(scene.with_functions(part, system.convert_observable) for part in parts(system.base))
 
 
 def _symbols(

@@ -100,14 +100,14 @@ def _converge(axis: Axes, curves: Curves) -> None:
 
 
 def _draw(axis: Axes, chart: Chart) -> None:
-    kept = downsample(np.stack(list(chart.curves.values())))
+    indices = downsample(np.stack(list(chart.curves.values())))
     names = []
     for i, (name, values) in enumerate(chart.curves.items()):
         values_in_range = np.where(values > 0, values, np.nan) if chart.log else values
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         # Zero has no place on a logarithmic axis.
         names.append(shorten(name, _NAME) + (" (zero)" if chart.log and not np.any(values > 0) else ""))
-        axis.plot(chart.t[kept], values_in_range[kept], color=colour, linestyle=dash, label=names[-1])
+        axis.plot(chart.t[indices], values_in_range[indices], color=colour, linestyle=dash, label=names[-1])
     if chart.log and all(name.endswith(" (zero)") for name in names):
         axis.set(yticks=[], xlim=(min(chart.t), max(chart.t)))
         axis.text(0.5, 0.5, "exactly zero", transform=axis.transAxes, ha="center", va="center", color="#5b616b")

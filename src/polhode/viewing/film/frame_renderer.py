@@ -37,12 +37,12 @@ def colours_of(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
 
 def limits(scene: Scene, motion: Motion, tint: str) -> tuple[float, float]:
     """The least and the largest value of a quantity that colours tubes, over all of them and the whole motion."""
-    found = [
+    arrays = [
         tints[:, :, line.tints.names.index(tint)]
         for line, tints in zip(scene.of(Line), motion.tints, strict=True)
         if line.tints and tints is not None and tint in line.tints.names
     ]
-    return min(float(values.min()) for values in found), max(float(values.max()) for values in found)
+    return min(float(values.min()) for values in arrays), max(float(values.max()) for values in arrays)
 
 
 class FrameRenderer:

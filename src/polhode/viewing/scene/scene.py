@@ -154,10 +154,10 @@ Part = Body | Line | Trail | Cloud | Arrows
 _FUNCTIONS = ("pose", "points", "centres", "feet", "vectors")
 
 
-def watched(part: Part, through: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Part:
+def with_functions(part: Part, through: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Part:
     """The part with its functions of (t, state) passed through one that makes them read other states."""
-    found = {name: through(getattr(part, name)) for name in _FUNCTIONS if hasattr(part, name)}
+    changes = {name: through(getattr(part, name)) for name in _FUNCTIONS if hasattr(part, name)}
     tints = getattr(part, "tints", None)
     if tints is not None:
-        found["tints"] = dataclasses.replace(tints, values=through(tints.values))
-    return dataclasses.replace(part, **found)
+        changes["tints"] = dataclasses.replace(tints, values=through(tints.values))
+    return dataclasses.replace(part, **changes)
