@@ -66,7 +66,7 @@ class TimedEnergy(AbstractPotentialElement):
         return self.function(t, poses)
 
 
-class GivenLoad(AbstractForceElement):
+class FunctionLoad(AbstractForceElement):
     """Loads from a function.
 
     **Arguments:**
@@ -166,7 +166,7 @@ class Load(AbstractForce):
     def bodies(self) -> tuple[Body, ...]:
         return _bodies(self.nodes)
 
-    def place(self, poses: Poses) -> GivenLoad:
+    def place(self, poses: Poses) -> FunctionLoad:
         function = _callable(self.function)
         still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
         result = result_shapes(self, "function", function, jnp.zeros(()), poses, still)
@@ -176,7 +176,7 @@ class Load(AbstractForce):
                 f"`function` must return one pair of arrays of shape (3,) for each of {len(poses)} bodies, [{pairs}]; "
                 f"it returns {shapes(result)}."
             )
-        return GivenLoad(function)
+        return FunctionLoad(function)
 
 
 def _is_wrench(pair: Any) -> bool:

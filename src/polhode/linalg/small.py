@@ -25,9 +25,9 @@ def factor(a: Float[Array, "s s g"]) -> Float[Array, "s s g"]:
         column = a[1:, 0] * reciprocal
         rows.append(jnp.concatenate((reciprocal[None], a[0, 1:])))
         columns.append(column)
-        a = _once(a[1:, 1:] - column[:, None] * a[0, 1:])
+        a = _barrier(a[1:, 1:] - column[:, None] * a[0, 1:])
     lower = [jnp.stack([columns[j][i - j - 1] for j in range(i)]) if i else row[:0] for i, row in enumerate(rows)]
-    return _once(jnp.stack([jnp.concatenate(parts) for parts in zip(lower, rows, strict=True)]))
+    return _barrier(jnp.stack([jnp.concatenate(parts) for parts in zip(lower, rows, strict=True)]))
 
 
 @jax.jit
@@ -39,13 +39,13 @@ def solve(lu: Float[Array, "s s g"], b: Float[Array, "s d g"]) -> Float[Array, "
         rest = b[i]
         for j in range(i):
             rest = rest - lu[i, j] * x[j]
-        x.append(_once(rest))
+        x.append(_barrier(rest))
     for i in reversed(range(s)):
         # What was found last comes last: nothing else has to wait for it.
         for j in reversed(range(i + 1, s)):
             x[i] = x[i] - lu[i, j] * x[j]
-        x[i] = _once(x[i] * lu[i, i])
-    return _once(jnp.stack(x))
+        x[i] = _barrier(x[i] * lu[i, i])
+    return _barrier(jnp.stack(x))
 
 
 @jax.jit
@@ -55,5 +55,5 @@ def product(a: Float[Array, "r s g"], b: Float[Array, "s d g"]) -> Float[Array, 
     return sum(terms[1:], start=terms[0]) if terms else jnp.zeros((a.shape[0], *b.shape[1:]))
 
 
-def _once(x: Array) -> Array:
+def _barrier(x: Array) -> Array:
     return jax.lax.optimization_barrier(x)

@@ -41,7 +41,7 @@ class Formula(NamedTuple):
         theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
         return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
 
-    def with_values(self, theta: Vector, v: Vector) -> Formula:
+    def with_offset(self, theta: Vector, v: Vector) -> Formula:
         """The same with other values of the polynomials."""
         ahead = self.ahead._replace(theta=self.ahead.theta + theta, v=self.ahead.v + v)
         return self._replace(ahead=ahead)
@@ -193,7 +193,7 @@ def propagate_error(
     rate = equations.system.configuration.rate(place.theta, v)
 
     def parts(s: Array) -> tuple[Array, ...]:
-        shifted_equations = equations.with_formula(formula.with_values(s * theta, s * v))
+        shifted_equations = equations.with_formula(formula.with_offset(s * theta, s * v))
         at = shifted_equations.add_rate(x, s * rate)
         return shifted_equations.residual(shifted_equations.place(at), at).parts
 

@@ -76,7 +76,7 @@ class TracedOnce(AbstractEquations):
         arrays, rest = eqx.partition(equations, eqx.is_array)
 
         def part(name: str) -> Any:
-            return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
+            return jax.jit(lambda arrays, *args: getattr(eqx.combine(arrays, rest), name)(*args))
 
         names = "place", "residual", "factor", "correct", "negligible", "amplified_round_off"
         return cls(arrays, {name: part(name) for name in names})

@@ -114,13 +114,13 @@ class SymmetricComposition(AbstractIntegrator):
             return self.method.step(system, t + row[0] * h, row[1] * h, carry)
 
         carry, infos = jax.lax.scan(part, carry, (jnp.asarray(starts), jnp.asarray(weights)))
-        return carry, _together(infos)
+        return carry, _combine_infos(infos)
 
     def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         return self.method.interpolate(system, t, h, carry0, carry1, s)
 
 
-def _together(infos: StepInfo) -> StepInfo:
+def _combine_infos(infos: StepInfo) -> StepInfo:
     """The first failure, the sum of iterations and the largest residual of the partial steps."""
     result = None if infos.result is None else _first(infos.result)
     iterations = None if infos.newton_iterations is None else jnp.sum(infos.newton_iterations).astype(jnp.int32)
