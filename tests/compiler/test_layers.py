@@ -8,7 +8,7 @@ import pytest
 import polhode
 
 ROOT = Path(polhode.__file__).parent
-BELOW = {"polhode.jax_context", "polhode.owned"}
+BELOW = {"polhode.jax_context", "polhode.private_files"}
 """What the compiler builds on."""
 
 FOR_ALL = {

@@ -171,7 +171,7 @@ def test_pictures_show_bodies_where_they_are():
 def test_films_last_as_long_as_the_page_plays(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "_SMALL", (120, 80))
     counts = []
-    film.gif(turning(30, 4.0), SCENE, tmp_path / "a.gif", told=lambda *count: counts.append(count))
+    film.gif(turning(30, 4.0), SCENE, tmp_path / "a.gif", report=lambda *count: counts.append(count))
     assert counts == [(k, 80) for k in range(1, 81)]
     with Image.open(tmp_path / "a.gif") as image:
         assert image.size == (120, 80)

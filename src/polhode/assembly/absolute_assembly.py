@@ -24,7 +24,7 @@ from polhode.multibody.conversions.quaternions import ToLivens, ToSeparable
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.formulations import AbstractFormulation, MassPoint
 from polhode.multibody.formulations.floating_frame import FloatingFrame
-from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
+from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack_trees
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.systems.base import State
@@ -130,14 +130,14 @@ class AbsoluteLayout(AbstractLayout):
             form, motions = group.formulation, [_motion(body) for body in members]
             if isinstance(form, FloatingFrame):
                 states = [body.start(form) for body in members if isinstance(body, FlexibleBody)]
-                q, v = (stack(parts) for parts in zip(*states, strict=True))
+                q, v = (stack_trees(parts) for parts in zip(*states, strict=True))
             elif form.regular:
-                poses, twists = (stack(which) for which in zip(*motions, strict=True))
+                poses, twists = (stack_trees(which) for which in zip(*motions, strict=True))
                 q, v = _coordinates(form, poses, twists)
             else:
                 # Other coordinates may refuse a pose, for which they have to see its numbers.
                 each_q = [form.from_pose(pose) for pose, _ in motions]
-                q = stack(each_q)
+                q = stack_trees(each_q)
                 v = jnp.stack([form.from_twist(p, twist) for p, (_, twist) in zip(each_q, motions, strict=True)])
             points.append(q)
             velocities.append(v.reshape(-1))

@@ -35,7 +35,7 @@ from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree
 from polhode.multibody.light_bodies import with_pivoting_solver
 from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, stack
+from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, stack_trees
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.system import MultibodySystem
@@ -123,7 +123,7 @@ def _in_coordinates(
     elements = layout.remaining_elements(elements_of_parts)
     try:
         state = layout.start()
-    except consistent_start.UnfitStart as error:
+    except consistent_start.InconsistentStart as error:
         _check_all_joints(model, elements_of_parts, t0, error.own)
         raise
 
@@ -164,9 +164,11 @@ def _check_all_joints(model: ModelParts, elements: Sequence[PlacedElement], t0: 
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
     system = _build(model, layout, elements, {}, t0)
     state = system.with_initial_turns(layout.start())
-    faults = consistent_start.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
+    faults = (
+        consistent_start.start_faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
+    )
     if faults:
-        raise consistent_start.UnfitStart(f"{more} {faults}".strip())
+        raise consistent_start.InconsistentStart(f"{more} {faults}".strip())
 
 
 def _repair(system: MultibodySystem, layout: AbstractLayout, options: Start, state: State) -> State:
@@ -175,11 +177,11 @@ def _repair(system: MultibodySystem, layout: AbstractLayout, options: Start, sta
         # Joints of an open tree start as given. Those that others follow may have to start otherwise.
         return state
 
-    def more(held: Sequence[HeldQuantity]) -> MultibodySystem:
-        extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, None, len(system.labels))
+    def system_holding(quantities: Sequence[HeldQuantity]) -> MultibodySystem:
+        extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in quantities], {}, None, len(system.labels))
         return system.with_joints((*system.mechanism.joints, *extra), (*system.labels, *labels))
 
-    return repair_holding(system, more, options.t0, state, options.held)
+    return repair_holding(system, system_holding, options.t0, state, options.held)
 
 
 def _build(
@@ -285,7 +287,7 @@ def _joints(
     groups = []
     for (_, _, components), members in kinds.items():
         slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
-        batch = stack([element for _, element, _ in members])
+        batch = stack_trees([element for _, element, _ in members])
         turns = () if register is None else register.of([(part, element) for part, element, _ in members], slots)
         numbers = Indices(np.stack([rows for _, _, rows in members]))
         groups.append(JointGroup(batch, slots, numbers, components, turns=turns))
@@ -303,7 +305,9 @@ def _forces(
     groups = []
     for members in kinds.values():
         slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _ in members), strict=True))
-        groups.append(ForceGroup(stack([element for _, element in members]), slots, turns=register.of(members, slots)))
+        groups.append(
+            ForceGroup(stack_trees([element for _, element in members]), slots, turns=register.of(members, slots))
+        )
     return tuple(groups)
 
 

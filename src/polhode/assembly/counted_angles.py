@@ -17,7 +17,7 @@ from polhode.joints.relative import ReversedCoordinate
 from polhode.linalg.blocks import Indices
 from polhode.multibody.counted_angles import AngleName, TurnCounter
 from polhode.multibody.mechanism.angles import CountableAngle
-from polhode.multibody.mechanism.groups import Slot, stack
+from polhode.multibody.mechanism.groups import Slot, stack_trees
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
@@ -97,7 +97,7 @@ class TurnRegister:
             return None
         angles, first, second = zip(*self._angles, strict=True)
         owners = [(name, self._owners[id(part)]) for name, part in self._model.parts if id(part) in self._owners]
-        return TurnCounter(stack(angles), Indices(first), Indices(second), tuple(self._names), tuple(owners))
+        return TurnCounter(stack_trees(angles), Indices(first), Indices(second), tuple(self._names), tuple(owners))
 
     def _row(self, body: Any) -> int:
         return int(self._layout.slot([body]).nodes.numbers[0])

@@ -36,13 +36,13 @@ class LinearCoordinateConstraints:
         The first coordinate that may follow does so.
         """
         size = max(map(abs, terms.values()), default=0.0)
-        remaining, rest = self._without_followers(terms, value)
-        remaining = {place: ratio for place, ratio in remaining.items() if abs(ratio) > _NOTHING * size}
-        pivot = next((place for place in remaining if self._may_follow(place)), None)
+        independent, rest = self._without_followers(terms, value)
+        independent = {place: ratio for place, ratio in independent.items() if abs(ratio) > _NOTHING * size}
+        pivot = next((place for place in independent if self._may_follow(place)), None)
         if pivot is None:
             return False
-        own = remaining.pop(pivot)
-        dependent = DependentCoordinate({place: -ratio / own for place, ratio in remaining.items()}, rest / own)
+        own = independent.pop(pivot)
+        dependent = DependentCoordinate({place: -ratio / own for place, ratio in independent.items()}, rest / own)
         self.dependents = {place: _substitute(other, pivot, dependent) for place, other in self.dependents.items()}
         self.dependents[pivot] = dependent
         return True

@@ -154,8 +154,8 @@ def repair_holding(
 ) -> State:
     """`consistent_start.repair_state` among the states that keep what is held.
 
-    `system_holding` is the system with the constraints that hold it. What can't be kept together with the joints, and with what
-    was named before it, is given up, and a `StartWarning` says so.
+    `system_holding` returns the system with the constraints that hold them. A quantity that can't be held together with
+    the joints and the quantities before it is given up, and a `StartWarning` names it.
     """
     q, v = state
 
@@ -180,8 +180,8 @@ def repair_holding(
     messages = [each for each in changes if each]
     if messages:
         warn(
-            f"The joints can't be closed with all that was given: {', '.join(messages)}. Look at the start of the run, or "
-            "give values that fit.",
+            f"The joints can't be closed with all that was given: {', '.join(messages)}. Look at the start of the run, "
+            "or give values that fit.",
             StartWarning,
         )
     return q, v

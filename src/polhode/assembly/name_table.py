@@ -94,12 +94,12 @@ def build_name_table(
             **_point_metadata(joint_rows.get(model_name or "")),
             **_limit_metadata(pair),
         }
-    shown = tuple(system.shown if bodies is None else bodies)
+    shown_bodies = tuple(system.shown if bodies is None else bodies)
     readings = JointMeasurements(
-        tuple(coordinates), tuple(joint_rows.values()), forces_along(model, system, places, element_of), shown
+        tuple(coordinates), tuple(joint_rows.values()), forces_along(model, system, places, element_of), shown_bodies
     )
     force_measurements, force_metadata = named_forces(model, system, element_of)
-    whole = {"bodies": list(shown), "joints": metadata, "forces": force_metadata}
+    whole = {"bodies": list(shown_bodies), "joints": metadata, "forces": force_metadata}
     return NameTable(readings, force_measurements, whole | ({"units": model.units} if model.units else {}))
 
 
@@ -129,13 +129,13 @@ def _coordinates(pair: Any, model_name: str, number: int) -> dict[str, MeasuredC
     assert len(ends) == 2
     itself = str(getattr(pair, "name", None) or model_name)
 
-    def read(name: str, coordinate: Any, is_driven: bool) -> MeasuredCoordinate:
+    def measurement(name: str, coordinate: Any, is_driven: bool) -> MeasuredCoordinate:
         zero: Any = np.zeros(()) if is_driven else _start(pair, name)
         within = name if is_driven else pair.name_in_carrier(name)
         return MeasuredCoordinate(coordinate, zero, ends, model_name, within, number, is_driven, (itself, name))
 
-    free = {name: read(name, c, False) for name, c in pair.coordinates().items()}
-    return {**free, **{name: read(name, c, True) for name, c in pair.driven_coordinates().items()}}
+    free = {name: measurement(name, c, False) for name, c in pair.coordinates().items()}
+    return {**free, **{name: measurement(name, c, True) for name, c in pair.driven_coordinates().items()}}
 
 
 def _start(pair: AbstractMeasuredPair, name: str) -> Any:

@@ -260,7 +260,7 @@ class TreeLayout(AbstractLayout):
         ]
         if off:
             message = f"Joints that follow others start elsewhere: {'; '.join(off)}."
-            raise consistent_start.UnfitStart(
+            raise consistent_start.InconsistentStart(
                 f"{message} Correct them, or let `assemble(repair=True)` take those that fit.", own=message
             )
 

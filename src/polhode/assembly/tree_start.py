@@ -66,7 +66,7 @@ def velocity(placed_link: PlacedLink, parent: PlacedLink | None, point: Any, rep
         speed = max(1.0, float(jnp.max(jnp.abs(target))))
         if not float(jnp.max(jnp.abs(gap))) <= consistent_start.POSITION_TOLERANCE * speed:
             turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
-            raise consistent_start.UnfitStart(
+            raise consistent_start.InconsistentStart(
                 f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: the "
                 f"relative angular velocity is off by {turn:.3g}, the relative velocity by {slip:.3g}. Correct "
                 "them, or let `assemble(repair=True)` take the nearest that fit."

@@ -12,7 +12,7 @@ from polhode.checks import short_repr
 from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
 
 if TYPE_CHECKING:
-    from polhode.importers.imported import ImportedModel
+    from polhode.importers.imported_model import ImportedModel
     from polhode.problem import Problem
 
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")

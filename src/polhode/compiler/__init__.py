@@ -1,7 +1,7 @@
 """How programs are run: traced by JAX once, then machine code by LLVM, NumPy calls, or XLA. Private.
 
 In: a function of arrays and example arguments. Out: a callable that computes the same, and where it lives on disk.
-Open first: `tracing.py` (a function becomes a program on scalars), `llvm/jit.py` (text becomes functions).
+Open first: `trace.py` (a function becomes a program on scalars), `llvm/jit.py` (text becomes functions).
 
 What the rest of the library may import (`tests/compiler/test_layers.py`):
 

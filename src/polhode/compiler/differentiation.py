@@ -18,7 +18,7 @@ from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import DIFFERENTIABLE, DIFFERENTIABLE_WITH_REMAT, MACHINE_CODE, Backend, lower
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, small, trace
+from polhode.compiler.trace import on_scalars, small, trace
 
 Derive = Callable[[Program, Sequence[int]], Program]
 OnScalars = Callable[[Program], CompiledFunction]

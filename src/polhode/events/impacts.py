@@ -49,7 +49,7 @@ class Impact(AbstractUnilateral):
 
     def __call__(self, t: Array, state: State, system: Any) -> State:
         if isinstance(system, AbstractReformulation):
-            return system.start(*_of_base(self, system)(t, system.to_base(state), system.base))
+            return system.start(*_on_base_states(self, system)(t, system.to_base(state), system.base))
         q, v = state
         if self.beside:
             return q, impact_of((self, *self.beside), t, state, system)
@@ -69,12 +69,12 @@ class _SlowContact(eqx.Module):
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         impact = self.impact
         if isinstance(system, AbstractReformulation):
-            impact, state, system = _of_base(impact, system), system.to_base(state), system.base
+            impact, state, system = _on_base_states(impact, system), system.to_base(state), system.base
         # In the unit of the gap, so that the larger of both is a gap, too.
         return jnp.maximum(impact.gap(t, state, system), -impact.rate(t, state, system) - self.speed)
 
 
-class _OfBase(eqx.Module):
+class _BaseGap(eqx.Module):
     """A gap of states of a system that is written as another one, as a function of states of what it is made of."""
 
     gap: Callable[[Array, State, Any], Array]
@@ -85,10 +85,10 @@ class _OfBase(eqx.Module):
         return self.gap(t, self.reformulation.start(*state), self.reformulation)
 
 
-def _of_base(impact: Impact, reformulation: AbstractReformulation) -> Impact:
+def _on_base_states(impact: Impact, reformulation: AbstractReformulation) -> Impact:
     """The same impact of states (q, v), in which it has its impulse."""
-    beside = tuple(_of_base(other, reformulation) for other in impact.beside)
-    return dataclasses.replace(impact, gap=_OfBase(impact.gap, reformulation), beside=beside)
+    beside = tuple(_on_base_states(other, reformulation) for other in impact.beside)
+    return dataclasses.replace(impact, gap=_BaseGap(impact.gap, reformulation), beside=beside)
 
 
 def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
@@ -102,7 +102,7 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
         )
     gap: Callable[..., Array] = event.action.gap
     if isinstance(system, AbstractReformulation):
-        gap, state = _OfBase(gap, system), jax.eval_shape(system.to_base, state)
+        gap, state = _BaseGap(gap, system), jax.eval_shape(system.to_base, state)
     if _depends_on_velocities(gap, state, system):
         raise ValueError(
             f"The gap of event `{event.name}` depends on velocities. It is called with (t, state), where state is "
@@ -122,7 +122,7 @@ def _depends_on_velocities(gap: Callable[..., Array], state: State, system: Any)
     return any(id(x) in live for x in program.jaxpr.invars[: len(jax.tree.leaves(v))])
 
 
-class _Beyond(eqx.Module):
+class _LimitDistance(eqx.Module):
     """The distance of a joint coordinate from a limit; `sign`: 1 for the lower, -1 for the upper one."""
 
     joint: AbstractMeasured
@@ -213,7 +213,7 @@ def stop(
     events: list[Event] = []
     for word, limit, sign in (("lower", low, 1), ("upper", high, -1)):
         if not checks.is_concrete(limit) or np.isfinite(limit):
-            gap = _Beyond(joint, jnp.asarray(limit), coordinate, sign)
+            gap = _LimitDistance(joint, jnp.asarray(limit), coordinate, sign)
             options: dict[str, Any] = {"rests_below": rests_below, "tolerance": tolerance}
             events += impact(gap, restitution, name=f"{name} {word}", **options)
     if not events:

@@ -83,9 +83,9 @@ def _document(model: ModelParts, elements: dict[str, Any], file_links: Sequence[
 
 def _leave_out(document: Document, model: ModelParts) -> None:
     """Says which bodies MJCF hasn't; those of rotors and controllers are said with these."""
-    covered = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
+    body_ids = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
     for body in model.bodies:
-        if body.kind in ("flexible", "coordinate") and id(body) not in covered:
+        if body.kind in ("flexible", "coordinate") and id(body) not in body_ids:
             document.not_expressible.append(
                 NotExpressible(body.name, f"{body.kind} body", "MJCF has rigid bodies and mass points")
             )

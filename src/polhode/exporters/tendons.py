@@ -50,7 +50,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
 
 def _lengths(attributes: dict[str, Any]) -> dict[str, Any]:
     """With the rest of a spring as tendons have it: a range of lengths, here of one."""
-    converted = dict(attributes)
-    if "springref" in converted:
-        converted["springlength"] = np.full(2, converted.pop("springref"))
-    return converted
+    attributes_of_tendon = dict(attributes)
+    if "springref" in attributes_of_tendon:
+        attributes_of_tendon["springlength"] = np.full(2, attributes_of_tendon.pop("springref"))
+    return attributes_of_tendon

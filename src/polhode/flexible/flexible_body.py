@@ -55,7 +55,8 @@ class FlexibleBody(Body):
         """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""
         if not isinstance(formulation, DirectProduct | SemidirectProduct):
             raise ValueError(
-                f"{self!r} deforms, and {type(formulation).__name__} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
+                f"{self!r} deforms, and {type(formulation).__name__} has no coordinates for that. "
+                f"{SUPPORTED_FORMULATIONS}"
             )
         return FloatingFrame(formulation, self.modal)
 

@@ -190,6 +190,6 @@ def _check_free(K: Matrix, rigid: Float[np.ndarray, "n 6"]) -> None:
     ]
     if resisted:
         raise ValueError(
-            f"`stiffness` resists {', '.join(resisted)}: give the matrix of the free body, without supports (joints hold "
-            "it in the model), and `points` in the order of its displacements."
+            f"`stiffness` resists {', '.join(resisted)}: give the matrix of the free body, without supports (joints "
+            "hold it in the model), and `points` in the order of its displacements."
         )

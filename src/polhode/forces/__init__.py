@@ -4,7 +4,7 @@ import lazy_loader
 
 from polhode.name_errors import getattr_with_suggestions
 
-# What there is stands in `__init__.pyi`; each is loaded when it is asked for, since a model has few of them.
+# `__init__.pyi` lists the names; each is loaded when it is first used, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 _INSTEAD = {

@@ -45,7 +45,7 @@ def push(pose: Pose, s: Float[Array, "3"], force: Float[Array, "3"]) -> Wrench:
 
 
 def constant(name: str, value: Any, meaning: str) -> Array:
-    """A number of a linear law. Raises ValueError for others, and for functions, with where these go."""
+    """A number of a linear law. Raises ValueError for others; for functions it names the elements that take them."""
     if callable(value):
         raise ValueError(
             f"`{name}` must be a number ({meaning}), got {checks.short_repr(value)}: the law is linear. Write other "

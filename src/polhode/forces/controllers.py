@@ -201,7 +201,7 @@ def _tracking_effort(controller: PD | PID) -> TrackingEffort:
 
 
 def _limits(controller: PD | PID) -> Float[Array, "2"] | None:
-    """Those that are given, or those of the joint; None for infinite ones."""
+    """Limits of the controller, or of its joint; None for infinite ones."""
     value = controller.force_limits
     if value is None:
         return None
@@ -213,7 +213,7 @@ def _limits(controller: PD | PID) -> Float[Array, "2"] | None:
 
 
 def _of_joint(controller: PD | PID) -> tuple[float, float]:
-    """Limits of the joint. Raises ValueError if it has none: a controller without limits is not what was asked for."""
+    """Limits of the joint. Raises ValueError if it has none: the user asked for limits."""
     limits = controller.joint.force_limits
     if np.isinf(limits).all():
         name = getattr(controller.joint, "name", None)

@@ -20,7 +20,7 @@ from polhode.spaces.base import cross
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ImportedPart:
-    """A part whose element has its data in body frames already."""
+    """A part whose element is given in body frames."""
 
     connected_bodies: tuple[Body, ...]
     element: Any

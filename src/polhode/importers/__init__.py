@@ -10,7 +10,7 @@ from polhode import checks
 from polhode.file_warning import ModelFileWarning as ModelFileWarning
 
 if TYPE_CHECKING:
-    from polhode.importers.imported import ImportedModel
+    from polhode.importers.imported_model import ImportedModel
 
 
 def load_model(
@@ -72,7 +72,7 @@ def load_model(
         raise ImportError("Reading URDF and MJCF needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
     if stick_velocity is not None:
         stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
-    asked = LoadRequest(
+    request = LoadRequest(
         mapping("positions", positions),
         mapping("velocities", velocities),
         keyframe,
@@ -81,4 +81,4 @@ def load_model(
         ImportOptions(mapping("controls", controls), checks.flag("limits", limits), stick_velocity),
         folders(mesh_paths),
     )
-    return load(path, asked)
+    return load(path, request)

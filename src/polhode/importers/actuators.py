@@ -16,7 +16,7 @@ from polhode.importers.feedback import FeedbackActuator, controller, is_feedback
 from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import ImportOptions
-from polhode.importers.unsupported import NotCarried
+from polhode.importers.losses import NotCarried
 from polhode.joints.named_coordinates import AbstractMeasured
 
 # As integers: MuJoCo's enumerations equal NumPy's integers in one order of the operands only.

@@ -56,8 +56,8 @@ class Start:
 
     def name(self, kind: Any, number: int) -> str:
         """Name of an object of the model; its kind and number if it has none."""
-        found = mujoco.mj_id2name(self.compiled, kind, number)
-        return found or f"{kind.name.removeprefix('mjOBJ_').lower()}-{number}"
+        own_name = mujoco.mj_id2name(self.compiled, kind, number)
+        return own_name or f"{kind.name.removeprefix('mjOBJ_').lower()}-{number}"
 
     def carrier(self, body: int) -> int:
         """The body with joints, or the world 0, that a body is rigidly joined to."""

@@ -13,7 +13,7 @@ from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction, Frame
 from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
-from polhode.importers.unsupported import NotCarried
+from polhode.importers.losses import NotCarried
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.coupling import CoupledJoints, Coupling
 from polhode.joints.named_coordinates import AbstractMeasured
@@ -41,10 +41,10 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
             why = _add_coupling(construction, records, i, name)
             losses += [NotCarried("joint equality", (name,), why)] if why else []
         elif kind == _EQ.mjEQ_TENDON:
-            fixed = is_fixed(m, int(m.eq_obj1id[i]))
+            over_joints = is_fixed(m, int(m.eq_obj1id[i]))
             why = (
                 _add_tendon(construction, records, i, name)
-                if fixed
+                if over_joints
                 else spatial_tendons.add_length(construction, i, name)
             )
             losses += [NotCarried("tendon equality", (name,), why)] if why else []

@@ -13,7 +13,7 @@ from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit
-from polhode.importers.unsupported import NotCarried
+from polhode.importers.losses import NotCarried
 from polhode.joints.combination import Combination
 
 

@@ -13,7 +13,7 @@ from polhode.forces.spring_damper import SpringDamper
 from polhode.importers import actuators as drives
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Start
-from polhode.importers.imported import ImportedModel
+from polhode.importers.imported_model import ImportedModel
 from polhode.importers.joints import FileJoint
 from polhode.joints.rotor import AttachedRotor, RotorInertia
 from polhode.multibody.parts import AbstractJoint

@@ -24,15 +24,15 @@ from polhode.importers import (
     site_actuators,
     sources,
     spatial_tendons,
-    unsupported,
+    losses,
     urdf_shapes,
 )
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, build_bodies
-from polhode.importers.imported import ImportedModel
+from polhode.importers.imported_model import ImportedModel
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import ImportOptions
-from polhode.importers.unsupported import NotCarried
+from polhode.importers.losses import NotCarried
 from polhode.name_errors import NameDict
 from polhode.viewing.scene.robot_appearance import Machine
 
@@ -79,13 +79,13 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
     robot = source.root if source.is_robot else None
     finder = mesh_files.Finder(None if source.path is None else source.path.parent, request.folders)
     compiled = compile.compile_source(source, request.floating, request.check_inertia, finder)
-    speeds = {} if robot is None else unsupported.velocity_limits(robot)
+    speeds = {} if robot is None else losses.velocity_limits(robot)
     try:
         _check_moving(source, compiled.model)
         start = compile.build_start(compiled, request.keyframe, request.positions, request.velocities)
         construction = build_bodies(start, request.check_inertia)
         records = add_joints.build_joints(construction, speeds)
-        losses = _add_parts(construction, records, request.options, robot)
+        not_carried = _add_parts(construction, records, request.options, robot)
         looks, undrawn = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.label}: {error}") from error
@@ -98,7 +98,7 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
         model=construction.model,
         links=NameDict("link or body of the file", links),
         joints=NameDict("joint of the file", {record.name: record for record in records}),
-        not_carried=losses,
+        not_carried=not_carried,
         parameters=request.parameters(source.origin),
         timestep=float(compiled.model.opt.timestep),
         start=start,
@@ -114,13 +114,13 @@ def _add_parts(
     """Adds everything but bodies and joints; returns what could not be carried over."""
     site_actuators.add_compensation(construction)
     return [
-        *([] if robot is None else unsupported.urdf_losses(robot)),
+        *([] if robot is None else losses.urdf_losses(robot)),
         *equality_constraints.add_equalities(construction, joints),
         *loads.add_passive(construction, joints, options),
         *spatial_tendons.add_tendons(construction),
         *fixed_tendons.add_fixed_tendons(construction, {joint.number: joint for joint in joints}, options),
         *actuators.add_actuators(construction, joints, options),
-        *unsupported.model_losses(construction.start),
+        *losses.model_losses(construction.start),
     ]
 
 

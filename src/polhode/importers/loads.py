@@ -13,7 +13,7 @@ from polhode.importers._mujoco import is_disabled
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit, warn_of_starts
-from polhode.importers.unsupported import NotCarried
+from polhode.importers.losses import NotCarried
 from polhode.joints.coupling import CoupledJoints
 from polhode.joints.rotor import RotorInertia
 

@@ -8,7 +8,7 @@ from polhode.forces.spring_damper import SpringDamper
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.fixed_tendons import is_fixed
-from polhode.importers.unsupported import NotCarried
+from polhode.importers.losses import NotCarried
 from polhode.joints.distance import Distance
 from polhode.multibody.bodies import Body
 

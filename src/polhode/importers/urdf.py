@@ -130,8 +130,8 @@ def _root(links: Mapping[str, Any], joints: Sequence[_Joint]) -> str:
     for joint in joints:
         if joint.child in parent_joints:
             raise ValueError(
-                f"Link `{joint.child}` is the child of two joints, `{parent_joints[joint.child]}` and `{joint.name}`; URDF "
-                "describes trees. Take one of them out and close the loop in the model, with a joint of "
+                f"Link `{joint.child}` is the child of two joints, `{parent_joints[joint.child]}` and `{joint.name}`; "
+                "URDF describes trees. Take one of them out and close the loop in the model, with a joint of "
                 "`polhode.joints`."
             )
         parent_joints[joint.child] = joint.name

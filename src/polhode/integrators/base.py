@@ -1,4 +1,4 @@
-"""Integrators: one-step maps with all memory in the open."""
+"""Interface of integrators: one-step maps whose whole memory is in the carry."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Carry(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The local error that a step of another order would have had, as `StepInfo.error` has it, and that order."""
+    """Local error estimate for another order, in the form of `StepInfo.error`, and that order."""
 
     error: Array
     order: Array
 
 
 class StepInfo(NamedTuple):
-    """Information about one step. Fields that a method does not know stay None and cost nothing.
+    """Information about one step. Fields that a method does not provide stay None and cost nothing.
 
     - `result`: a `Result` code as int32; None means that the step cannot fail by itself.
     - `error`: local error estimate in the algebra of `system.state_space`.
     - `newton_iterations`: int32.
     - `residual`: final residual of the nonlinear solve.
     - `order`: of this step, if it is not that of the method.
-    - `others`: estimates for other orders, among which `AbstractIntegrator.chosen` chooses.
+    - `others`: estimates for other orders, from which `AbstractIntegrator.select_order` selects.
     """
 
     result: Array | None = None
@@ -55,7 +55,7 @@ class StepInfo(NamedTuple):
 
 
 def plain_number(name: str, value: Any, meaning: str) -> float:
-    """`value` if it is one finite number, and no array: options are part of the program, and arrays have no hash."""
+    """`value`, checked to be a finite number and no array: options are static, and arrays have no hash."""
     number = checks.number(name, value, meaning)
     if not isinstance(value, Real):
         raise ValueError(f"`{name}` must be a number ({meaning}), got {short_repr(value)}.")
@@ -70,8 +70,8 @@ class AbstractIntegrator(eqx.Module):
     - `kinds`: the system classes that the method takes.
     - `promises`: quantity → how well it is kept: "round-off", "newton" (to the tolerance of the nonlinear solve)
       or "bounded" (no drift). Quantities are residual names ("manifold", "position", "velocity"), invariant names,
-      or "action invariants" for what the Lie group action itself keeps.
-    - `promises_at_steps`: whether all of them are for the ends of steps only, not for what is interpolated.
+      or "action invariants" for what the Lie group action itself conserves.
+    - `promises_at_steps`: whether all of them hold at the ends of steps only, not for interpolated states.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
@@ -79,7 +79,7 @@ class AbstractIntegrator(eqx.Module):
     promises_at_steps: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
-        """`promises` for one system: names in place of "action invariants", and what its symmetries add."""
+        """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""
         promises = dict(self.promises)
         level = promises.pop("action invariants", None)
         if level is not None:
@@ -93,7 +93,7 @@ class AbstractIntegrator(eqx.Module):
 
     @property
     def error_order(self) -> int | None:
-        """Order of the embedded solution behind `StepInfo.error`; None if there is no estimate."""
+        """Order of the embedded solution that gives `StepInfo.error`; None if there is no estimate."""
         return None
 
     @property
@@ -122,7 +122,7 @@ class AbstractIntegrator(eqx.Module):
         return 3
 
     def check(self, system: AbstractSystem, t: Any, state: State) -> None:
-        """Raises ValueError, before anything is compiled, for what the method can't take although its class fits."""
+        """Check a system of these kinds before compilation. Raises ValueError if the method can't take it."""
         del system, t, state
 
     @abc.abstractmethod
@@ -130,33 +130,33 @@ class AbstractIntegrator(eqx.Module):
         """The carry at the start, from the initial state."""
 
     def restart(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
-        """The carry with which to go on at t where loads may jump: what the method remembers is made anew."""
+        """The carry after a jump of the loads at t: the method's memory is rebuilt."""
         return self.init(system, t, h, carry.state)
 
     def with_step_control(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
-        """The carry of `init` or `restart` with which steps under control begin, the first one of about h."""
+        """The carry of `init` or `restart` for step size control that starts with about h."""
         del system, t, h
         return carry
 
     def select_order(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
-        """The order to go on with, in the carry, and the change of step; asked if `StepInfo.others` has estimates.
+        """The carry with the order of the next step, and the factor of its size; used if there are `StepInfo.others`.
 
-        `factors`: what step control would change the step by after `StepInfo.error`, and after each of the others.
-        `carry`: that after the step, or if it is not `accepted` that before it.
+        `factors`: of the step size by `StepInfo.error`, and by each of the others.
+        `carry`: after the step, or before it if the step is not `accepted`.
         """
         del accepted
         return carry, factors[0]
 
     def selected_order(self, carry: Carry) -> Any:
-        """The order with which the step was made that ended with `carry`. None for methods of one order.
+        """Order of the step that ended with `carry`. None for methods of one order.
 
-        Derivatives hold it fixed, with the size of the step.
+        Derivatives keep it constant, like the size of the step.
         """
         del carry
         return None
 
     def with_order(self, carry: Carry, order: Any) -> Carry:
-        """The same carry for a step with that choice."""
+        """The same carry for a step of that order."""
         del order
         return carry
 

@@ -1,4 +1,4 @@
-"""Which methods take a system, as which kind of system, or what stands in the way."""
+"""Compatibility of methods with systems and their conversions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from polhode.systems.conversion import Conversion
 
 
 class ConvertedSystem(NamedTuple):
-    """A system as a method takes it.
+    """A system in the form that a method takes.
 
-    - `converted`: with maps of states. - `note`: what is to be said of it; empty for the system itself.
+    - `converted`: the system with maps of states. - `note`: on the conversion, for users; empty for the system itself.
     """
 
     converted: Converted
@@ -24,18 +24,18 @@ class ConvertedSystem(NamedTuple):
 
 
 class IncompatibleSystem(ValueError):
-    """A system that can't be written as a method takes it; the message ends a sentence."""
+    """A system has no form that a method takes; the message completes a sentence."""
 
 
 def conversions(system: AbstractSystem) -> tuple[AbstractConversion, ...]:
-    """The system itself and what it can be written as."""
+    """The system itself and its conversions to other kinds."""
     return Conversion(system), *system.conversions()
 
 
 def accepts(method: AbstractIntegrator, system: AbstractSystem, *, without_note: bool = False) -> bool:
-    """Whether the method takes the system or a conversion of it, as far as is known before one is made.
+    """Whether the method takes the system or a conversion of it, as far as is known without converting.
 
-    `plainly`: whether of conversions only those count of which nothing is to be said.
+    `without_note`: whether only conversions without a note count.
     """
     return any(not way.obstacle and not (without_note and way.note) for way in _candidates(method, system))
 
@@ -43,9 +43,9 @@ def accepts(method: AbstractIntegrator, system: AbstractSystem, *, without_note:
 def convert_for(
     system: AbstractSystem, method: AbstractIntegrator, t: Any, state: State, *, check_state: bool
 ) -> ConvertedSystem:
-    """The system, or the first conversion of it, that the method takes; `state` is one of the system.
+    """The system, or its first conversion, that the method takes; `state` is one of the system.
 
-    `checked`: whether the method has to take the state, too. Raises Unsuited with what stands in the way.
+    `check_state`: whether to check the state, too. Raises IncompatibleSystem with the reasons.
     """
     against: list[str] = []
     special: list[str] = []
@@ -73,9 +73,9 @@ def _candidates(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[
 
 
 class Suitability(NamedTuple):
-    """Whether the method of that name takes a problem, and as what, or why not.
+    """Whether the method of that name takes a problem, and as which kind of system, or why not.
 
-    `why`: what speaks for a method that does.
+    `why`: reasons for a method that does.
     """
 
     name: str
@@ -104,8 +104,8 @@ def suited(problem: Any, state0: State = None) -> Suitabilities:
 
     The method that the problem takes by default comes first. Then come those that take the system as it is and are
     implicit or explicit as the default is, those that keep the energy over long times, others that take it as it is,
-    those that take it as a system of another kind, those that promise nothing, not even to stay on its space, and at
-    last those that don't take it.
+    those that take it as a system of another kind, those that promise nothing, not even to stay on its space, and
+    finally those that don't take it.
     Within each: with error control first, then of high order, then with few evaluations a step.
 
     **Arguments:**
@@ -135,7 +135,7 @@ def suited(problem: Any, state0: State = None) -> Suitabilities:
 def _rank_methods(
     system: AbstractSystem, t: float, state: State, default: Default | None, invariants: Container[str]
 ) -> Iterator[tuple[tuple[int, ...], Suitability]]:
-    """Every method with what it is sorted by; `kept` are the invariants of the motion."""
+    """Every method with its sort key; `invariants` are those of the motion."""
     implicit = default is not None and registry.get(default.name).implicit
     for number, name in enumerate(registry.names()):
         method = registry.get(name)

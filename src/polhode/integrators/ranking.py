@@ -1,4 +1,4 @@
-"""The order in which one would try methods that take a problem, from what they say of themselves."""
+"""Ranking of the methods that take a problem, by their declared properties."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from polhode.integrators.base import AbstractIntegrator
 
 
 class Default(NamedTuple):
-    """The method that a problem takes by default, and why it was chosen, if the library has."""
+    """The default method of a problem, and the reason if the library chose it."""
 
     name: str
     reason: str
 
 
 class Tier(enum.IntEnum):
-    """Ranks in the order in which methods are tried."""
+    """Ranks, in the order in which methods should be tried."""
 
     DEFAULT = 0
     LIKE_THE_DEFAULT = 1
@@ -40,7 +40,7 @@ def tier_of(
 ) -> Tier:
     """The tier of a method that takes a problem.
 
-    - `promises`: of the method for it; `note`: as what kind of system it takes it, if not as what it is.
+    - `promises`: of the method for it; `note`: of its conversion, empty without one.
     - `implicit`: whether the default is.
     """
     if default is not None and name == default.name:

@@ -36,10 +36,10 @@ from polhode.integrators.variational.symplectic import SymplecticLieGroup
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """How a named integrator is made.
+    """Construction of a named integrator.
 
-    - `kind`: its class; `make`: what makes it, if not the class itself.
-    - `fixed`: what the name stands for. A word among it can be replaced by an option.
+    - `kind`: its class; `make`: its factory, if not the class itself.
+    - `preset`: arguments that the name stands for; options can override plain values among them.
     """
 
     kind: type[AbstractIntegrator]
@@ -142,7 +142,7 @@ def names() -> list[str]:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options of the integrator called `name` with their defaults; what they mean is said by its class.
+    """The options of the integrator called `name` with their defaults; its class describes them.
 
     Raises ValueError for unknown names.
     """
@@ -183,7 +183,7 @@ def _entry(name: str) -> _Entry:
 
 
 def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
-    """Raises ValueError unless `value` is of the annotated kind; its range is left to the class, which knows it."""
+    """Raises ValueError unless `value` is of the annotated kind; the class checks its range."""
     kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     if not any(_fits(value, one) for one in kinds):
         alternatives = " or ".join(_in_words(one) for one in kinds)

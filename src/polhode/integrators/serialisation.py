@@ -1,4 +1,4 @@
-"""Methods and settings as plain values that a store keeps, and back."""
+"""Serialisation of methods and settings to plain values for stores, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOME = "polhode."
 
 
 def serialise(value: Any) -> Any:
-    """Numbers, words, and objects of this library's data classes as plain values; None if there is anything else."""
+    """Numbers, strings and objects of this library's data classes as plain values; None if anything else occurs."""
     try:
         return _plain(value)
     except TypeError:
@@ -22,7 +22,7 @@ def serialise(value: Any) -> Any:
 
 
 def deserialise(record: Any) -> Any:
-    """The value that was recorded. Raises ValueError for a record that makes no sense here."""
+    """Inverse of `serialise`. Raises ValueError for a record that can't be read."""
     try:
         return _value(record)
     except (KeyError, TypeError, AttributeError, ImportError) as error:

@@ -92,7 +92,7 @@ def axis(name: str, value: Any) -> Float[Array, "3"]:
 
 
 def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """A right-handed frame, one axis a row, of which the last is given."""
+    """A right-handed frame, one axis a row, with the last one given."""
     # The coordinate axis least aligned with it, as a constant: the choice is not differentiated.
     xp = _library(third)
     least = (xp.arange(3) == xp.argmin(xp.abs(third))).astype(third.dtype)
@@ -116,7 +116,7 @@ def _library(v: Any) -> Any:
 
 
 def axes(value: Any) -> Float[Array, "3 3"]:
-    """Three axes as rows, perpendicular and right-handed to 1e-6, and made so to round-off."""
+    """Three axes as rows, perpendicular and right-handed to 1e-6, orthonormalised to round-off."""
     rows = checks.array("axes", value, (3, 3), "axes x, y, z of the joint as rows, in the inertial frame")
     if checks.is_concrete(value):
         matrix = np.asarray(value, dtype=float)

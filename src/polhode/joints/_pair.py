@@ -45,7 +45,7 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     @eager_numpy()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
-        # What is made of them says what is wrong with them.
+        # Building the element checks the data.
         _ = self._element
 
     @property
@@ -56,12 +56,12 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     def place(self, poses: Poses) -> AbstractConstraintElement: ...
 
     def placed(self) -> AbstractConstraintElement | AbstractForceElement:
-        # What functions capture may have changed since.
+        # Values that functions capture may have changed since.
         return self._element if is_immutable(self._element) else super().placed()
 
     @functools.cached_property
     def _element(self) -> AbstractConstraintElement:
-        """The element that was made to check the data."""
+        """The element that was built to check the data."""
         return self.place(self._start())
 
     @property
@@ -165,7 +165,7 @@ def turning_about(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array
 
 
 def default_point(joint: AbstractPairJoint, point: Any) -> Any:
-    """A point that was given, or the initial centre of mass of the second body (the first, if that is the ground)."""
+    """`point`, or by default the initial centre of mass of the second body (the first, if that is the ground)."""
     if point is not None:
         return point
     return joint.first.x if joint.second.kind == "ground" else joint.second.x

@@ -1,4 +1,4 @@
-"""Constraint elements of bodies that roll on a plane or are led by an edge."""
+"""Constraint elements of bodies that roll on a plane or glide on an edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relative coordinates of bodies by name: what controllers, springs, rotors and outputs take."""
+"""Named relative coordinates of bodies, for controllers, springs, rotors and outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from polhode.systems.conversion import AbstractConvertedSystem
 
 
 class Term(NamedTuple):
-    """A term of a combination: `ratio` times the one of that name of a pair."""
+    """A term of a combination: `ratio` times the coordinate of that name of a pair."""
 
     ratio: Float[Array, ""]
     pair: AbstractMeasuredPair
@@ -33,9 +33,9 @@ class AbstractMeasured(abc.ABC):
     """Bodies and their relative coordinates by name: "angle", "displacement", …"""
 
     force_limits: tuple[float, float] = (-np.inf, np.inf)
-    """(lower, upper), to which controllers keep the force along the coordinate unless they are told otherwise."""
+    """(lower, upper), default limits of controllers for the force along the coordinate."""
     velocity_limit: float = np.inf
-    """The largest magnitude of the rate that is meant to occur; audits say where a run exceeds it."""
+    """Largest intended magnitude of the rate; audits report where a run exceeds it."""
 
     @property
     @abc.abstractmethod
@@ -68,10 +68,10 @@ class AbstractMeasured(abc.ABC):
 
         0 at the start for joints of a model, and where the file has its zero for joints of a file.
 
-        Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
+        Systems that a conversion made of an assembled one, such as those of Livens' principle, are accepted too.
 
-        `state` may be that of a run, `solution.state`; then the result has its leading axis. Of a joint that is no part
-        of the model, nobody counts the turns: its angles are in (-π, π].
+        `state` may be that of a run, `solution.state`; then the result has its leading axis. Turns of joints outside the
+        model aren't counted: their angles are in (-π, π].
         """
         del t
         coordinate = self.coordinate(name)
@@ -83,7 +83,7 @@ class AbstractMeasured(abc.ABC):
         return _measure_each(read, system, state)
 
     def turns_are_known(self, system: Any, state: State, name: str | None = None) -> bool:
-        """Whether `value` has the turns of angles: of joints that are no part of the model nobody counts them."""
+        """Whether `value` has the turns of angles, which are not counted for joints outside the model."""
         if not self.coordinate(name).angles():
             return True
         while isinstance(system, AbstractConvertedSystem):
@@ -179,9 +179,9 @@ class AbstractMeasuredPair(AbstractMeasured):
 
 
 def _measure_each(measure: Callable[[Any, Any], Array], system: Any, state: State, *times: Any) -> Array:
-    """Readings of one state, or of all states of a run, of the assembled system that others were made of.
+    """Measurements at one state, or all states of a run, in the assembled system that was converted.
 
-    With `times`, readings are of pairs (state, time).
+    With `times`, `measure` takes pairs (state, time).
     """
 
     def one(state: State, *time: Any) -> Array:

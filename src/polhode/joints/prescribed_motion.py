@@ -85,7 +85,7 @@ class DrivenConstraint(AbstractConstraintElement):
         return Pose(at(first, s0 + r - G @ s0), first.R @ G), poses[1]
 
     def _counterparts(self) -> Float[Array, "r 3"] | None:
-        """Those of the constraint at rest; an angle that is told also has one way to be kept."""
+        """Those of the constraint at rest; a prescribed angle has one as well."""
         if self.inner.a.shape[-2] == 1 and self.rotation is not None:
             # Axis k of the frame on the first body stays perpendicular to axis k + 1 of the second.
             return -(self.axes @ self.inner.a[0])[None] @ jnp.roll(self.axes, -1, axis=-2)
@@ -115,7 +115,7 @@ class _AlongThird(eqx.Module):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrescribedRotation(AbstractPairJoint):
-    """The second body turns about an axis of the first as told: one constraint, to be added to a joint with that axis.
+    """The second body turns about an axis of the first as prescribed: one constraint, beside a joint with that axis.
 
     The multiplier is the moment on the first body about the axis, the negative of the one that drives the second. Which
     way round the body starts is checked: an angle is kept modulo full turns, not half ones.
@@ -147,7 +147,7 @@ class PrescribedRotation(AbstractPairJoint):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrescribedTranslation(AbstractPairJoint):
-    """A point of the second body moves along an axis of the first as told: one constraint.
+    """A point of the second body moves along an axis of the first as prescribed: one constraint.
 
     Motion across the axis and rotations stay free; add a joint that holds what should be held. The multiplier is the
     force on the first body along the axis, the negative of the one that drives the second.
@@ -181,7 +181,7 @@ class PrescribedTranslation(AbstractPairJoint):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrescribedMotion(AbstractPairJoint):
-    """A generic joint whose frame on the first body moves as told.
+    """A generic joint whose frame on the first body moves as prescribed.
 
     The frame starts with the axes of the joint and moves by `translation` and `rotation`; the directions that are fixed
     are fixed to this moving frame. Multipliers are those of `Generic`, along axes that move with the frame.

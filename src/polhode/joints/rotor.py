@@ -39,7 +39,7 @@ class RotorInertia(AbstractJoint):
 
     In joint coordinates that the joint carries it is added to the diagonal of the mass matrix. Otherwise the rotor is a
     linear coordinate of its own that a constraint ties to s. Its moment about other axes, and that its axis turns with
-    the bodies, don't count; both are small for slender rotors behind large ratios.
+    the bodies, don't count; both are small for slender rotors with large ratios.
 
     **Arguments:**
 

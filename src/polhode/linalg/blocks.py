@@ -1,4 +1,4 @@
-"""Sparse matrices as stacked dense blocks at fixed places, the way elements deliver them."""
+"""Sparse matrices as stacked dense blocks at fixed places, one for each element."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Blocks(eqx.Module):
 
     @classmethod
     def zeros(cls, rows: Indices, cols: Indices) -> Blocks:
-        """Blocks that say where others will be."""
+        """Zero blocks, for their pattern."""
         (n, r), c = rows.numbers.shape, cols.numbers.shape[1]
         return cls(np.zeros((n, r, c)), rows, cols)  # type: ignore[arg-type]
 

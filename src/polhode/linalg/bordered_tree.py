@@ -1,4 +1,4 @@
-"""Trees of bodies with few constraints more, which close loops or couple branches."""
+"""Trees of bodies with a few additional constraints, which close loops or couple branches."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Border(NamedTuple):
         return self.outer.numbers.size
 
     def within(self, P: Pattern) -> Pattern:
-        """The places of the tree's constraints, numbered by themselves."""
+        """The pattern of the tree's constraints, with their own numbering."""
         groups = [(rows, cols, self._elements(rows, self.inner)) for rows, cols in P]
         return tuple((self._own(r, e, self.inner), Indices(c.numbers[e])) for r, c, e in groups if e.size)
 
     def parts(self, P: Matrix) -> tuple[Matrix, Matrix]:
-        """The blocks of the tree's constraints and the others, each numbered by themselves."""
+        """The blocks of the tree's constraints and the others, each with their own numbering."""
         return self._part(P, self.inner), self._part(P, self.outer)
 
     def _part(self, P: Matrix, constraints: Indices) -> Matrix:
@@ -56,7 +56,7 @@ class Border(NamedTuple):
 
 
 def border(A: Pattern, P: Pattern, n: int, m: int) -> Border | None:
-    """The constraints that a tree of bodies is left without, the ground taken for a body; None if A couples loops.
+    """The constraints of a spanning tree and the others, the ground counted as a body; None if A couples loops.
 
     Of joints that close a loop, the one with the fewest constraints is taken out.
     """
@@ -104,7 +104,7 @@ class _Sets:
 
 
 class BorderedFactors(NamedTuple):
-    """Factors of the tree; its solutions for the columns of the border; rows of the border; factors of what is left."""
+    """Factors of the tree; its solutions for columns of the border; rows of the border; factors of its Schur complement."""
 
     tree: Any
     columns: tuple[Float[Array, "k n"], Float[Array, "k inner"]]
@@ -120,8 +120,8 @@ class BorderedKKT(AbstractKKT):
 
     **Arguments:**
 
-    - `tree`: what solves the tree, with its own constraints.
-    - `border`: which constraints it hasn't.
+    - `tree`: solver of the tree, with its own constraints.
+    - `border`: the constraints outside the tree.
     """
 
     n: int = eqx.field(static=True)

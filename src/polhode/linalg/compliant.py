@@ -13,8 +13,8 @@ from polhode.linalg.blocks import Matrix, apply, apply_transposed, diagonal
 from polhode.linalg.kkt import AbstractKKT
 
 COMPLIANCE = 1e-12
-"""Compliance of a constraint in units of its own Q A⁻¹Pᵀ. Directions in which the loop yields less than that are left
-alone, which in a mechanism of size 1 are positions within about 1e-6 of a singular one; round-off in eliminations,
+"""Compliance of a constraint in units of its own Q A⁻¹Pᵀ. Directions in which the loop yields less than that are not
+constrained, in a mechanism of size 1 at positions within about 1e-6 of a singular one; round-off in eliminations,
 about 1e-15, stays far below."""
 REFINEMENTS = 2
 """Steps of iterative refinement in direct solutions."""
@@ -31,7 +31,7 @@ class CompliantKKT(AbstractKKT):
 
     **Arguments:**
 
-    - `inner`: what solves the compliant system.
+    - `inner`: solver of the compliant system.
     """
 
     inner: AbstractKKT

@@ -90,8 +90,8 @@ class DefiniteKKT(AbstractKKT):
 class PivotingKKT(AbstractKKT):
     """Solves the whole dense matrix with pivoting, for few unknowns: by LAPACK, or without it in the step.
 
-    Then each row with a larger entry than the pivot's changes places with it, one after the other. Factors are those of
-    the rows as they end up, and which of the exchanges were made.
+    Without it, each row with a larger entry than the pivot's is exchanged with it, one after the other. Factors are
+    those of the permuted rows, and the exchanges that were made.
     """
 
     n: int = eqx.field(static=True)
@@ -163,7 +163,7 @@ def _exchange(condition: Array, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _eliminate_row(row: Float[Array, " n"], pivot: Float[Array, " n"], k: int) -> Float[Array, " n"]:
-    """The row less a multiple of the pivot's, which is kept at place k."""
+    """The row less a multiple of the pivot's; the factor is stored at place k."""
     factor = row[k] / pivot[k]
     return jnp.concatenate((row[:k], factor[None], row[k + 1 :] - factor * pivot[k + 1 :]))
 

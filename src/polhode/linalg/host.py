@@ -27,7 +27,7 @@ class HostKKT(AbstractKKT):
         try:
             return scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(whole))
         except RuntimeError:
-            # SciPy's word for a zero pivot.
+            # SciPy's error for a zero pivot.
             return None
 
     def solve(

@@ -43,5 +43,5 @@ class AbstractKKT(eqx.Module):
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        """x and λ for E = 0, from one factorisation, without what a compliance would change in them."""
+        """x and λ for E = 0, from one factorisation, without the error of a compliance."""
         return self.solve(self.factor(A, P, Q), r, s)

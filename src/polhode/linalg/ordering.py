@@ -1,4 +1,4 @@
-"""Which unknowns of a saddle-point system are eliminated together, and in which order."""
+"""Elimination order of saddle-point systems: parts of unknowns, in rounds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def elimination_rounds(A: Pattern, P: Pattern, n: int, m: int) -> list[list[Part
 
 
 class Couplings(NamedTuple):
-    """Which unknowns occur together: those of unknown k are `indices[indptr[k] : indptr[k + 1]]`, sorted."""
+    """Pattern of couplings between unknowns: those of unknown k are `indices[indptr[k] : indptr[k + 1]]`, sorted."""
 
     indptr: np.ndarray
     indices: np.ndarray

@@ -1,4 +1,4 @@
-"""Which constraints repeat what others say, found once when a model is assembled; all arrays are NumPy's."""
+"""Rank and redundant constraints, computed once when a model is assembled; all arrays are NumPy's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Redundancy(NamedTuple):
 
     - `rank`: number of independent rows.
     - `independent`, `dependent`: row numbers, sorted; dependent rows follow from the independent ones.
-    - `groups`: for each group with a dependent row, its name and the names of the groups that say the same.
+    - `groups`: for each group with a dependent row, its name and the names of the groups that imply it.
     """
 
     rank: int

@@ -41,7 +41,7 @@ def solve(lu: Float[Array, "s s g"], b: Float[Array, "s d g"]) -> Float[Array, "
             rest = rest - lu[i, j] * x[j]
         x.append(_barrier(rest))
     for i in reversed(range(s)):
-        # What was found last comes last: nothing else has to wait for it.
+        # The latest value is subtracted last: nothing else has to wait for it.
         for j in reversed(range(i + 1, s)):
             x[i] = x[i] - lu[i, j] * x[j]
         x[i] = _barrier(x[i] * lu[i, i])

@@ -1,4 +1,4 @@
-"""The one place that decides how saddle-point systems are solved."""
+"""Choice of solvers for saddle-point systems."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BATCHES = 20
 A chain of 1,000 bodies has 11, one of 100 with bushings 23."""
 
 OPERATIONS_PER_UNKNOWN = 1_000
-"""Beyond this, without what fills up parts, elimination by parts takes too much. Chains and loops with revolute
+"""Beyond this, without padding, elimination by parts takes too much. Chains and loops with revolute
 joints take 340 at any length, a binary tree of 127 bodies 380, six bodies in Euler parameters 730, a chain with
 bushings 1,600, a net of 10×10 bodies 3,600. A chain of 20 bodies with bushings takes 264 µs by parts, 18 s to compile;
 with KLU 145 µs and 1.1 s."""
@@ -160,7 +160,7 @@ def _dense(n: int, m: int) -> AbstractKKT:
 
 
 def _tree_solver(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
-    """A solver that eliminates body by body, if that serves."""
+    """A solver that eliminates body by body, if it suits."""
     structure = links(A, P, n, m)
     if structure is None or len(structure.blocks) < TREE_BODIES or max(map(len, structure.blocks)) > BLOCK:
         return None
@@ -168,7 +168,7 @@ def _tree_solver(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
 
 
 def _bordered_solver(A: Pattern, P: Pattern, n: int, m: int) -> BorderedKKT | None:
-    """The same for what is a tree but for a few constraints."""
+    """The same for trees with a few additional constraints."""
     beside = border(A, P, n, m)
     if beside is None or not 0 < beside.count <= BORDER:
         return None

@@ -21,8 +21,8 @@ from polhode.linalg.segment_sum import GatherSum
 class Analysis:
     """The entries of the whole matrix and KLU's ordering of it. Analyses of equal patterns are equal.
 
-    KLU keeps the ordering outside JAX's arrays, where compiled programs only have its address. Nobody knows how long
-    these live, so orderings are never freed; equal ones are shared.
+    KLU keeps the ordering outside JAX's arrays, and compiled programs only have its address. Their lifetime is
+    unknown, so orderings are never freed; equal ones are shared.
     """
 
     def __init__(self, A: Pattern, P: Pattern, n: int, m: int) -> None:
@@ -43,7 +43,7 @@ class Analysis:
         self.symbolic = _ordering(self.keys.tobytes(), self._size)
 
     def gather_sum(self, A: Matrix, P: Matrix, Q: Matrix) -> GatherSum:
-        """How the entries collect the values of the blocks of A, P and Q."""
+        """The sum of the blocks of A, P and Q into the entries."""
         n = self._shift
         keys = [self._keys(g.rows.numbers, g.cols.numbers) for g in A]
         keys += [self._keys(g.rows.numbers + n, g.cols.numbers, transposed=True) for g in P]
@@ -76,12 +76,12 @@ def _ordering(keys: bytes, size: int) -> Any:
 
 
 class Entries(NamedTuple):
-    """Data kept of a matrix.
+    """Entries of a matrix, and data to check its solutions.
 
     - `values`: the matrix as KLU gets it, changed in the last digits.
     - `changed`: by how much its diagonal in the rows of constraints differs from zero.
     - `sizes`: magnitudes of A's diagonal.
-    - `regular`: whether all entries are finite and all constraints say something.
+    - `regular`: whether all entries are finite and no constraint is empty.
     """
 
     values: Float[Array, " entries"]
@@ -91,7 +91,7 @@ class Entries(NamedTuple):
 
 
 class SparseKKT(AbstractKKT):
-    """Sparse LU with pivoting. The ordering is found once; numbers are factorised anew with every solution.
+    """Sparse LU with pivoting. The ordering is computed once; every solution factorises again.
 
     KLU's numeric factors live outside JAX's arrays, where nothing frees them in a compiled loop; so `factor` only
     collects the entries. Needs `klujax` and runs on the CPU.
@@ -120,7 +120,7 @@ class SparseKKT(AbstractKKT):
             regular = regular & (schur > 0).all()
             constraint_shift = diagonal_shift
         else:
-            # What a compliance leaves of a constraint is for those to judge who ask for it.
+            # Callers that give a compliance judge its error themselves.
             diagonal_shift, constraint_shift = jnp.zeros_like(schur), -E
         shifts = jnp.concatenate((_UNITS * sizes, constraint_shift))
         values = jnp.where(finite, values, 0.0).at[self.analysis.diagonal].add(shifts)

@@ -16,13 +16,13 @@ _BATCH_OPERATIONS = 20_000
 
 
 class Batch(NamedTuple):
-    """g parts with s unknowns and d neighbours each: positions in what is left of the matrix and the right-hand side.
+    """g parts with s unknowns and d neighbours each: positions in the remaining matrix and right-hand side.
 
-    One beyond the last position stands for 0 and two beyond for 1; with these, smaller parts are filled up.
+    One beyond the last position stands for 0 and two beyond for 1; with these, smaller parts are padded.
 
     - `pivot`, `right`, `below`: shapes (s, s, g), (s, d, g), (d, s, g), in the matrix.
     - `unknowns`: shape (s, g), in the right-hand side.
-    - `neighbours`: shape (d, g), in the part of the solution that is already known on the way back.
+    - `neighbours`: shape (d, g), in the part of the solution already known in back substitution.
     """
 
     pivot: np.ndarray
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Batches eliminated at the same time; how the rest of matrix and right-hand side collects what is left."""
+    """Batches eliminated at the same time, and the sums into the remaining matrix and right-hand side."""
 
     batches: list[Batch]
     matrix: GatherSum
@@ -98,7 +98,7 @@ class Plan:
         return max((batch.pivot.shape[0] for r in self.rounds for batch in r.batches), default=0)
 
     def gather_sum(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> GatherSum:
-        """How the entries of the first round collect the values of the blocks of A, P and Q, and -E if `compliant`."""
+        """The sum of the blocks of A, P and Q, and -E if `compliant`, into the entries of the first round."""
         n = self._n
         keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
         keys += [self._keys(g.cols.numbers[:, None, :], n + g.rows.numbers[:, :, None]) for g in P]
@@ -149,7 +149,7 @@ def operations(s: int, d: int) -> int:
 
 
 def _group(parts: list[Part], padded: bool) -> list[list[Part]]:
-    """Parts of one round in batches: of equal sizes, or of sizes that it pays to fill up."""
+    """Parts of one round in batches: of equal sizes, or of sizes that are worth padding."""
     groups: dict[tuple[int, int], list[Part]] = {}
     for part in parts:
         groups.setdefault((part.unknowns.size, part.neighbours.size), []).append(part)
@@ -169,9 +169,9 @@ def _group(parts: list[Part], padded: bool) -> list[list[Part]]:
 
 
 def _back_substitution_positions(rounds: list[list[list[Part]]], size: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """For each round, where each unknown is in the solution known then; and the same at the end.
+    """Positions of the unknowns in the solution known before each round of back substitution, and at the end.
 
-    The solution grows at its end, by the batches of one round after the other, filled-up places included.
+    The solution grows at its end, by the batches of one round after the other, padding included.
     """
     where, at, positions = np.full(size, -1), 0, []
     for groups in reversed(rounds):
@@ -184,7 +184,7 @@ def _back_substitution_positions(rounds: list[list[list[Part]]], size: int) -> t
 
 
 def _stack(numbers: Sequence[np.ndarray]) -> np.ndarray:
-    """Index arrays as columns of one array, filled up with -1."""
+    """Index arrays as columns of one array, padded with -1."""
     out = np.full((max(x.size for x in numbers), len(numbers)), -1, np.int64)
     for k, x in enumerate(numbers):
         out[: x.size, k] = x

@@ -189,10 +189,10 @@ def _leaves_first(outwards: list[int], parent: np.ndarray) -> list[int]:
 
 
 class Layout:
-    """Where the entries of blocks come from, for matrices of one pattern. Layouts of equal patterns are equal.
+    """Sources of the entries of blocks, for matrices of one pattern. Layouts of equal patterns are equal.
 
     Blocks are D on the diagonal, U right of it in the columns of the parent, L below it in the parent's rows, all of
-    the size of the largest one; smaller ones are filled up with the identity. Entries that vanish in all blocks are
+    the size of the largest one; smaller ones are padded with the identity. Entries that vanish in all blocks are
     never stored or multiplied.
     """
 
@@ -230,7 +230,7 @@ class Layout:
         return np.flatnonzero((below >= 0).any(axis=1)), np.flatnonzero((right >= 0).any(axis=0))
 
     def gather_sum(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> GatherSum:
-        """How the table of entries, a row a block, collects the values of A, P and Q, and -E if `compliant`."""
+        """The sum of A, P and Q, and -E if `compliant`, into the table of entries, a row a block."""
         n = self._n
         keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
         keys += [self._keys(g.cols.numbers[:, None, :], n + g.rows.numbers[:, :, None]) for g in P]
@@ -266,10 +266,10 @@ class Layout:
 
 
 class Registers(NamedTuple):
-    """Where what blocks hand to their parents waits, at each block: few places. Booleans, shapes (count, r).
+    """Allocation of the few registers for contributions of blocks to their parents. Booleans, shapes (count, r).
 
-    - `read`: the place of what the children of this block have left; none for a leaf. - `added`: the place of the
-      parent, to which this block adds; none for a root. - `kept`: places where there is something to add to.
+    - `source`: the register with the contributions of the children; none for a leaf. - `target`: that of the parent,
+      to which this block adds; none for a root. - `accumulates`: registers that hold a value to add to.
     """
 
     source: Any
@@ -372,7 +372,7 @@ def _read(registers: Array, where: Array) -> Array:
 
 
 def _add(registers: Array, value: Array, places: Registers) -> Array:
-    """Registers with `value` added at its place, where it replaces what has been read."""
+    """Registers with `value` added to its target, or put there if the old value has been read."""
     rows = zip(registers, places.accumulates, places.target, strict=True)
     return jnp.stack(
         [jnp.where(target, jnp.where(accumulates, old + value, value), old) for old, accumulates, target in rows]

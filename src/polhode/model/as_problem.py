@@ -130,10 +130,10 @@ def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE
     )
 
 
-def _scene(model: ModelParts, shown: Sequence[str], looks: Machine | None) -> Scene | None:
+def _scene(model: ModelParts, bodies: Sequence[str], looks: Machine | None) -> Scene | None:
     """How the model is drawn; None where JAX traces numbers that drawing needs."""
     try:
-        return model_scene.from_dict(model_scene.to_dict(model, shown, looks))
+        return model_scene.from_dict(model_scene.to_dict(model, bodies, looks))
     except jax.errors.JAXTypeError:
         return None
 

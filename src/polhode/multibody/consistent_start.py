@@ -38,7 +38,7 @@ DENSE = 600
 """Number of constraints up to which dense linear algebra is used: below about a second."""
 
 
-class UnfitStart(ValueError):
+class InconsistentStart(ValueError):
     """A start that violates the joints of a model.
 
     - `own`: what of the message the residuals of constraints don't tell.
@@ -51,12 +51,12 @@ class UnfitStart(ValueError):
 
 def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
     """Raises UnfitStart with the `faults` of a start, if it has some."""
-    message = faults(system, labels, t, state)
+    message = start_faults(system, labels, t, state)
     if message:
-        raise UnfitStart(message)
+        raise InconsistentStart(message)
 
 
-def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
+def start_faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
     """All constraints that a state violates, or their time derivatives, by the names of joints, with remedies; or "".
 
     Also those that it keeps the wrong way round: cosines vanish again after half a turn.

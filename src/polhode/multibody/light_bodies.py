@@ -32,7 +32,7 @@ _MAX_RATIO = 1e8
 """Ratio of masses and moments of inertia up to which no error can be that large."""
 
 
-def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
+def is_inaccurate(system: AbstractSystem, t: float, state: State) -> bool:
     """Whether the compliance of constraints disturbs accelerations at a state, where constraints are independent.
 
     So it is where one joint carries inertias that differ by a factor of about 1e9.
@@ -40,7 +40,7 @@ def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
     if not (isinstance(system, MultibodySystem) and isinstance(system.kkt, CompliantKKT)):
         return False
     n, m = system.n, system.m
-    if n + m > _DENSE or not _differ(system):
+    if n + m > _DENSE or not _inertias_differ(system):
         return False
     M, B = _matrices(system, jnp.asarray(t), state[0])
     mass, P = to_sparse(M, (n, n)).toarray(), to_sparse(B, (m, n)).toarray()
@@ -55,7 +55,7 @@ def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
     return least > _SINGULAR and (COMPLIANCE / least) ** (REFINEMENTS + 1) > _MAX_ERROR
 
 
-def _differ(system: MultibodySystem) -> bool:
+def _inertias_differ(system: MultibodySystem) -> bool:
     """Whether inertias differ by so much that a closer look is worth it."""
     masses, moments = np.asarray(system.coordinates.masses), np.asarray(system.coordinates.inertias)
     sizes = np.concatenate((masses, np.abs(np.diagonal(moments, axis1=1, axis2=2)).reshape(-1)))
@@ -70,7 +70,7 @@ def _matrices(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matr
 
 def with_pivoting_solver(system: System, t: float, state: State) -> System:
     """The system with a solver that pivots in place of one that gives constraints a compliance, where that disturbs."""
-    if not is_disturbed(system, t, state):
+    if not is_inaccurate(system, t, state):
         return system
     assert isinstance(system, MultibodySystem)
     return dataclasses.replace(system, solver=library_solver(system.n, system.m))  # pyright: ignore[reportReturnType]

@@ -62,10 +62,10 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
     M, B = metric(system, jnp.asarray(t), q)
     if system.m > DENSE:
         rows = _dependent_sparse(M, B)
-        return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
+        return Dependence(rows, "; ".join(_count_text(labels, rows, name) for name in _names(labels, rows)))
     groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
     result = redundancy(dense(B), groups)
-    explanations = (_follows(labels, result.dependent, name, others) for name, others in result.groups.items())
+    explanations = (_dependence_text(labels, result.dependent, name, others) for name, others in result.groups.items())
     return Dependence(result.dependent, "; ".join(explanations))
 
 
@@ -183,7 +183,7 @@ def _explain(system: MultibodySystem, labels: Sequence[str], t: float, q: Point,
     result = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
     sources = {key.removeprefix("more rows of "): value for key, value in result.groups.items()}
     explanations = (
-        _follows(labels, rows, name, [other.removeprefix("more ").removeprefix("rows of ") for other in others])
+        _dependence_text(labels, rows, name, [other.removeprefix("more ").removeprefix("rows of ") for other in others])
         for name, others in sources.items()
     )
     return Dependence(rows, "; ".join(explanations))
@@ -193,12 +193,12 @@ def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
     return [name for name in dict.fromkeys(labels) if any(labels[i] == name for i in rows)]
 
 
-def _follows(labels: Sequence[str], rows: np.ndarray, name: str, others: Sequence[str]) -> str:
+def _dependence_text(labels: Sequence[str], rows: np.ndarray, name: str, others: Sequence[str]) -> str:
     names = [f"`{other}`" for other in dict.fromkeys(others) if other != name]
-    return f"{_share(labels, rows, name)} follow from {', '.join(names[:MAX_NAMES]) or 'each other'}"
+    return f"{_count_text(labels, rows, name)} follow from {', '.join(names[:MAX_NAMES]) or 'each other'}"
 
 
-def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
+def _count_text(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
     return f"{sum(labels[i] == name for i in rows)} of the constraints of `{name}`"
 
 

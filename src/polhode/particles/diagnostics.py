@@ -242,8 +242,8 @@ class AbstractParticles(AbstractSphereInteractions):
         if abs(h) <= share * limit:
             return ""
         return (
-            f"{cause}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that limit "
-            "or less."
+            f"{cause}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that "
+            "limit or less."
         )
 
 

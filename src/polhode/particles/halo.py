@@ -34,13 +34,13 @@ class Halo(eqx.Module):
         """Sends once; what is returned reads `a` by numbers from `halo`."""
         if self.routes:
 
-            def seen(a: tuple[Array, ...], sends: tuple[Array, ...]) -> tuple[Array, ...]:
+            def exchange(a: tuple[Array, ...], sends: tuple[Array, ...]) -> tuple[Array, ...]:
                 parts = [jnp.stack(a)]
                 for send, route in zip(sends, self.routes, strict=True):
                     parts.append(jax.lax.ppermute(jnp.stack(select(a, send)), AXIS, route))
                 return tuple(jnp.concatenate(parts, axis=1))
 
-            a = jax.shard_map(seen, mesh=self.mesh, in_specs=_FIRST, out_specs=_FIRST)(a, self.sends)
+            a = jax.shard_map(exchange, mesh=self.mesh, in_specs=_FIRST, out_specs=_FIRST)(a, self.sends)
 
         def read(numbers: Array) -> tuple[Array, ...]:
             spec = along_last(numbers)

@@ -196,14 +196,14 @@ class AbstractSphereInteractions(AbstractSeparable):
     def _contacts(self, x: Vectors, around: Surroundings, total: Vectors) -> Vectors:
         """`total` and the contacts with neighbours."""
 
-        def reading() -> Callable[[Array], Vectors]:
+        def make_force() -> Callable[[Array], Vectors]:
             reader = self.neighbour_reader(x)
             return lambda k: contacts.force(self.contact, 0.0, subtract(x, reader(k)), self.reach(k))
 
-        return self._over_lists(reading, around, total)
+        return self._over_lists(make_force, around, total)
 
     def _over_lists(self, make_force: Callable[[], Any], around: Surroundings, total: Vectors) -> Vectors:
-        """`total` and what neighbours make, by a function of their numbers that `make_force` makes where it is needed."""
+        """`total` plus the forces of neighbours; `make_force` returns their force as a function of their numbers."""
         members, longest = around.lists.members, around.lists.longest
         size = -(-self.capacity // _STRETCHES)
 
@@ -241,21 +241,23 @@ class AbstractSphereInteractions(AbstractSeparable):
         if c is None:
             return Loads(force, moment)
 
-        def pressed(reader: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any) -> Vectors:
+        def contact_drag(
+            reader: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any
+        ) -> Vectors:
             apart = subtract((*x, *v), reader(which)[:6])
             return contacts.force(0.0, c * share, apart[:3], self.reach(others), apart[3:])
 
         if self.touching:
 
-            def reading() -> Callable[[Array], Vectors]:
-                read = self.neighbour_reader((*x, *v))
-                return lambda k: pressed(read, k, k, 1.0)
+            def make_drag() -> Callable[[Array], Vectors]:
+                reader = self.neighbour_reader((*x, *v))
+                return lambda k: contact_drag(reader, k, k, 1.0)
 
-            force = self._over_lists(reading, around, force)
+            force = self._over_lists(make_drag, around, force)
         if self.touches_bonded:
             share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
             slots = self.ends_of_slots, self.slots.partner, share
-            force = _sum_slots(lambda slot: pressed(at_partner, *slot), slots, force)
+            force = _sum_slots(lambda slot: contact_drag(at_partner, *slot), slots, force)
         for distance, normal in self.faces(x):
             speed = sum(a * b for a, b in zip(normal, v, strict=True))
             force = add_scaled(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)

@@ -51,13 +51,13 @@ def search(
     order = jnp.argsort(key).astype(jnp.int32)
     sorted_keys, my_key = key[order], of_mine(key)
 
-    def stretch(k: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+    def stretch(k: Array, lists: tuple[Array, Array]) -> tuple[Array, Array]:
         begin = my_key + ((k // 3 - 1) * ny + k % 3 - 1) * nx - 1
         start = jnp.searchsorted(sorted_keys, begin, side="left").astype(jnp.int32)
         stop = jnp.searchsorted(sorted_keys, begin + 2, side="right").astype(jnp.int32)
 
-        def one(s: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-            members, count = found
+        def one(s: Array, lists: tuple[Array, Array]) -> tuple[Array, Array]:
+            members, count = lists
             j = order[jnp.minimum(start + s, n - 1)]
             d = subtract(here, tuple(a[j] for a in x))
             near = (start + s < stop) & (j != me) & (dot(d, d) < (my_reach + reach[j]) ** 2)
@@ -66,7 +66,7 @@ def search(
             place = jnp.where(near, jnp.minimum(count, capacity), capacity)
             return members.at[place, row].set(j, mode="drop", unique_indices=True), count + near
 
-        return jax.lax.fori_loop(0, jnp.max(stop - start), one, found)
+        return jax.lax.fori_loop(0, jnp.max(stop - start), one, lists)
 
     empty = jnp.broadcast_to(me, (capacity, len(me))), jnp.zeros(len(me), jnp.int32)
     members, count = jax.lax.fori_loop(0, 9, stretch, empty)

@@ -190,8 +190,8 @@ def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
     slots = system.slots
     partner = new.place[at_slots(slots.partner)]
     # Slots without a bond read the filling of their device, which never holds.
-    filling = (np.arange(system.n) * mesh.size // system.n + 1) * new.block - 1
-    bond = np.where(at_slots(slots.sign) == 0, filling, np.append(new.of_slots, 0)[at_slots(slots.bond)])
+    spare_bond = (np.arange(system.n) * mesh.size // system.n + 1) * new.block - 1
+    bond = np.where(at_slots(slots.sign) == 0, spare_bond, np.append(new.of_slots, 0)[at_slots(slots.bond)])
     ends, (slot_ends, pair_ends) = halo(mesh, system.n // mesh.size, partner, new.pairs.T)
     links, (slot_links,) = halo(mesh, new.block, bond)
 

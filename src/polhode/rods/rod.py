@@ -80,16 +80,16 @@ class Rod:
 
     def poses(self, system: MultibodySystem) -> Callable[[Array, State], Pose]:
         """Positions (nodes, 3) and rotations (nodes, 3, 3), third column along the rod, as a function of (t, state)."""
-        rows, clamped, clamps = self._rows(system)
+        rows, clamped_nodes, clamps = self._rows(system)
 
         def poses(t: Array, state: State) -> Pose:
             del t
             q, _ = state
             body_poses = system.motion(q).poses
-            picked = Pose(body_poses.x[rows], body_poses.R[rows])
-            if not clamped.size:
-                return picked
-            return Pose(picked.x.at[clamped].set(clamps.x), picked.R.at[clamped].set(clamps.R))
+            node_poses = Pose(body_poses.x[rows], body_poses.R[rows])
+            if not clamped_nodes.size:
+                return node_poses
+            return Pose(node_poses.x.at[clamped_nodes].set(clamps.x), node_poses.R.at[clamped_nodes].set(clamps.R))
 
         return poses
 
@@ -125,7 +125,7 @@ class Rod:
         its nodes with T(d)⁻ᵀ n, which is larger by the part θ²/24 where it bends: 1.6 % at 0.63 rad, and of order 2
         in the length of edges.
         """
-        rows, clamped, clamps = self._rows(system)
+        rows, clamped_nodes, clamps = self._rows(system)
         ends, strain = self._ends(), self._strain
         rest, C = (checks.stack(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
         D = checks.stack([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
@@ -140,8 +140,8 @@ class Rod:
             assert motion.twists is not None
             poses = Pose(motion.poses.x[rows], motion.poses.R[rows])
             twists = Twist(motion.twists.omega[rows], motion.twists.u[rows])
-            if clamped.size:
-                poses = Pose(poses.x.at[clamped].set(clamps.x), poses.R.at[clamped].set(clamps.R))
+            if clamped_nodes.size:
+                poses = Pose(poses.x.at[clamped_nodes].set(clamps.x), poses.R.at[clamped_nodes].set(clamps.R))
             at = lambda tree, e: jax.tree.map(lambda a: a[e], tree)  # noqa: E731
             both, both_twists = tuple(at(poses, e) for e in ends), tuple(at(twists, e) for e in ends)
             stresses = jax.vmap(one)(both, both_twists, rest, self.lengths, C, D)
@@ -165,18 +165,18 @@ class Rod:
     def _rows(self, system: MultibodySystem) -> tuple[np.ndarray, np.ndarray, Pose]:
         """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
         row_numbers = {name: row for row, name in enumerate(system.names)}
-        fixed = [body.kind == "ground" for body in self.nodes]
-        missing = [
-            b.name for b, ground in zip(self.nodes, fixed, strict=True) if not ground and b.name not in row_numbers
+        is_clamped = [body.kind == "ground" for body in self.nodes]
+        absent = [
+            b.name for b, ground in zip(self.nodes, is_clamped, strict=True) if not ground and b.name not in row_numbers
         ]
-        if missing:
+        if absent:
             raise ValueError(
-                f"The system has no {missing[0]!r}: rod {self.name!r} belongs to another model. Pass a system that was "
+                f"The system has no {absent[0]!r}: rod {self.name!r} belongs to another model. Pass a system that was "
                 "assembled from the model of the rod."
             )
         rows = np.array([row_numbers.get(body.name, len(row_numbers)) for body in self.nodes])
-        clamped = np.flatnonzero(fixed)
-        return rows, clamped, Pose(self.places.x[clamped], self.places.R[clamped])
+        clamped_nodes = np.flatnonzero(is_clamped)
+        return rows, clamped_nodes, Pose(self.places.x[clamped_nodes], self.places.R[clamped_nodes])
 
 
 def halves(values: Array, closed: bool) -> Array:

@@ -203,8 +203,8 @@ def _definite(name: str, matrix: Any, strictly: bool) -> None:
         "`constrained` in `add_rod`."
     )
     raise ValueError(
-        f"`{name}` must be {requirement}: with its diagonal scaled to 1 its eigenvalues are {values.tolist()}, its diagonal "
-        f"is {np.diag(np.asarray(matrix)).tolist()}.{remedy if strictly else ''}"
+        f"`{name}` must be {requirement}: with its diagonal scaled to 1 its eigenvalues are {values.tolist()}, its "
+        f"diagonal is {np.diag(np.asarray(matrix)).tolist()}.{remedy if strictly else ''}"
     )
 
 

@@ -35,7 +35,7 @@ class AbstractSpace(eqx.Module):
 
     @abc.abstractmethod
     def move(self, q: Point, theta: Vector) -> Point:
-        """The point reached from `q` along the algebra element `theta`."""
+        """The point reached from `q` along the algebra element `theta`: the retraction."""
 
     @abc.abstractmethod
     def rate(self, theta: Vector, v: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""Validation of points that a user hands in."""
+"""Validation of points from users."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
     Raises `ValueError` for a wrong structure or shape, numbers that are not finite, or a point farther than 1e-6 from
     the space.
     """
-    # Its shapes are all that is asked for.
+    # Only shapes are needed.
     template = jax.eval_shape(space.origin)
     leaves = _leaves(template, q, name)
     labels = [name + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(template)]
@@ -64,7 +64,7 @@ def _distance(space: AbstractSpace, point: Point) -> Array:
 
 
 def _leaves(template: Point, q: Any, name: str) -> list[Any]:
-    """The parts of `q` in the order of `expected`; an array's place may be taken by nested lists of numbers."""
+    """The parts of `q` in the order of `template`; an array's place may be taken by nested lists of numbers."""
     if not isinstance(template, tuple):
         return [q]
     if not isinstance(q, tuple | list) or len(q) != len(template):

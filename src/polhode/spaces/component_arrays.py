@@ -34,7 +34,7 @@ def rows(components: tuple[Array, ...]) -> Array:
 
 
 def select(a: tuple[Array, ...], which: Array) -> tuple[Array, ...]:
-    """Those with these numbers."""
+    """The vectors with these numbers."""
     return tuple(x[which] for x in a)
 
 

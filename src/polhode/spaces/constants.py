@@ -1,4 +1,4 @@
-"""Numbers that motions carry along and leave as they are."""
+"""Numbers that no motion changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Numbers = Float[Array, " k"]
 class Constants(AbstractGroup):
     """k numbers beside a configuration in which no motion moves: points have shape (k,), algebra elements shape (0,).
 
-    What is counted along a motion is kept there, such as the turns of joints; whoever counts replaces the numbers.
+    They hold what is counted along a motion, such as the turns of joints; only the counter replaces them.
 
     **Arguments:**
 

@@ -19,7 +19,7 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.compiler.placement import with_default_device
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment
-from polhode.multibody.light_bodies import is_disturbed
+from polhode.multibody.light_bodies import is_inaccurate
 from polhode.problem import Problem
 from polhode.simulation.simulate import simulate
 from polhode.simulation.stepping.step_control import StepControl
@@ -86,7 +86,7 @@ def floquet(
         raise ValueError(f"`period` must be positive, got {period:.9g}.")
     if not tolerance > 0:
         raise ValueError(f"`tolerance` must be positive, got {tolerance:.9g}.")
-    if is_disturbed(point.system, point.t, point.state):
+    if is_inaccurate(point.system, point.t, point.state):
         raise ValueError(
             "Bodies are nearly massless beside others: the inertias that one joint carries differ by more than runs of "
             "these coordinates resolve. Give the light ones more mass and inertia, or take 'minimal' coordinates."

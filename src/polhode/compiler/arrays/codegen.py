@@ -169,14 +169,14 @@ class _CodeGenerator:
 
     def _fill(self, x: Any, to: Buffer) -> None:
         """Copies an array to memory; a concatenation part by part, each in its own shape."""
-        maker = self._views.get(id(x))
-        if maker is not None and maker.name == "concatenate":
-            axis, at = maker.params["dimension"], 0
-            for part in maker.inputs:
+        producer = self._views.get(id(x))
+        if producer is not None and producer.name == "concatenate":
+            axis, at = producer.params["dimension"], 0
+            for part in producer.inputs:
                 self._fill(part, to.part(self.k, axis, at, part.shape[axis]))
                 at += part.shape[axis]
-        elif maker is not None and maker.name == "reshape" and to.is_dense:
-            self._fill(maker.inputs[0], dense(to.pointer, maker.inputs[0].shape, to.dtype))
+        elif producer is not None and producer.name == "reshape" and to.is_dense:
+            self._fill(producer.inputs[0], dense(to.pointer, producer.inputs[0].shape, to.dtype))
         elif x.size:
             self.b.copy(self._read(x), to)
 
@@ -245,13 +245,13 @@ class _CodeGenerator:
         body, after = w.label(), w.label()
         carry.begin()
         with self.k.scratch():
-            (goes_on,) = generate(self.b, condition, [*x[:nc], *carry.now])
+            (goes_on,) = generate(self.b, condition, [*x[:nc], *carry.current])
             w.branch(self.b.number(goes_on), body, after)
             w.open(body)
-            outs = generate(self.b, step, [*consts, *carry.now], carry.targets())
+            outs = generate(self.b, step, [*consts, *carry.current], carry.targets())
             carry.end(outs)
         w.open(after)
-        return carry.now
+        return carry.current
 
     def _scan(self, e: Equation, x: Arrays) -> Arrays:
         body = scalar_body(e.params, x)
@@ -278,12 +278,12 @@ class _CodeGenerator:
             row_inputs = [_row(a, at) for a in x[n_consts + n_carry :]]
             into = [row.row(k, at) for row in rows]
             targets = {n_carry + n: to for n, to in enumerate(into) if to.shape}
-            outs = generate(self.b, step, [*x[:n_consts], *carry.now, *row_inputs], {**targets, **carry.targets()})
+            outs = generate(self.b, step, [*x[:n_consts], *carry.current, *row_inputs], {**targets, **carry.targets()})
             for out, to in zip(outs[n_carry:], into, strict=True):
                 self.b.copy(out, to)
             carry.end(outs[:n_carry])
         w.open(after)
-        return [*carry.now, *rows]
+        return [*carry.current, *rows]
 
 
 def _no_preparation(shape: tuple[int, ...], place: Place) -> None:

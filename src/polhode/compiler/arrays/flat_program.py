@@ -82,7 +82,7 @@ class _Flattener:
         self.equations: list[Equation] = []
         self._same: dict[Any, list[Value]] = {}
         self._alive: list[Any] = []
-        self._makers: dict[int, Equation] = {}
+        self._producers: dict[int, Equation] = {}
 
     def evaluate(self, jaxpr: core.Jaxpr, consts: Sequence[Atom], args: Sequence[Atom]) -> list[Atom]:
         env: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
@@ -123,7 +123,7 @@ class _Flattener:
                 return self._same[key]
         equation = Equation(name, params, inputs, [Value(*kind) for kind in types])
         self.equations.append(equation)
-        self._makers.update((id(v), equation) for v in equation.outputs)
+        self._producers.update((id(v), equation) for v in equation.outputs)
         if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
             equation = self._modulo_2_32(equation)
         # Operands are identified by `id` and therefore must stay alive.
@@ -134,8 +134,8 @@ class _Flattener:
 
     def _is_better_in_memory(self, x: Atom, reads: int) -> bool:
         """Whether a copy in memory makes reads cheaper: each read would have to find the part and the place in it."""
-        maker = self._makers.get(id(x))
-        has_parts = maker is not None and maker.name in ("concatenate", "stack", "reshape")
+        producer = self._producers.get(id(x))
+        has_parts = producer is not None and producer.name in ("concatenate", "stack", "reshape")
         return has_parts and (("placed", id(x)) in self._same or reads >= x.size // 4)
 
     def _materialise(self, x: Any) -> Value:

@@ -73,7 +73,7 @@ class Schedule:
 
     def __init__(self, flat: FlatProgram) -> None:
         self.flat = flat
-        self._maker = {id(v): e for e in flat.equations for v in e.outputs}
+        self._producers = {id(v): e for e in flat.equations for v in e.outputs}
         self._sources: dict[int, list[Value]] = {}
         self._uses: dict[int, list[tuple[Equation, bool]]] = defaultdict(list)
         self._results = {id(v) for x in flat.outputs for v in self.sources(x)}
@@ -94,9 +94,9 @@ class Schedule:
             return []
         sources = self._sources.get(id(x))
         if sources is None:
-            maker = self._maker.get(id(x))
-            is_view = maker is not None and maker.name in VIEWS
-            sources = [v for y in maker.inputs for v in self.sources(y)] if maker is not None and is_view else [x]
+            producer = self._producers.get(id(x))
+            is_view = producer is not None and producer.name in VIEWS
+            sources = [v for y in producer.inputs for v in self.sources(y)] if producer is not None and is_view else [x]
             self._sources[id(x)] = sources
         return sources
 
@@ -170,13 +170,13 @@ class Schedule:
                 yield v, k in memory
 
     def _ready(self, e: Equation, v: Value, memory: bool, levels: dict[int, int]) -> int:
-        maker = self._maker.get(id(v))
-        if maker is None:
+        producer = self._producers.get(id(v))
+        if producer is None:
             return 0
-        if maker.name in STANDALONE:
-            return levels[id(maker)]
-        together = not memory and e.name not in STANDALONE and self._groups[id(maker)] == self._groups[id(e)]
-        return levels[id(maker)] + (0 if together else 1)
+        if producer.name in STANDALONE:
+            return levels[id(producer)]
+        together = not memory and e.name not in STANDALONE and self._groups[id(producer)] == self._groups[id(e)]
+        return levels[id(producer)] + (0 if together else 1)
 
     def _build_stages(self, equations: Sequence[Equation]) -> Iterator[Equation | Kernel]:
         kernels: dict[tuple[int, Group], Kernel] = {}
@@ -204,26 +204,31 @@ class Schedule:
 
     def in_place(self, operand: Value, result: Any) -> bool:
         """Whether `result` may overwrite `operand`, because that is not read afterwards."""
-        maker = self._maker.get(id(result)) if isinstance(result, Value) else None
-        if maker is None or operand.shape != result.shape or maker.name in VIEWS or maker.name in ("while", "scan"):
+        producer = self._producers.get(id(result)) if isinstance(result, Value) else None
+        if (
+            producer is None
+            or operand.shape != result.shape
+            or producer.name in VIEWS
+            or producer.name in ("while", "scan")
+        ):
             return False
         if any(operand in self.sources(x) for x in self.flat.outputs):
             return False
         uses = self._uses_of(operand)
-        if maker.name in STANDALONE:
-            return self._is_last(operand, maker)
-        here = self._levels[id(maker)], self._groups[id(maker)]
+        if producer.name in STANDALONE:
+            return self._is_last(operand, producer)
+        here = self._levels[id(producer)], self._groups[id(producer)]
         together = all(not m and (self._levels[id(u)], self._groups[id(u)]) == here for u, m in uses)
         plain = all(self._is_plain(u, operand) for u, _ in uses)
         return here[1] == ("loop", axes(operand.shape)) and together and plain
 
-    def _is_last(self, operand: Value, maker: Equation) -> bool:
+    def _is_last(self, operand: Value, producer: Equation) -> bool:
         """Whether a standalone operation updates an operand that is read neither elsewhere in it nor afterwards."""
-        at = [k for k, x in enumerate(maker.inputs) if operand in self.sources(x)]
-        changes = len(at) == 1 and (at == [0] or maker.name == "cond") and maker.name != "sort"
-        others = (u for u, _ in self._uses_of(operand) if u is not maker)
-        last = all(self._levels[id(u)] < self._levels[id(maker)] for u in others)
-        return changes and maker.inputs[at[0]] is operand and last
+        at = [k for k, x in enumerate(producer.inputs) if operand in self.sources(x)]
+        changes = len(at) == 1 and (at == [0] or producer.name == "cond") and producer.name != "sort"
+        others = (u for u, _ in self._uses_of(operand) if u is not producer)
+        last = all(self._levels[id(u)] < self._levels[id(producer)] for u in others)
+        return changes and producer.inputs[at[0]] is operand and last
 
     def _is_plain(self, use: Equation, operand: Value) -> bool:
         """Whether an operation reads each element only for the element of its result at the same place."""

@@ -31,8 +31,8 @@ class LoopCarry:
         ]
         self._repeated = is_repeated
         self._start = list(start)
-        self.now: list[AbstractArray] = list(start)
-        self._others: dict[int, Buffer] = {}
+        self.current: list[AbstractArray] = list(start)
+        self._spare_buffers: dict[int, Buffer] = {}
 
     def begin(self, count: Register | None = None) -> None:
         """Opens the block at which every iteration begins. `count` becomes the number of iterations before."""
@@ -43,25 +43,25 @@ class LoopCarry:
             if not self._unchanged[n] and not v.shape:
                 first[n] = self.b.number(x)
             elif self._in_place[n]:
-                self.now[n] = self.b.new_copy(x)
+                self.current[n] = self.b.new_copy(x)
             elif not self._unchanged[n]:
                 pairs[n] = allocate(k, v.shape, v.dtype), allocate(k, v.shape, v.dtype)
                 begin = self._initial_buffer(x, pairs[n][0])
-                self.now[n], first[n] = begin, begin.pointer
+                self.current[n], first[n] = begin, begin.pointer
         counters = [] if count is None else [("i64", "0")]
-        kinds = [("ptr" if self.now[n].shape else type_of(self.now[n]), begin) for n, begin in first.items()]
-        self._passes = LoopBuilder(w, [*counters, *kinds])
+        kinds = [("ptr" if self.current[n].shape else type_of(self.current[n]), begin) for n, begin in first.items()]
+        self._loop = LoopBuilder(w, [*counters, *kinds])
         if count is not None:
-            count.name = self._passes.values[0]
+            count.name = self._loop.values[0]
         self._loop_values, self._count = list(first), count
-        for n, name in zip(first, self._passes.values[len(counters) :], strict=True):
-            x = self.now[n]
-            self.now[n] = x.with_pointer(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
+        for n, name in zip(first, self._loop.values[len(counters) :], strict=True):
+            x = self.current[n]
+            self.current[n] = x.with_pointer(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
         for n, (a, b) in pairs.items():
-            now: Any = self.now[n]
+            now: Any = self.current[n]
             is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
-            self._others[n] = a.with_pointer(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
-        self.b.keep_alive(list(self.now))
+            self._spare_buffers[n] = a.with_pointer(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
+        self.b.keep_alive(list(self.current))
 
     def _initial_buffer(self, x: AbstractArray, place: Buffer) -> Buffer:
         """The initial value of a double-buffered array: not copied if it has the layout of the buffers."""
@@ -72,8 +72,8 @@ class LoopCarry:
 
     def targets(self) -> dict[int, Buffer]:
         """Memory for the results of an iteration, by index."""
-        places: dict[int, Buffer] = {n: x for n, x in self._others.items() if not self._repeated[n]}
-        return {**places, **{n: x for n, x in enumerate(self.now) if self._in_place[n] and isinstance(x, Buffer)}}
+        places: dict[int, Buffer] = {n: x for n, x in self._spare_buffers.items() if not self._repeated[n]}
+        return {**places, **{n: x for n, x in enumerate(self.current) if self._in_place[n] and isinstance(x, Buffer)}}
 
     def end(self, outs: Sequence[AbstractArray]) -> None:
         """Closes an iteration."""
@@ -84,10 +84,10 @@ class LoopCarry:
                 continue
             if not out.shape:
                 next_values[n] = self.b.number(out)
-            elif n in self._others:
-                self.b.copy(out, self._others[n])
-                next_values[n] = self._others[n].pointer
+            elif n in self._spare_buffers:
+                self.b.copy(out, self._spare_buffers[n])
+                next_values[n] = self._spare_buffers[n].pointer
             else:
-                self.b.copy(out, self.now[n])  # type: ignore[arg-type]
+                self.b.copy(out, self.current[n])  # type: ignore[arg-type]
         next_count = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
-        self._passes.end([*next_count, *(next_values[n] for n in self._loop_values)])
+        self._loop.end([*next_count, *(next_values[n] for n in self._loop_values)])

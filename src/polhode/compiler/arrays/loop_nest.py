@@ -165,8 +165,8 @@ class LoopNest:
     def loop(self, count: int, independent: bool = False) -> Iterator[str]:
         """A loop; yields its index. `independent`: no iteration reads what another writes."""
         w, outer = self.w, self._independent
-        passes, body, after = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
-        (place,) = passes.values
+        builder, body, after = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()
+        (place,) = builder.values
         w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, after)
         w.open(body)
         self._independent = self._metadata("") if independent else None
@@ -175,7 +175,7 @@ class LoopNest:
             yield place
         self._independent = outer
         next_place = w.value(f"add i64 {place}, 1")
-        passes.end([next_place], "" if mark is None else f", !llvm.loop {self._metadata(mark)}")
+        builder.end([next_place], "" if mark is None else f", !llvm.loop {self._metadata(mark)}")
         w.open(after)
 
     def _metadata(self, accesses: str) -> str:

@@ -149,8 +149,8 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
         start = [a.at(k, place) for a in x[n_consts:n_before_rows] for place in np.ndindex(a.shape)]
         variables = [v for of in body.carry for v in of.flat]
         begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
-        passes, inside, end = LoopBuilder(w, [("i64", "0"), *begin]), w.label(), w.label()
-        count, *carry = passes.values
+        loop, inside, end = LoopBuilder(w, [("i64", "0"), *begin]), w.label(), w.label()
+        count, *carry = loop.values
         for variable, value in zip(variables, carry, strict=True):
             w.name(variable, value)
         w.branch(w.value(f"icmp slt i64 {count}, {length}"), inside, end)
@@ -160,7 +160,7 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
             body.read_operands(k, body.rows, x[n_before_rows:], (at,))
             results = w.program(body.program, [])
             _put_all(k, rows, (at,), results[len(start) :])
-        passes.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
+        loop.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
         w.open(end)
         _put_all(k, ends, (), carry)
     return [*ends, *(PartlyConstant(to, elements) for to, elements in zip(rows, body.outs[n_carry:], strict=True))]

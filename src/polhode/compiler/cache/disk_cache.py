@@ -25,7 +25,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import platformdirs
 
-from polhode import owned
+from polhode import private_files
 from polhode.compiler.cache import pickles, source_version
 from polhode.jax_context import relaxed_gc
 
@@ -93,7 +93,7 @@ def folder() -> Path:
 
 def objection() -> str:
     """Why no programs are kept although that is not switched off; empty if they are."""
-    return owned.objection(folder().parent) or owned.objection(folder())
+    return private_files.objection(folder().parent) or private_files.objection(folder())
 
 
 def is_on() -> bool:
@@ -106,8 +106,8 @@ def switch(on: bool) -> None:
     if on:
         _switch().unlink(missing_ok=True)
     elif not _is_switched_off():
-        owned.make_folder(folder())
-        owned.write(_switch(), b"")
+        private_files.make_folder(folder())
+        private_files.write(_switch(), b"")
 
 
 def _switch() -> Path:
@@ -190,7 +190,7 @@ _ENVIRONMENT = _environment_digest()
 def _read(path: Path) -> Any:
     """The content of a file; None if there is none, or none that is whole."""
     try:
-        content = owned.read(path)
+        content = private_files.read(path)
         body = content[len(_MAGIC) + _CHECKSUM :]
         if content != _MAGIC + _checksum(path, body) + body:
             return None
@@ -208,8 +208,8 @@ def _write(path: Path, state: Any) -> None:
     except Exception:
         # Not all that a problem consists of can be pickled.
         return
-    owned.make_folder(path.parent)
-    owned.write(path, _MAGIC + _checksum(path, body) + body)
+    private_files.make_folder(path.parent)
+    private_files.write(path, _MAGIC + _checksum(path, body) + body)
     _make_room()
 
 
@@ -232,7 +232,7 @@ def _delete(path: Path) -> None:
     """Deletes a program, or one that was being written; anything else stays."""
     is_partial = path.name.startswith(".")
     with contextlib.suppress(FileNotFoundError):
-        if _NAME.fullmatch(path.name) and (is_partial or owned.read(path, len(_FAMILY)) == _FAMILY):
+        if _NAME.fullmatch(path.name) and (is_partial or private_files.read(path, len(_FAMILY)) == _FAMILY):
             path.unlink()
 
 

@@ -19,7 +19,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
-from polhode.compiler.tracing import on_scalars, trace
+from polhode.compiler.trace import on_scalars, trace
 
 
 class RowMap:

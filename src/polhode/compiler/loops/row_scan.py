@@ -18,7 +18,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.numpy.interpreter import Equation, Interpreter
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, trace
+from polhode.compiler.trace import on_scalars, trace
 
 _ROUNDS = 4
 """How often a loop is assumed to be run whose number of rounds only the data give."""

@@ -22,7 +22,7 @@ from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop import LoopControl
 from polhode.compiler.loops.step_loop_ir import ControlValues
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, trace
+from polhode.compiler.trace import on_scalars, trace
 
 _SMALL = 3000
 """Operations of a step up to which a variable is two vectors: while one waits for a result, the other works. RKMK 4 of

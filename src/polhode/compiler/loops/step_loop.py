@@ -16,7 +16,7 @@ from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.tracing import on_scalars, trace
+from polhode.compiler.trace import on_scalars, trace
 
 
 class LoopControl(NamedTuple):

@@ -13,15 +13,15 @@ from polhode.linalg.blocks import apply
 from polhode.systems.lagrangian import LivensState
 
 _STRICTER = 16
-"""Factors that are kept bring residuals down bit by bit, always from the same side: what is left would add up."""
+"""With kept factors residuals shrink slowly and from one side: remainders would add up over the steps."""
 
 
 _ROUND_OFF = 1e-12
-"""Size of impulses, relative to the momenta, below which they are nothing but round-off."""
+"""Size of impulses, relative to the momenta, below which they are round-off."""
 
 
 class BodiesUnknowns(NamedTuple):
-    """Increments, multipliers of the joints, and those of their time derivatives, empty where these are left alone."""
+    """Increments, multipliers of the joints, and those of their time derivatives, empty where these are not imposed."""
 
     x: Increments
     multipliers: Multipliers

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode.integrators.energy_momentum.rotation_update import NodeStep
 from polhode.multibody.mechanism.groups import JointGroup
-from polhode.multibody.mechanism.poses import Pose, Poses, seen_from_first
+from polhode.multibody.mechanism.poses import Pose, Poses, relative_poses
 from polhode.systems.discrete_gradients import Gonzalez
 
 
@@ -35,9 +35,9 @@ def middle_gradient(f: Callable[[Poses], Array], s: tuple[NodeStep, ...]) -> tup
 
 
 def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[NodeStep, ...]) -> Float[Array, "kept 6nodes"]:
-    """Rows of the nonholonomic components on turns in the inertial frame and moves, in the middle of the step.
+    """Rows of the nonholonomic components for rotations in the inertial frame and translations, at mid-step.
 
-    Taken where the mean velocities of the nodes are measured, they do no work on these.
+    Evaluated at the mean poses, they do no work at the mean velocities.
     """
     gradients = element.gradients(t, tuple(n.middle for n in s))
     rows = [jnp.concatenate((g[:, :3] @ n.middle.R.T, g[:, 3:]), axis=1) for g, n in zip(gradients, s, strict=True)]
@@ -62,7 +62,7 @@ _ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
 
 def _between(poses: Poses) -> Float[Array, "12"]:
     """(R_aᵀ(x_b - x_a), R_aᵀR_b), quadratic in the poses."""
-    return _flat(seen_from_first(poses)[1:])
+    return _flat(relative_poses(poses)[1:])
 
 
 def _flat(poses: Poses) -> Array:
@@ -75,7 +75,7 @@ def _unflat(y: Array) -> Poses:
 
 
 def motion_gradients(gradients: tuple[Pose, ...], s: tuple[NodeStep, ...]) -> Array:
-    """Gradients along turns in the inertial frame and moves of each node, of shape (…, 6 nodes)."""
+    """Gradients along rotations in the inertial frame and translations of each node, of shape (…, 6 nodes)."""
 
     def one(gradient: Pose, lever: Float[Array, "3 3"]) -> Array:
         A = gradient.R @ lever.T

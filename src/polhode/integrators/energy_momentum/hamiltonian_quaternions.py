@@ -1,4 +1,4 @@
-"""Methods on Hamilton's equations of a rigid body in quaternions, to compare those on Livens' principle with."""
+"""Methods on Hamilton's equations of a rigid body in quaternions, for comparison with those on Livens' principle."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ from polhode.multibody.conversions.livens import LivensMultibody
 from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
 
 _FLOOR = 1e-15
-"""Newton's method goes on to round-off: what it leaves would be a drift of the energy."""
+"""Newton's method iterates to round-off: remaining residuals would make the energy drift."""
 
 _PARTS = 4
-"""Into how many a step is divided if it can't be made as a whole."""
+"""Number of parts into which a step is divided if the whole step fails."""
 
 UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {
     "all": AllUnknowns,
@@ -98,7 +98,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
 
     def restart(self, system: AbstractLagrangian | LivensMultibody, t: Array, h: Array, carry: Carry) -> Carry:
-        """Loads are seen at the middle of steps only, so there is nothing to make anew."""
+        """Loads are evaluated at the middle of steps only, so there is nothing to rebuild."""
         del system, t, h
         return carry
 
@@ -120,7 +120,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         return Carry(solution.place.end, None, multipliers), _info(solution)
 
     def attempt(self, system: LivensMultibody, t: Array, h: Array, carry: Carry, keep: Array) -> tuple[Carry, StepInfo]:
-        """A step of bodies whose velocities keep the joints' rates if `keep` is one, and needn't if it is zero."""
+        """A step of bodies whose velocities satisfy the joints' rates if `keep` is one, and need not if it is zero."""
         memory: _Memory = carry.memory
         guess = memory.ahead()
         guess = guess._replace(x=h * guess.x, rates=keep * guess.rates)
@@ -138,7 +138,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
 
 class _Memory(NamedTuple):
     """Solutions of the last three steps, latest first, mean velocities in place of increments; whether a step was made;
-    and factors that may serve again.
+    and factors for reuse.
     """
 
     past: tuple[BodiesUnknowns, BodiesUnknowns, BodiesUnknowns]
@@ -150,7 +150,7 @@ class _Memory(NamedTuple):
         return jax.tree.map(lambda a, b, c: 3 * (a - b) + c, *self.past)
 
     def after(self, solution: BodiesUnknowns, factors: Any) -> _Memory:
-        # What was taken for known at the start is forgotten after the first step.
+        # The guess at the start is dropped after the first step.
         latest, middle = (
             jax.tree.map(lambda a, b: jnp.where(self.begun, a, b), old, solution) for old in self.past[:2]
         )
@@ -158,9 +158,7 @@ class _Memory(NamedTuple):
 
 
 class _Attempts(NamedTuple):
-    """The state of attempts at a step: the number of the next one, whether none is needed any more, and what is
-    known of the step so far.
-    """
+    """State of the attempts at a step: the number of the next one, whether they are over, and the results so far."""
 
     carry: Carry
     number: Array
@@ -172,8 +170,8 @@ class _Attempts(NamedTuple):
 
 
 def _try_next(method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry) -> Any:
-    """The function from attempts so far to one more: a whole step, `_PARTS` shorter ones where that finds no end, and
-    where these don't either, one that lets the joints' rates be.
+    """The function that makes one more attempt: a whole step, `_PARTS` shorter ones if that fails, and if these fail
+    too, one that doesn't impose the joints' rates.
     """
 
     def attempt(so_far: _Attempts) -> _Attempts:
@@ -214,7 +212,7 @@ def _outcome(so_far: _Attempts) -> tuple[Carry, StepInfo]:
 def _with_rates(
     method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
-    """As many attempts as are needed; of a record to be differentiated, as many as there can be."""
+    """As many attempts as needed; in a trace to be differentiated, the largest possible number."""
     arrays, rest = eqx.partition((method, system, t, h, first), eqx.is_array)
     # Traced once for both.
     attempt = jax.jit(lambda arrays, so_far: _try_next(*eqx.combine(arrays, rest))(so_far))

@@ -1,4 +1,4 @@
-"""How attitudes move in a step on Livens' principle, and the levers that loads act on: two ways."""
+"""Rotation updates of steps on Livens' principle, and the levers that loads act on: two variants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AbstractRotationUpdate(eqx.Module):
 
     @abc.abstractmethod
     def ratio(self, turn: Vector3) -> Float[Array, ""]:
-        """By how much more body-fixed points move than quaternions."""
+        """Ratio of the motion of body-fixed points to that of quaternions."""
 
     @abc.abstractmethod
     def end_rates(

@@ -59,7 +59,7 @@ class BodiesStep(eqx.Module):
     # --- a step -----------------------------------------------------------------------------------------------------
 
     def guess(self, h: Array, state: LivensState) -> Increments:
-        """Increments to begin with."""
+        """Initial guess of the increments."""
         parts = []
         for group, q, v in zip(self.system.bodies, self.system.rows(state.q), self.system.rows(state.v), strict=True):
             if is_rigid(group):
@@ -118,7 +118,7 @@ class BodiesStep(eqx.Module):
         return accumulate(self.system.m, [*residuals, *slips])
 
     def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Array:
-        """By the gradient of μ·Φ, which costs less than the derivatives of all components."""
+        """Bᵀμ, by the gradient of μ·Φ, which costs less than the derivatives of all components."""
         motion, total = self.system.base.motion(*self.system.to_base(state)), jnp.zeros(self.system.d)
 
         def rolling(element: Any, poses: tuple[Pose, ...], twists: tuple[Twist, ...], force: Array) -> Array:

@@ -28,9 +28,9 @@ def move_if(space: AbstractSpace, q: Point, theta: Vector | None) -> Point:
 
 
 def barrier(values: Tree) -> Tree:
-    """The values, computed once: on arrays XLA would copy what is behind them into the kernels of all that use them.
+    """The values, computed once: on arrays XLA would recompute them in the kernels of all that use them.
 
-    On scalars this is nothing; there the replay takes care of it.
+    No effect on scalars, where values are shared anyway.
     """
     return jax.tree.map(jax.lax.optimization_barrier, values)
 

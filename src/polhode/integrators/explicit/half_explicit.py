@@ -26,9 +26,9 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 _SMALL, _LARGE, _OPERATIONS = 18, 60, 60_000
-"""Numbers of velocities up to which stages are straight code, and from which on they are a loop; between them the
+"""Numbers of velocities up to which stages are unrolled, and from which on they are a loop; between them the
 operations of all stages decide, before structural zeros are gone. A rod of 16 edges with order 5 compiles in 7 s as a
-loop, in 77 s as straight code."""
+loop, in 77 s unrolled."""
 
 
 class HalfExplicit(AbstractIntegrator):
@@ -207,7 +207,7 @@ def _is_large(tableau: HalfExplicitTableau, system: AbstractMechanical, place: _
 def _run_unrolled(
     tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, h: Array, state: State, initial: _Stages
 ) -> _Stages:
-    """The stages after the first, as straight code."""
+    """The stages after the first, unrolled."""
     A, c, (q0, v0), result = tableau.A, tableau.c, state, initial.result
     places, rates, vdot, forces, multipliers, _ = initial
     for i in range(1, _count(tableau, system)):
@@ -227,7 +227,7 @@ def _run_unrolled(
 
 
 class _Loop(NamedTuple):
-    """The stages so far as rows of tables, zero behind them, and the place of the next one."""
+    """The stages so far as rows of tables, zero after them, and the place of the next one."""
 
     place: _Place
     rates: Float[Array, "stages n"]
@@ -259,7 +259,7 @@ def _run_loop(
         return _Loop(there, rates, accelerations, result), (there, force, multipliers)
 
     start = _Loop(begin, table.at[0].set(initial.rates[0]), table.at[0].set(initial.accelerations[0]), initial.result)
-    # Masks, because places in a table that only the loop knows would cost a lookup.
+    # Masks, because dynamic indices into a table would cost a lookup.
     own = np.eye(count, dtype=bool)[1:]
     next_rows = tableau.A[2 : count + 1, :count]
     rows = own[:, :, None], tableau.A[1:count, :count], np.where(own, 0.0, next_rows), next_rows[own], tableau.c[2:]
@@ -325,7 +325,7 @@ def _solve_from(
 
 
 def _singular(data: Array, multipliers: Multipliers) -> Array:
-    """The code for a singular matrix: finite data without finite multipliers. Other infinities the driver finds."""
+    """The code for a singular matrix: finite data without finite multipliers. The time loop finds other infinities."""
     singular = jnp.isfinite(data) & ~jnp.isfinite(jnp.sum(multipliers))
     return jnp.where(singular, int(Result.singular_constraints), 0).astype(jnp.int32)
 
@@ -345,7 +345,7 @@ def _embedded_solution(
 
 
 def _acceleration(system: AbstractMechanical, place: _Place, v: Vector, multipliers: Multipliers | None) -> Vector:
-    """M⁻¹(f - Bᵀλ) at the end of a step, with which the next one opens."""
+    """M⁻¹(f - Bᵀλ) at the end of a step, for the start of the next one."""
     force = system.force(place.t, place.q, v)
     if multipliers is not None:
         force = force - apply_transposed(place.B, multipliers, system.n)

@@ -35,7 +35,7 @@ def onto_velocity(system: AbstractMechanical, t: Array, state: State) -> State:
 
 
 def onto_position(system: AbstractMechanical, t: Array, state: State) -> tuple[State, Array]:
-    """A nearby state with Φ = 0 and then B v + ∂Φ/∂t = 0, and the largest |Φ| that is left.
+    """A nearby state with Φ = 0 and then B v + ∂Φ/∂t = 0, and the largest remaining |Φ|.
 
     Newton's method for M δ + Bᵀμ = 0, Φ(flow(q, δ)) = 0 with the matrix of the start. States within the local error
     of a method are so near that each iteration wins as many digits as the state already has; the number of iterations

@@ -25,8 +25,8 @@ class Place(NamedTuple):
 
 
 class IterationMatrix(NamedTuple):
-    """A factorised iteration matrix, and the norm of what round-off of positions and velocities makes of forces by
-    their stiffness and damping, at most, in units of 2⁻⁵².
+    """A factorised iteration matrix, and a bound of the round-off of forces that stiffness and damping amplify from
+    that of positions and velocities, in units of 2⁻⁵².
     """
 
     matrix: Any
@@ -34,7 +34,7 @@ class IterationMatrix(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Where a step leads with a vanishing acceleration at its end, and how acceleration w moves that.
+    """The end of a step with vanishing final acceleration, and its change with an acceleration w.
 
     Δq = theta + position·w, v = v + velocity·w; `t` is the time at the end, `q0` the point at the start.
     """
@@ -173,7 +173,7 @@ def balance_of(
 
 
 def positions_of(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array, Float[Array, ""]]:
-    """Φ, and the size of its terms as far as the numbers of q tell."""
+    """Φ, and the size of its terms, estimated from q."""
     size = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(place.q)]))
     return system.constraint(t, place.q), 1 + size
 
@@ -200,13 +200,13 @@ def _row_bounds(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
 
 
 def balance_round_off(factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
-    """Of the balance, whose positions and velocities may be off by some units in their last places."""
+    """Round-off of the balance, amplified from the last places of positions and velocities; zero for other parts."""
     others = (jnp.zeros(()),) * (len(residual.parts) - 1)
     return (_PLACES / 32 * factors.magnified, *others)
 
 
 _PLACES = 4
-"""Places and velocities are rounded when they are kept, and once more or twice on the way into forces."""
+"""Positions and velocities are rounded when they are stored, and once or twice more on the way into forces."""
 
 
 def largest_of(x: Array) -> Float[Array, ""]:

@@ -37,18 +37,18 @@ class Formula(NamedTuple):
     vdot: Vector
 
     def place(self, space: Any, rate: Vector, vdot: Vector) -> Place:
-        """Where θ̇ = `rate` and v̇ = `vdot` lead."""
+        """The end of the step for θ̇ = `rate` and v̇ = `vdot`."""
         theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
         return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
 
     def with_offset(self, theta: Vector, v: Vector) -> Formula:
-        """The same with other values of the polynomials."""
+        """The same with values of the polynomials changed by `theta` and `v`."""
         ahead = self.ahead._replace(theta=self.ahead.theta + theta, v=self.ahead.v + v)
         return self._replace(ahead=ahead)
 
 
 class Linearisation(NamedTuple):
-    """A factorised iteration matrix, and where it belongs."""
+    """A factorised iteration matrix, and the point of linearisation."""
 
     matrix: IterationMatrix
     theta: Vector
@@ -185,8 +185,8 @@ def propagate_error(
 
     The derivative of the solution: with r the change of rate(θ, v), v̇ changes by ẇ, where
     $(M + γC + γ^2K)\dot w + B^T\mu = -C\,δv - K(δθ + γr)$ and constraints hold, so that δv + γẇ and δθ + γr + γ²ẇ are
-    left. For small steps of systems without constraints that is `error`; motion that stiff forces or constraints
-    hold to something has no other errors than that leaves it.
+    left. For small steps of systems without constraints that is `error`; stiff forces and constraints leave only
+    part of it.
     """
     formula, dim = equations.formula, equations.system.configuration.dim
     theta, v = error[:dim], error[dim:]

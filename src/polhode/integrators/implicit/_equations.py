@@ -1,4 +1,4 @@
-"""Equations of one implicit step, as Newton's method takes them."""
+"""Interface of the equations of an implicit step, for Newton's method."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Residual(NamedTuple):
     """The equations at one point.
 
     - `parts`: what has to vanish; quantities of different dimension are different parts.
-    - `scales`: for each part, what accelerations of their present size make up in it; tolerances are relative to that.
+    - `scales`: for each part, the share of accelerations of their present size; tolerances are relative to that.
     - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
-    - `noise`: the same of round-off that is magnified: iterations go on below it while they help.
+    - `noise`: the same of amplified round-off: iterations continue below it while they help.
     """
 
     parts: tuple[Array, ...]
@@ -32,7 +32,7 @@ class Residual(NamedTuple):
 class AbstractEquations(eqx.Module):
     """Equations F(x) = 0 of one step, with an approximation of their derivative.
 
-    `place` computes what residual and matrix share; it is kept from one to the other.
+    `place` computes what residual and matrix share.
     """
 
     @abc.abstractmethod
@@ -56,7 +56,7 @@ class AbstractEquations(eqx.Module):
         """Whether a correction moves positions by no more than their round-off."""
 
     def amplified_round_off(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        """The round-off of positions as the matrix behind the factors magnifies it, in each part; None: unknown."""
+        """Round-off in each part that the matrix amplifies from that of positions; None if unknown."""
         del factors, residual
         return None
 

@@ -43,7 +43,7 @@ def with_implicit_derivative(
 
     @jax.custom_jvp
     def run(guess: Tree, memory: Tree, tracers: Tree) -> Any:
-        # The solution has the derivative of its equation, in every record too: the search has none.
+        # The solution has the derivative of its equation, in every trace too: the search has none.
         solution = programs[0](*jax.lax.stop_gradient((tracers[0], guess, memory)))
         closed_over = programs[1].consts(tracers[1]), programs[2].consts(tracers[2])
         x, place = mark_solution(
@@ -59,9 +59,9 @@ def with_implicit_derivative(
 
 
 class _Program:
-    """A function as its trace, with those values apart that it closes over and that JAX traces.
+    """The trace of a function, with its traced constants kept apart.
 
-    - `closed`: the trace. - `traced`: these values.
+    - `closed_jaxpr`: the trace. - `tracers`: these constants.
     """
 
     def __init__(self, closed_jaxpr: core.ClosedJaxpr, shape: Any) -> None:
@@ -69,7 +69,7 @@ class _Program:
         self.tracers = [c for c in closed_jaxpr.consts if isinstance(c, Tracer)]
 
     def consts(self, tracers: Sequence[Any]) -> list[Any]:
-        """All that it closes over, with these values for the traced ones."""
+        """All constants, with these values for the traced ones."""
         values = iter(tracers)
         return [next(values) if isinstance(c, Tracer) else c for c in self.closed_jaxpr.consts]
 
@@ -81,7 +81,7 @@ class _Program:
 def _derivative(
     solution: Any, equation: _Program, precondition: _Program, tracers: Tree, dots: Tree
 ) -> tuple[Any, Any]:
-    """The solution and its derivative along those of what the functions close over."""
+    """The solution and its tangent, for tangents of the constants."""
     (_, of_equation, of_precondition), (_, dot, _) = tracers, dots
     frozen_x, frozen = jax.lax.stop_gradient((solution.x, of_precondition))
     x_dot, place_dot = solution_jvp(equation, lambda b: precondition(frozen, frozen_x, b), of_equation, dot, solution.x)

@@ -17,18 +17,18 @@ from polhode.integrators.implicit._implicit_differentiation import with_implicit
 from polhode.result_codes import Result
 
 PATIENCE = {"full": 5, "modified": 15}
-"""Iterations that Newton's method has before every correction has to help."""
+"""Iterations after which every correction has to reduce the residual."""
 
 
 class Newton(eqx.Module):
-    r"""When to stop, and when to factorise anew.
+    r"""Settings of Newton's method: when to stop, and when to refactorise.
 
     An iteration is converged when every part of the residual is at most
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
     norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
     a factor of 10⁴ of the tolerances) that only round-off inside the system's own functions can be left, or
-    with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
-    kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of; there
+    with corrections that no longer move the positions, whose round-off stiff forces magnify. With kept
+    factors, stagnation counts only where residuals are no larger than the round-off that the equations give; there
     from the second iteration on corrections that don't move positions are the last ones. One iteration is always made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
@@ -36,8 +36,8 @@ class Newton(eqx.Module):
     on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the
     predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
 
-    Where there is another beginning, `second`, the search starts again from it if residuals still grow after 5
-    iterations, 15 of "modified", or if one leads out of what can be computed. From then on it factorises in every
+    With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, 15 of
+    "modified", or if they are not finite. From then on it factorises in every
     iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter of it, and
     so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a bend.
     """
@@ -66,7 +66,7 @@ class Newton(eqx.Module):
 
 
 class NewtonResult(NamedTuple):
-    """Where Newton's method ended.
+    """Result of Newton's method.
 
     - `x`, `place`: the solution. - `iterations`: int32. - `residual`: the largest norm of a part.
     - `factors`: those used last, for modified Newton; otherwise None. - `result`: a `Result` code.
@@ -106,7 +106,7 @@ def solve(
 ) -> NewtonResult:
     """The solution of F(x) = 0 near `guess`.
 
-    `second` is where the search begins if it came to nothing from `guess`; None: it ends then. `factors` are those of
+    `second` is the guess of a restart if the search from `guess` fails; None: no restart. `factors` are those of
     an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the solution, by the implicit
     function theorem, whatever way led there.
     """
@@ -127,7 +127,7 @@ def solve(
 
 
 class _Search(NamedTuple):
-    """Data that all iterations share. - `second`: where the search starts again; None if it doesn't."""
+    """Data that all iterations share. - `second`: the guess of a restart; None without one."""
 
     equations: AbstractEquations
     newton: Newton
@@ -179,7 +179,7 @@ def _floor(newton: Newton, residual: Residual) -> Array:
 
 
 def _worst(newton: Newton, norms: Array, first: Array, floor: Array) -> Float[Array, ""]:
-    """The largest part in units of what it may be in the end."""
+    """The largest part in units of its tolerance."""
     return jnp.max(norms / jnp.maximum(jnp.maximum(newton.rtol * first, floor), jnp.finfo(float).tiny))
 
 
@@ -223,7 +223,7 @@ def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
 
 
 def _guard(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
-    """`new`, told how to go on if that doesn't lead to the solution: from `second`, or back along the correction."""
+    """`new`, safeguarded: it restarts from `second`, or goes back along the correction, where it fails."""
     end = new.converged | (new.iterations >= newton.max_iterations) | (new.result == int(Result.singular_constraints))
     not_finite = ~jnp.isfinite(new.worst)
     in_vain = (new.iterations >= PATIENCE[newton.kind]) & (new.worst >= loop.worst)
@@ -234,14 +234,14 @@ def _guard(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
         again=from_second,
         excess=excess,
         renew=new.renew | from_second | loop.guarded,
-        # The bar is that of the place before.
+        # The bound is that of the place before.
         worst=jnp.where(excess, loop.worst, new.worst),
         result=jnp.where(from_second | excess, 0, new.result).astype(jnp.int32),
     )
 
 
 def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
-    """One correction, and the judgement of where it led; `fresh`: whether the factors are those of this place."""
+    """One correction and its tests of convergence; `fresh`: whether the factors are those of this place."""
     equations, newton, second = search
     correction = equations.correct(factors, loop.parts)
     dx = last_correction = correction
@@ -265,11 +265,11 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     round_off = equations.amplified_round_off(factors, residual)
     noise_sizes = residual.noise if round_off is None else round_off
     noise = 0.0 if noise_sizes is None else 32 * jnp.finfo(float).eps * jnp.stack(noise_sizes)
-    # A slow iteration with factors that were kept says little about round-off where that is smaller.
+    # A slow iteration with kept factors says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and what it did may help the others next.
     stagnates = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
-    # Another beginning is nowhere near, however small the correction would have been.
+    # A restart has not settled, however small the correction would have been.
     settled = equations.negligible(place, dx) & ~loop.again
     within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled

@@ -56,9 +56,9 @@ class BDF(AbstractIntegrator):
     - Preserves: the space to round-off; Φ = 0 and B v + ∂Φ/∂t = 0 to the tolerance of Newton's method. With
       constant steps motion that decays does so for k ≤ 2 whatever the step; from k = 3 on vibrations that are hardly
       damped may grow where steps resolve them poorly.
-    - Error estimate: from divided differences of order k + 1 in the algebra of the state space, of which the linearised
-      step says what stiff forces and constraints leave; with those of orders k and k + 2 the next order is chosen.
-      Errors of multipliers are not estimated.
+    - Error estimate: from divided differences of order k + 1 in the algebra of the state space, reduced by
+      the linearised step to what stiff forces and constraints leave; with those of orders k and k + 2 the next order
+      is chosen. Errors of multipliers are not estimated.
     - Interpolation: the polynomial through the same points, on the space.
     - Start with constant steps: from `max_order` points within the first step, by explicit steps of order 5. Where
       these don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has
@@ -153,8 +153,8 @@ class BDF(AbstractIntegrator):
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         memory, k = carry.memory, carry.memory.order
         past = _differences(_local(system.state_space, carry.state, memory.earlier), memory.ages)
-        # Behind a start with order 1 lies a tangent, whatever the size of the attempt that it was made for: it touches
-        # at the present point, and what the estimate takes for its distance must not be longer than the step.
+        # Before a start with order 1 there is a tangent, whatever the size of the attempt that it was made for: it
+        # touches at the present point, and its distance in the estimate must not be longer than the step.
         tangent = (k == 1) & (memory.count == 0)
         distances = h + jnp.concatenate((jnp.zeros(1), jnp.where(tangent, 0.0, memory.ages)))
         value, slope = _predict(past, distances, k)
@@ -189,7 +189,7 @@ class BDF(AbstractIntegrator):
         return space.move(carry1.state, _predict(past, distances, memory.used)[0])
 
     def with_step_control(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
-        """With order 1, which knows nothing of what lies before the start but a slope."""
+        """With order 1, which needs nothing before the start but a slope."""
         vdot, _ = system.accelerations(t, *carry.state)
         earlier, ages = _straight(system, h, carry.state, vdot, self.max_order)
         memory = carry.memory._replace(earlier=earlier, ages=ages, order=jnp.ones((), jnp.int32))
@@ -205,7 +205,7 @@ class BDF(AbstractIntegrator):
         same, lower, higher = factors
         if not accepted:
             k = jnp.where((memory.order > 1) & (lower > same), memory.order - 1, memory.order)
-            # Then something has happened that no polynomial through the past knows of.
+            # Then there is a change that no polynomial through the past shows.
             order = jnp.where(memory.rejected >= 2, 1, k).astype(jnp.int32)
             new = memory._replace(order=order, settled=jnp.zeros_like(order), rejected=memory.rejected + 1)
             return carry._replace(memory=new), jnp.where(k != memory.order, lower, same)
@@ -239,7 +239,7 @@ class BDF(AbstractIntegrator):
         slope: Vector,
         span: Array,
     ) -> tuple[FreeEquations | ConstrainedEquations, tuple[Array, ...]]:
-        """Of a step to t, for which the past predicts `value` and `slope`, and where to begin with them."""
+        """Equations of a step to t, for which the past predicts `value` and `slope`, and their initial guess."""
         (q, v), space = state, system.configuration
         theta, dv = value[: space.dim], value[space.dim :]
         ahead = Prediction(t, q, theta, v + dv, span * span, span)
@@ -274,7 +274,7 @@ def _local(space: AbstractSpace, state: Any, earlier: Any) -> Float[Array, "poin
 
 
 def _differences(points: Float[Array, "points dim"], ages: Array) -> list[Vector]:
-    """Divided differences of the present point with so many earlier ones, from none on."""
+    """Divided differences of the present point with 0, 1, … earlier ones."""
     ages = jnp.concatenate((jnp.zeros(1), ages))
     differences = [points[0]]
     for i in range(1, points.shape[0]):
@@ -319,8 +319,8 @@ def _within(
 ) -> tuple[tuple[Point, Vector], Array, Array]:
     """States at points of the first step, their ages, and whether the polynomial through them resolves the motion.
 
-    Nothing else is known to be of one piece: loads may be others before the start and after the first step. Where
-    steps that are not implicit resolve nothing, states before the start move on with the first slope.
+    Only the first step is known to be smooth: loads may be others before the start and after it. Where explicit
+    steps don't resolve the motion, states before the start are extrapolated with the first slope.
     """
     space, part = system.state_space, h / (number + 1)
     ahead = _ahead(system, t, part, state, number)
@@ -337,7 +337,7 @@ def _within(
 def _straight(
     system: AbstractMechanical, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
 ) -> tuple[tuple[Point, Vector], Array]:
-    """States before the start as if they had moved on with the first slope, and their ages."""
+    """States before the start, extrapolated with the first slope, and their ages."""
     ages = h * jnp.arange(1.0, number + 1)
     slope = jnp.concatenate((system.kinematics(*state), vdot))
     move = lambda age: system.state_space.move(state, -age * slope)  # noqa: E731
@@ -358,7 +358,7 @@ def _ahead(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, V
 
 
 def _highest(number: int) -> np.ndarray:
-    """Weights of the difference of that order of as many values and one more."""
+    """Weights of the finite difference of that order."""
     weights = np.ones(1)
     for _ in range(number):
         weights = np.convolve(weights, [1.0, -1.0])

@@ -190,7 +190,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         speed = v + h * ((1 - c.gamma) * a + c.gamma * a_explicit)
         equations = self._equations(system, t + h, h, q, theta, speed)
         guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
-        # Velocities that go on as they are: what sticks, sticks.
+        # Constant velocities, as of bodies that stick.
         second = (v - speed) / (h * (c.gamma * c.ratio)), *guess[1:]
         solution = solve(equations, guess, memory.factors, self._solver, second)
         vdot, multipliers = solution.x[:2]
@@ -229,7 +229,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             factors = system.kkt.factor(system.mass(t, q), B, B)
             across = apply(B, lack, system.m)
             if len(system.nonholonomic):
-                # Velocities that must not slip don't.
+                # Nonholonomic rows are not perturbed.
                 across = across.at[system.nonholonomic].set(0.0)
             v = v + system.kkt.solve(factors, jnp.zeros_like(v), across)[0]
         return v, c.shift * jerk
@@ -247,7 +247,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     def _guess(
         self, system: AbstractMechanical, vdot: Vector, multipliers: Array | None
     ) -> tuple[Float[Array, " size"], ...]:
-        """Where Newton's method begins: accelerations, multipliers, and no correction of positions."""
+        """Initial guess of Newton's method: accelerations, multipliers, and no correction of positions."""
         pair = vdot, jnp.zeros(0) if multipliers is None else multipliers
         zero = jnp.zeros(system.n), jnp.zeros(system.m)
         if self.predictor == "zero":

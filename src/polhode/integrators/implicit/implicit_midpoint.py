@@ -22,7 +22,7 @@ from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
 
 _FLOOR = 1e-14
-"""Newton's method goes on to round-off: what it leaves would be a drift of all that the method keeps."""
+"""Newton's method iterates to round-off: remaining residuals would make conserved quantities drift."""
 
 
 class _Place(NamedTuple):

@@ -1,4 +1,4 @@
-"""Coefficients of Runge–Kutta methods; each tableau proves its order when it is made.
+"""Coefficients of Runge–Kutta methods; each tableau checks its order when it is made.
 
 Open first: `runge_kutta.py`.
 """

@@ -1,4 +1,4 @@
-"""Coefficients of half-explicit Runge–Kutta methods, exactly."""
+"""Exact coefficients of half-explicit Runge–Kutta methods."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def without_pair(tableau: HalfExplicitTableau) -> HalfExplicitTableau:
 
 @functools.cache
 def _constant_step(tableau: HalfExplicitTableau) -> HalfExplicitTableau:
-    # Remembered, because compiled programs know tableaus by identity.
+    # Cached, because compiled programs identify tableaus by object.
     return dataclasses.replace(tableau, b_hat=None, order_hat=None)
 
 

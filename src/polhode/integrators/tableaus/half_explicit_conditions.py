@@ -135,7 +135,7 @@ def fat_density(tree: Tree) -> Fraction:
 
 
 class Conditions:
-    r"""Elementary weights of one method, remembered.
+    r"""Elementary weights of one method, cached.
 
     For $y' = f(y, z),\ 0 = g(y)$ with invertible $g_y f_z$, and the scheme $Z_1 = z_n$, $g(Y_{i+1}) = 0$ for
     i = 2, …, s̄:

@@ -1,4 +1,4 @@
-"""Coefficients of explicit Runge–Kutta methods; every tableau proves its order when it is made."""
+"""Coefficients of explicit Runge–Kutta methods; every tableau checks its order when it is made."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ KUTTA3 = Tableau("Kutta 3", _lower([1 / 2], [-1.0, 2.0]), np.array([1 / 6, 2 / 3
 
 RK4 = Tableau("Runge–Kutta 4", _lower([1 / 2], [0, 1 / 2], [0, 0, 1.0]), np.array([1, 2, 2, 1]) / 6, order=4)
 
-# Bogacki & Shampine (1989); the pair behind ODE23.
+# Bogacki & Shampine (1989); the pair of ODE23.
 BOGACKI_SHAMPINE = Tableau(
     "Bogacki–Shampine 3(2)",
     _lower([1 / 2], [0, 3 / 4], [2 / 9, 1 / 3, 4 / 9]),

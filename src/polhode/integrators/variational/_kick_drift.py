@@ -21,7 +21,7 @@ Kick = Callable[[Vectors, Any, Vectors], Vectors]
 
 
 class KickDriftMemory(NamedTuple):
-    """Memory from step to step besides the state: loads there, and what the system knows of its bodies."""
+    """Memory from step to step besides the state: loads there, and surroundings of the bodies."""
 
     loads: Loads
     around: Surroundings
@@ -43,7 +43,7 @@ class Bodies(NamedTuple):
         return self._replace(places=places, rest=rest, memory=memory)
 
     def pack(self, system: AbstractSeparable) -> Carry:
-        """As a step leaves them."""
+        """The carry at the end of a step."""
         parts = self.places.x, self.places.q, self.v, self.omega
         return Carry(system.states(*map(component_arrays.rows, parts), *self.rest), self.memory)
 

@@ -22,10 +22,10 @@ from polhode.spaces.base import norm
 from polhode.systems.lagrangian import AbstractLagrangian, Coordinates, LivensState, Multipliers
 
 _FLOOR = 1e-14
-"""Newton's method goes on to round-off: what it leaves would be a drift of all that the method keeps."""
+"""Newton's method iterates to round-off: remaining residuals would make conserved quantities drift."""
 
 _REGULAR = 1e-12
-"""Smallest eigenvalue of a mass matrix with ones on its diagonal, over the largest, that is told from zero."""
+"""Smallest eigenvalue of a mass matrix with ones on its diagonal, over the largest, that counts as nonzero."""
 
 _CONSTANT = 1e-9
 """Largest relative change of a mass matrix between two places that is taken for round-off."""
@@ -100,8 +100,8 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
     def check(self, system: AbstractLagrangian, t: Any, state: LivensState) -> None:
         """Refuses constraints that the method doesn't take, and mass matrices that are singular or change with q.
 
-        Of masses inside of JAX transformations there are no numbers to look at; `init` refuses them when the program
-        runs. Raises ValueError.
+        Masses inside JAX transformations have no values to check; `init` refuses them when the program runs. Raises
+        ValueError.
         """
         del t
         if system.m and not self.constrained:
@@ -119,7 +119,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         self.check(system, t, state)
         q, v, p = state
         if inside_transformation():
-            # Machine code belongs to a run that has begun, with numbers that were looked at.
+            # Machine code belongs to a run that has started, with values that were checked.
             q = jax.lax.cond(no_lapack(), lambda q: q, lambda q: self._refuse_mass(system, q), q)
         mass = _factor(_mass(system, q))
         surface = _surface(jax.jacfwd(system.constraint)(q), mass) if system.m else None
@@ -249,7 +249,7 @@ class Rattle(AbstractVerlet):
         """The place reached with v and the constraint force at q."""
         if system.m == 0:
             return _Kick(q + h * v, v, jnp.zeros((0, system.n))), StepInfo()
-        # Redundant constraints have no multipliers at the start; Newton's method is to say so.
+        # Redundant constraints have no multipliers at the start; Newton's method reports that.
         guess = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0.0), carry.multipliers)
         solution = solve(_Equations(system, h, q, v, carry.memory.surface.reaction), guess, None, self._solver)
         info = StepInfo(result=solution.result, newton_iterations=solution.iterations, residual=solution.residual)

@@ -23,7 +23,7 @@ from polhode.systems.hamiltonian import Hamiltonian
 from polhode.systems.vector_field import ToVectorField
 
 _FLOOR = 1e-14
-"""Newton's method goes on to round-off: what it leaves would be a drift of all that the method keeps."""
+"""Newton's method iterates to round-off: remaining residuals would make conserved quantities drift."""
 
 
 class _Rates(NamedTuple):

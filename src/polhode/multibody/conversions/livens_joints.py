@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.mechanism.elements import InFirstFrame
 from polhode.multibody.mechanism.groups import JointGroup
-from polhode.multibody.mechanism.poses import Pose, Poses, seen_from_first
+from polhode.multibody.mechanism.poses import Pose, Poses, relative_poses
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces import quaternions
 from polhode.systems.base import State
@@ -83,7 +83,7 @@ def is_objective(
         pairs = zip(nodes, group.slots, strict=True)
         poses = tuple(perturb(p, size) if slot.group is not None else p for p, slot in pairs)
         at = jax.vmap(lambda e, p: f(e, p, jnp.asarray(t)))
-        here, there = (np.asarray(at(group.elements, p)) for p in (poses, jax.vmap(seen_from_first)(poses)))
+        here, there = (np.asarray(at(group.elements, p)) for p in (poses, jax.vmap(relative_poses)(poses)))
         return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))
 
     return all(same(size, t) for size, t in ((0.3, 0.0), (1.0, 2.3)))

@@ -42,9 +42,9 @@ class ToSeparable(AbstractConversion):
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:
-        change = _Change.of(self.source)
+        change = _ToQuaternions.of(self.source)
         system, _ = separable.build(change.other, change(state))
-        return Converted(system, _InTurn((change, system.start)), _InTurn((system.coordinates, change.back)))
+        return Converted(system, _Composition((change, system.start)), _Composition((system.coordinates, change.back)))
 
 
 class ToLivens(AbstractConversion):
@@ -69,13 +69,13 @@ class ToLivens(AbstractConversion):
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:
-        change = _Change.of(self.source)
+        change = _ToQuaternions.of(self.source)
         in_quaternions = change(state)
         system, _ = livens.build(in_first_frame(change.other, in_quaternions), in_quaternions, "invariant")
-        return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.to_base, change.back)))
+        return Converted(system, _Composition((change, _Livens(system))), _Composition((system.to_base, change.back)))
 
 
-class _InTurn(eqx.Module):
+class _Composition(eqx.Module):
     """Functions one after the other."""
 
     functions: tuple[Callable[[Any], Any], ...]
@@ -95,7 +95,7 @@ class _Livens(eqx.Module):
         return self.system.start(*state)
 
 
-class _Change(eqx.Module):
+class _ToQuaternions(eqx.Module):
     """States of bodies in some coordinates as those in quaternions, and back.
 
     - `source`, `other`: the bodies in both.
@@ -105,7 +105,7 @@ class _Change(eqx.Module):
     other: MultibodySystem[AbsoluteCoordinates]
 
     @classmethod
-    def of(cls, source: MultibodySystem[AbsoluteCoordinates]) -> _Change:
+    def of(cls, source: MultibodySystem[AbsoluteCoordinates]) -> _ToQuaternions:
         """From the coordinates of a system."""
         groups = tuple(
             dataclasses.replace(group, formulation=_QUATERNIONS) if group.formulation.rotates else group

@@ -52,14 +52,14 @@ class EulerParameters(AbstractFormulation):
         return Pose(q[1], R)
 
     def twist(self, q: Point, v: Vector) -> Twist:
-        return Twist(_turn(q[0], v[:4]), v[4:])
+        return Twist(_angular_velocity(q[0], v[:4]), v[4:])
 
     def from_pose(self, pose: Pose) -> Point:
         return from_matrix(pose.R), pose.x
 
     def from_twist(self, q: Point, twist: Twist) -> Vector:
         """ṗ = ¼ Gᵀω, which keeps the norm."""
-        return jnp.concatenate((_turn_back(q[0], twist.omega) / 4, twist.u))
+        return jnp.concatenate((_pull_back_torque(q[0], twist.omega) / 4, twist.u))
 
     def jacobian(self, q: Point) -> Float[Array, "6 7"]:
         return jnp.block([[_matrix(q[0]), jnp.zeros((3, 3))], [jnp.zeros((3, 4)), jnp.eye(3)]])
@@ -72,31 +72,31 @@ class EulerParameters(AbstractFormulation):
         return None
 
     def pull_back(self, q: Point, wrench: Float[Array, "6"]) -> Vector:
-        return jnp.concatenate((_turn_back(q[0], wrench[:3]), wrench[3:]))
+        return jnp.concatenate((_pull_back_torque(q[0], wrench[:3]), wrench[3:]))
 
     def stiffness(
         self, q: Point, v: Vector, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]
     ) -> Float[Array, "7 7"]:
         """With G(δp)ṗ = -G(ṗ)δp: minus the derivative of G(p)ᵀ(τ - ω×Θω), linear in the first p."""
         p, rates = q[0], v[:4]
-        omega = _turn(p, rates)
+        omega = _angular_velocity(p, rates)
         load = wrench.torque - cross(omega, inertia @ omega)
-        along = jax.vmap(lambda e: _turn_back(e, load))(jnp.eye(4)).T
+        along = jax.vmap(lambda e: _pull_back_torque(e, load))(jnp.eye(4)).T
         return _upper_left(-along - _matrix(p).T @ _gyroscopic(omega, inertia) @ _matrix(rates))
 
     def damping(
         self, q: Point, v: Vector, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]
     ) -> Float[Array, "7 7"]:
         G = _matrix(q[0])
-        return _upper_left(G.T @ _gyroscopic(_turn(q[0], v[:4]), inertia) @ G)
+        return _upper_left(G.T @ _gyroscopic(_angular_velocity(q[0], v[:4]), inertia) @ G)
 
 
-def _turn(p: Quaternion, rates: Quaternion) -> Float[Array, "3"]:
+def _angular_velocity(p: Quaternion, rates: Quaternion) -> Float[Array, "3"]:
     """G(p) ṗ = 2 (e₀ė - ė₀e - e×ė)."""
     return 2 * (p[0] * rates[1:] - rates[0] * p[1:] - cross(p[1:], rates[1:]))
 
 
-def _turn_back(p: Quaternion, load: Float[Array, "3"]) -> Quaternion:
+def _pull_back_torque(p: Quaternion, load: Float[Array, "3"]) -> Quaternion:
     """G(p)ᵀ τ = 2 (-e·τ, e₀τ + e×τ)."""
     return 2 * jnp.concatenate((-(p[1:] @ load)[None], p[0] * load + cross(p[1:], load)))
 

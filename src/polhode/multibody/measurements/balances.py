@@ -162,9 +162,9 @@ class Balance(eqx.Module):
 def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance:
     """The balance of a system. Whether joints hold bodies from outside is tried in some states, with their times."""
     free, groups = _free_rows(system, states), system.mechanism.forces
-    weighs = np.asarray(system.coordinates.masses) > 0
-    inside = np.isin(np.arange(len(weighs)), free)
-    outer = tuple(k for k, group in enumerate(groups) if free and _is_outer(group, inside, weighs))
+    has_mass = np.asarray(system.coordinates.masses) > 0
+    inside = np.isin(np.arange(len(has_mass)), free)
+    outer = tuple(k for k, group in enumerate(groups) if free and _is_outer(group, inside, has_mass))
     nonconservative = tuple(k for k, group in enumerate(groups) if not group.elements.conservative)
     return Balance(system, free, outer, nonconservative)
 
@@ -182,7 +182,7 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
         pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1
     )
     for group in others:
-        to_ground = _touches_ground(group) or _rows(group) <= fixed_rows or not _closes(system, group, states)
+        to_ground = _touches_ground(group) or _node_rows(group) <= fixed_rows or not _reactions_cancel(system, group, states)
         pairs += _pairs(group, internal=not to_ground)
     fixed_rows = _connected_rows(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in fixed_rows]
@@ -220,7 +220,7 @@ def _touches_ground(group: JointGroup) -> bool:
     return len(group.slots) < 2 or any(slot.group is None for slot in group.slots)
 
 
-def _rows(group: JointGroup) -> set[int]:
+def _node_rows(group: JointGroup) -> set[int]:
     return {int(row) for slot in group.slots for row in slot.nodes.numbers}
 
 
@@ -231,11 +231,11 @@ def _pairs(group: JointGroup, internal: bool) -> Iterator[tuple[int, int]]:
         yield from ((rows[0] if internal else -1, row) for row in rows)
 
 
-def _closes(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, State]]) -> bool:
+def _reactions_cancel(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, State]]) -> bool:
     """Whether the reactions of a group on its bodies cancel, so that they change no momentum of the whole."""
-    weighs = np.asarray(system.coordinates.masses) > 0
+    has_mass = np.asarray(system.coordinates.masses) > 0
     for t, (q, v) in states:
-        sums, most = _sum_reactions(group, weighs, jnp.asarray(t), system.motion(q, v))
+        sums, most = _sum_reactions(group, has_mass, jnp.asarray(t), system.motion(q, v))
         if not np.max(np.abs(sums), initial=0.0) <= _CANCEL_TOLERANCE * float(most):
             return False
     return True

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from polhode.multibody.mechanism.angles import PlacedAngle
-from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, seen_from_first
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, relative_poses
 from polhode.spaces.base import hat
 
 
@@ -147,13 +147,13 @@ class InFirstFrame(AbstractConstraintAdapter):
     inner: AbstractConstraintElement
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        return self.inner.residual(t, seen_from_first(poses))
+        return self.inner.residual(t, relative_poses(poses))
 
     def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
-        return self.inner.sides(t, seen_from_first(poses))
+        return self.inner.sides(t, relative_poses(poses))
 
     def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        return self.inner.branch_residual(t, seen_from_first(poses))
+        return self.inner.branch_residual(t, relative_poses(poses))
 
 
 class AbstractForceElement(eqx.Module):

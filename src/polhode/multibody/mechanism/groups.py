@@ -270,6 +270,6 @@ def members(points: tuple[Point, ...], slot: Slot) -> Point:
     return jax.tree.map(lambda a: take(a, slot.members.numbers), points[slot.group])
 
 
-def stack(trees: Sequence[Any]) -> Any:
+def stack_trees(trees: Sequence[Any]) -> Any:
     """Equal trees of numbers as one, with a leading axis."""
     return jax.tree.map(lambda *leaves: checks.stack(leaves), *trees)

@@ -58,7 +58,7 @@ def axial(A: Float[Array, "3 3"]) -> Float[Array, "3"]:
     return jnp.stack((A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]))
 
 
-def seen_from_first(poses: Poses) -> Poses:
+def relative_poses(poses: Poses) -> Poses:
     """Two poses in the frame of the first."""
     a, b = poses
     return Pose(jnp.zeros_like(a.x), jnp.eye(3)), Pose(a.R.T @ (b.x - a.x), a.R.T @ b.R)

@@ -42,7 +42,7 @@ class MemberRequest(NamedTuple):
     steps: Steps
     schedule: SaveSchedule
 
-    def prepared(self, parameters: dict[str, Any], state: Any) -> Task:
+    def prepare(self, parameters: dict[str, Any], state: Any) -> Task:
         """A member before it is run. Raises ValueError for one that can't be."""
         problem = self.problem.replace(**parameters) if parameters else self.problem
         tolerances = self.steps.rtol is not None or self.steps.atol is not None

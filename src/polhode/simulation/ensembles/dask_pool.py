@@ -69,7 +69,7 @@ class DaskPool(AbstractPool):
         from distributed import KilledWorker
 
         which, future = pending.popleft()
-        nothing = Batch.is_interrupted(which.stop - which.start)
+        nothing = Batch.interrupted(which.stop - which.start)
         while not queue.is_interrupted():
             self._update_workers()
             try:

@@ -173,7 +173,7 @@ def ensemble(
         raise ValueError(f"`progress` must be a function of two numbers, got {checks.short_repr(progress)}.")
     # Signals are handed on when the store is closed.
     with (
-        interrupts() as interrupts_seen,
+        interrupts() as signals,
         default_device_for() if by == "lanes" else on_jax_device(),
         claim(out, resume, overwrite) as path,
     ):
@@ -183,7 +183,7 @@ def ensemble(
         at = times(plan.plan(first, request.steps).segments, request.schedule, first.t0, first.t1)
         job = Job(request, members, len(at), by)
         with _pool(workers, scheduler) as pool:
-            like = job.executor.like(interrupts_seen.is_set)
+            like = job.executor.like(signals.is_set)
             labels = Labels.of(first, members, like.frames, at)
             size = _batch_size(like, members.count, job.executor.room())
             batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
@@ -193,7 +193,7 @@ def ensemble(
             memory = MemorySink(members.count, like, keep and path is None)
             frames = summary is not None or (keep and path is None)
             ready = time.perf_counter()
-            for which, batch in pool.run(BatchQueue(job, batches, store, frames, interrupts_seen.is_set)):
+            for which, batch in pool.run(BatchQueue(job, batches, store, frames, signals.is_set)):
                 memory.put(which, batch)
                 if summary is not None:
                     summary.add(batch.frames)
@@ -206,7 +206,7 @@ def ensemble(
             result = Ensemble(dataset_of(store.finish(report, json.dumps(to_plain(stats)))), stats)
         else:
             result = Ensemble(_dataset(first, memory, labels, report, stats), stats)
-        interrupts_seen.keep(interruption("A signal ended the ensemble.", ensemble=result))
+        signals.keep(interruption("A signal ended the ensemble.", ensemble=result))
         return result
 
 

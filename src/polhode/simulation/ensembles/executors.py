@@ -37,7 +37,7 @@ class AbstractExecutor(abc.ABC):
         """A batch of one member, for shapes and types."""
 
     @abc.abstractmethod
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Entries for the statistics of an ensemble."""
 
     def room(self) -> tuple[int, int] | None:
@@ -58,7 +58,7 @@ class SimdExecutor(AbstractExecutor):
         end = program.first.task.t1
         self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         lanes = self._program.lanes
         starts = "machine code" if self._program.starts_compiled else "one after the other"
         return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.report.operations, "starts": starts}
@@ -138,7 +138,7 @@ class SerialExecutor(AbstractExecutor):
     def __init__(self, request: MemberRequest, members: Members, reason: str, frames: int) -> None:
         self._request, self._members, self._reason, self._frames = request, members, reason, frames
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         return {"by": "single runs", "because": self._reason}
 
     def like(self, is_interrupted: Callable[[], bool]) -> Batch:

@@ -43,14 +43,14 @@ class Job:
 
     def batch(self, which: slice, store: EnsembleStore | None, keep: bool, is_interrupted: Callable[[], bool]) -> Batch:
         """Some members: from the store if it has them, else run and put there. `keep`: their frames are wanted."""
-        found = None if store is None else store.batch(which)
-        if found is None:
+        result = None if store is None else store.batch(which)
+        if result is None:
             if is_interrupted():
                 return Batch.interrupted(which.stop - which.start)
-            found = self.executor.batch(which, is_interrupted)
+            result = self.executor.batch(which, is_interrupted)
             if store is not None:
-                store.put(which, found)
-        return found if keep else found.without_frames()
+                store.put(which, result)
+        return result if keep else result.without_frames()
 
 
 def _executor(request: MemberRequest, members: Members, frames: int, by: str) -> AbstractExecutor:

@@ -167,20 +167,20 @@ class Summary:
 
     def variables(self, labels: dict[str, tuple[str, ...]]) -> dict[str, tuple[tuple[str, ...], Any]]:
         """All of them with their dimensions, for a data set; `labels` are those of the frames."""
-        found: dict[str, tuple[tuple[str, ...], Any]] = {}
+        result: dict[str, tuple[tuple[str, ...], Any]] = {}
         for name, m in self._moments.items():
             dims = labels[name]
             for word, x in (("count", m.count), ("mean", m.mean), ("deviation", m.deviation), ("variance", m.variance)):
-                found[f"{name}.{word}"] = (dims, x)
+                result[f"{name}.{word}"] = (dims, x)
             there = m.count > 0
-            found[f"{name}.min"] = (dims, np.where(there, m.least, np.nan))
-            found[f"{name}.max"] = (dims, np.where(there, m.largest, np.nan))
+            result[f"{name}.min"] = (dims, np.where(there, m.least, np.nan))
+            result[f"{name}.max"] = (dims, np.where(there, m.largest, np.nan))
         for name, h in self._histograms.items():
             dims = labels[name]
             quantiles = np.stack([h.quantile(q) for q in self._quantiles])
-            found[f"{name}.quantiles"] = (("quantile", *dims), quantiles)
-            found[f"{name}.histogram"] = ((*dims, "bin"), h.counts.reshape(*self._moments[name].mean.shape, -1))
-            found[f"{name}.edges"] = ((*dims, "edge"), h.edges())
+            result[f"{name}.quantiles"] = (("quantile", *dims), quantiles)
+            result[f"{name}.histogram"] = ((*dims, "bin"), h.counts.reshape(*self._moments[name].mean.shape, -1))
+            result[f"{name}.edges"] = ((*dims, "edge"), h.edges())
         if self._histograms:
-            found["quantile"] = (("quantile",), np.array(self._quantiles))
-        return found
+            result["quantile"] = (("quantile",), np.array(self._quantiles))
+        return result

@@ -30,7 +30,7 @@ Step = Callable[[Progress, Any], Progress]
 class _Steps(NamedTuple):
     """All steps of a run, from t to `end` with h; whether each is one at all, and whether loads may jump before.
 
-    `choice` is that of the method, for every step, where step control asked for it; see `AbstractIntegrator.choice`.
+    `choice` is that of the method, for every step, where step control asked for it; see `AbstractIntegrator.selected_order`.
     """
 
     t: Array

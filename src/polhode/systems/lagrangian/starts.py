@@ -44,12 +44,12 @@ def check_gaps(*all_gaps: Gaps) -> None:
         worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
         if values[worst] <= START_TOLERANCE * largest:
             continue
-        text = f"on {gaps.what}: number {worst} of {len(values)} by {values[worst]:.3g}"
+        violation = f"on {gaps.what}: number {worst} of {len(values)} by {values[worst]:.3g}"
         if not values[worst] <= gaps.tolerance * largest:
-            errors[text] = gaps.remedy
+            errors[violation] = gaps.remedy
         else:
             warn(
-                f"`state0` violates the constraints {text}. That is expected when a run goes on from the end of an "
+                f"`state0` violates the constraints {violation}. That is expected when a run goes on from the end of an "
                 "`eml` step.",
                 StartWarning,
             )

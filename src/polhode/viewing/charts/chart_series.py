@@ -78,16 +78,16 @@ def catalogue(solution: Run) -> list[Chart]:
 
 
 def _quantity_charts(
-    found: Iterable[joint_series.Quantity], group: str, t: np.ndarray, meta: Mapping[str, Any]
+    quantities: Iterable[joint_series.Quantity], group: str, t: np.ndarray, meta: Mapping[str, Any]
 ) -> Iterable[Chart]:
     """Charts of what joints and forces do."""
-    for of, name, values, kind, first in found:
+    for of, name, values, kind, first in quantities:
         unit = unit_labels.of_kind(kind, meta)
         yield Chart(f"{of} · {name}", t, _components(values), group=group, unit=unit, first=first)
 
 
-def _titles(found: Iterable[Chart]) -> set[str]:
-    return {chart.title for chart in found}
+def _titles(charts: Iterable[Chart]) -> set[str]:
+    return {chart.title for chart in charts}
 
 
 def _checks(t: np.ndarray, leaves: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Iterable[Chart]:

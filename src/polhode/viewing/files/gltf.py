@@ -43,7 +43,7 @@ def write(solution: Run, scene: Scene, path: Path) -> None:
     for cloud, places in zip(scene.of(Cloud), motion.clouds, strict=True):
         for i, diameter in enumerate(np.asarray(cloud.diameters, float)):
             ball = builder.mesh(geometry.ball(), cloud.colour, "ball")
-            builder.moving(f"{cloud.name} {i}", ball, x=places[:, i], scale=np.full(3, diameter))
+            builder.moving_node(f"{cloud.name} {i}", ball, x=places[:, i], scale=np.full(3, diameter))
     path.write_bytes(builder.binary(str(solution.meta.get("problem") or "system"), scene))
 
 
@@ -54,7 +54,7 @@ def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Run) -> N
             for surface, colour in geometry.of_body(body, scene)
         ]
         keys = rotation_keys.between(motion.t, q, _angular_velocity(solution, body.name, motion.rows))
-        builder.moving(body.name, None, x=x, q=q, children=children, turned=keys)
+        builder.moving_node(body.name, None, x=x, q=q, children=children, turned=keys)
 
 
 def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray | None:
@@ -69,14 +69,14 @@ def _tube(builder: _Builder, line: Line, points: np.ndarray, size: float) -> Non
     radius = line.radius or geometry.THIN * size * (2.2 if line.tints else 1.0)
     stick, ball = (builder.mesh(shape, line.colour, name) for shape, name in _PARTS)
     for i in range(points.shape[1]):
-        builder.moving(f"{line.name}, node {i}", ball, x=points[:, i], scale=np.full(3, 2 * radius))
+        builder.moving_node(f"{line.name}, node {i}", ball, x=points[:, i], scale=np.full(3, 2 * radius))
     for i in range(points.shape[1] - 1):
         across = points[:, i + 1] - points[:, i]
         length = np.maximum(np.linalg.norm(across, axis=1), 1e-9)
         scale = np.stack([np.full(len(length), 2 * radius), np.full(len(length), 2 * radius), length], axis=1)
         q = _least_turns(across / length[:, None])
         middle = (points[:, i + 1] + points[:, i]) / 2
-        builder.moving(f"{line.name}, segment {i}", stick, x=middle, q=q, scale=scale)
+        builder.moving_node(f"{line.name}, segment {i}", stick, x=middle, q=q, scale=scale)
 
 
 _PARTS = ((geometry.stick(), "stick"), (geometry.ball(), "ball"))
@@ -110,19 +110,19 @@ class _Builder:
         self._top: list[int] = []
         self._channels: list[dict[str, Any]] = []
         self._samplers: list[dict[str, Any]] = []
-        self._known: dict[tuple[str, str], int] = {}
+        self._mesh_numbers: dict[tuple[str, str], int] = {}
         self._geometries: dict[str, dict[str, Any]] = {}
         self._times = self._accessor(t.astype(np.float32)[:, None], "SCALAR") if len(t) > 1 else None
 
-    def node(self, described: Mapping[str, Any]) -> int:
+    def node(self, description: Mapping[str, Any]) -> int:
         """Adds a node that is a part of another one."""
-        self._nodes.append(dict(described))
+        self._nodes.append(dict(description))
         return len(self._nodes) - 1
 
     def mesh(self, surface: geometry.Surface, colour: str, name: str | None = None) -> int:
         """A mesh of one colour; those with a name are kept once for each colour."""
-        if name is not None and (name, colour) in self._known:
-            return self._known[name, colour]
+        if name is not None and (name, colour) in self._mesh_numbers:
+            return self._mesh_numbers[name, colour]
         shape = self._geometries.get(name or "")
         if shape is None:
             shape = {
@@ -136,10 +136,10 @@ class _Builder:
                 self._geometries[name] = shape
         self._meshes.append({"primitives": [{**shape, "material": self._material(colour)}]})
         if name is not None:
-            self._known[name, colour] = len(self._meshes) - 1
+            self._mesh_numbers[name, colour] = len(self._meshes) - 1
         return len(self._meshes) - 1
 
-    def moving(
+    def moving_node(
         self,
         name: str,
         mesh: int | None,

@@ -73,7 +73,7 @@ def _parts(scene: Scene, motion: Motion, surfaces: list[geometry.Surface], k: in
         parts.append(Cells(points, cells, kind, {**numbers, **of_cells}, of_points))
 
     for surface, x, q in zip(surfaces, motion.positions, motion.quaternions, strict=True):
-        mesh = surface.placed(x[k], rotation(q[k]))
+        mesh = surface.moved_by(x[k], rotation(q[k]))
         add(mesh.vertices, mesh.faces, _TRIANGLE, {}, {})
     for line, points, tints in zip(scene.of(Line), motion.lines, motion.tints, strict=True):
         names = line.tints.names if line.tints else ()

@@ -40,8 +40,8 @@ class Look(NamedTuple):
 PLAIN = Look()
 
 
-def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: ProgressCallback | None = None) -> None:
-    """Writes a film with 30 pictures a second; `told` gets how many are drawn.
+def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: ProgressCallback | None = None) -> None:
+    """Writes a film with 30 pictures a second; `report` gets how many are drawn.
 
     Raises ValueError without imageio-ffmpeg, OSError where ffmpeg fails.
     """
@@ -53,15 +53,29 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Progr
         ) from error
     size = f"{_SIZE[0]}x{_SIZE[1]}"
     input_options = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(_RATE), "-i", "-")
-    output_options = ("-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-movflags", "+faststart", "-f", "mp4")
+    output_options = (
+        "-an",
+        "-c:v",
+        "libx264",
+        "-pix_fmt",
+        "yuv420p",
+        "-crf",
+        "18",
+        "-movflags",
+        "+faststart",
+        "-f",
+        "mp4",
+    )
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *input_options, *output_options]
     with tempfile.TemporaryFile() as errors:
         # Its package starts it by a fork, which JAX warns of.
-        ffmpeg = subprocess.Popen([*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
+        ffmpeg = subprocess.Popen(
+            [*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors
+        )
         assert ffmpeg.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError), ffmpeg.stdin as pipe:
-                for picture in _pictures(solution, scene, _SIZE, _RATE, look, told):
+                for picture in _pictures(solution, scene, _SIZE, _RATE, look, report):
                     pipe.write(picture.tobytes())
         except BaseException:
             ffmpeg.kill()
@@ -74,11 +88,11 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: Progr
             raise OSError(f"ffmpeg could not write the film: {why or f'it ended with {status}'}.")
 
 
-def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, told: ProgressCallback | None = None) -> None:
-    """Writes an endless film with 20 pictures a second; `told` gets how many are drawn."""
+def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: ProgressCallback | None = None) -> None:
+    """Writes an endless film with 20 pictures a second; `report` gets how many are drawn."""
     from PIL import Image
 
-    pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, _SLOW, look, told)]
+    pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, _SLOW, look, report)]
     # One palette for all, from a few of them: otherwise colours flicker.
     few = np.concatenate([np.asarray(picture) for picture in pictures[:: max(1, len(pictures) // 8)]])
     palette = Image.fromarray(few).quantize(255, dither=Image.Dither.NONE)
@@ -92,7 +106,7 @@ def seconds(span: float) -> float:
 
 
 def _pictures(
-    solution: Run, scene: Scene, size: tuple[int, int], rate: int, look: Look, told: ProgressCallback | None
+    solution: Run, scene: Scene, size: tuple[int, int], rate: int, look: Look, report: ProgressCallback | None
 ) -> Iterator[np.ndarray]:
     t = np.sort(np.asarray(solution.t, dtype=float))
     count = max(2, round(rate * seconds(float(t[-1] - t[0]))))
@@ -111,8 +125,8 @@ def _pictures(
         if k != last:
             last, picture = int(k), np.rint(255 * renderer.frame(int(k))).astype(np.uint8)
         yield _add_labels(picture, title, f"t = {moment:.4g}{f' {unit}' if unit else ''}", legend)
-        if told is not None:
-            told(number, count)
+        if report is not None:
+            report(number, count)
 
 
 class Legend(NamedTuple):
@@ -126,7 +140,12 @@ class Legend(NamedTuple):
 
     @classmethod
     def of(
-        cls, scene: Scene, pictures: FrameRenderer, arrows: list[arrow_fields.Vectors], look: Look, meta: Mapping[str, Any]
+        cls,
+        scene: Scene,
+        pictures: FrameRenderer,
+        arrows: list[arrow_fields.Vectors],
+        look: Look,
+        meta: Mapping[str, Any],
     ) -> Legend:
         """With units where the run has some."""
         entries = [

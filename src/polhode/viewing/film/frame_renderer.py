@@ -78,7 +78,7 @@ class FrameRenderer:
 
     def frame(self, k: int) -> np.ndarray:
         """The picture of frame k, shape (height, width, 3), from 0 to 1."""
-        canvas = GBuffer(self._camera)
+        buffer = GBuffer(self._camera)
         background = self._background.copy()
         pixels = []
         surfaces = [*self._of_bodies(k), *self._of_lines(k), *self._of_arrows(k)]
@@ -87,20 +87,20 @@ class FrameRenderer:
             colours = np.concatenate([colour for _, colour in surfaces])
             pixels.append(self._shadow(whole))
             background.reshape(-1, 3)[pixels[-1]] *= _SHADOW
-            canvas.triangles(whole.vertices, whole.normals, colours, whole.faces)
+            buffer.triangles(whole.vertices, whole.normals, colours, whole.faces)
         for cloud, places, stride in zip(self._scene.of(Cloud), self._motion.clouds, self._motion.strides, strict=True):
-            canvas.spheres(places[k], np.asarray(cloud.diameters, float)[::stride] / 2, rgb(cloud.colour))
-        picture = canvas.over(background)
-        pixels.append(canvas.drawn)
+            buffer.spheres(places[k], np.asarray(cloud.diameters, float)[::stride] / 2, rgb(cloud.colour))
+        picture = buffer.over(background)
+        pixels.append(buffer.pixels)
         for trail, trace in zip(self._scene.of(Trail), self._traces, strict=True):
-            pixels.append(trace.draw(picture, canvas, k, rgb(trail.colour)))
-        return self._averaged(picture, np.concatenate(pixels))
+            pixels.append(trace.draw(picture, buffer, k, rgb(trail.colour)))
+        return self._average(picture, np.concatenate(pixels))
 
-    def _averaged(self, picture: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    def _average(self, picture: np.ndarray, pixels: np.ndarray) -> np.ndarray:
         """The picture with fewer pixels; outside those that were drawn it is the empty one."""
         small = self._empty.copy()
-        if len(drawn):
-            rows, columns = np.divmod(drawn, picture.shape[1])
+        if len(pixels):
+            rows, columns = np.divmod(pixels, picture.shape[1])
             rows, columns = (slice(x.min() // _FINER, x.max() // _FINER + 1) for x in (rows, columns))
             small[rows, columns] = _mean(
                 picture[_FINER * rows.start : _FINER * rows.stop, _FINER * columns.start : _FINER * columns.stop]
@@ -115,7 +115,7 @@ class FrameRenderer:
             R = rotation(q[k])
             for surface, colour in surfaces:
                 tone = np.where(surface.marks > 0, 1.0, 0.76) if body.marked else np.ones(len(surface.vertices))
-                parts.append((surface.placed(x[k], R), tone[:, None] * rgb(colour)))
+                parts.append((surface.moved_by(x[k], R), tone[:, None] * rgb(colour)))
         return parts
 
     def _of_lines(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
@@ -198,13 +198,13 @@ class Trace:
         self._time = np.broadcast_to(at[:, None], u.shape)[inside]
         self._count = len(points)
 
-    def draw(self, picture: np.ndarray, canvas: GBuffer, k: int, colour: np.ndarray) -> np.ndarray:
+    def draw(self, picture: np.ndarray, buffer: GBuffer, k: int, colour: np.ndarray) -> np.ndarray:
         """Draws it up to frame k and returns its pixels."""
         end = int(np.searchsorted(self._time, k))
         pixel, time = self._pixel[:end], self._time[:end]
-        visible = self._nearness[:end] >= canvas.nearness[pixel]
+        visible = self._nearness[:end] >= buffer.nearness[pixel]
         pixel, time = pixel[visible], time[visible]
-        newest = np.zeros(len(canvas.nearness), dtype=np.int32)
+        newest = np.zeros(len(buffer.nearness), dtype=np.int32)
         newest[pixel] = np.arange(len(pixel))
         last = newest[pixel] == np.arange(len(pixel))
         pixel, time = pixel[last], time[last]

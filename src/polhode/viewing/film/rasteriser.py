@@ -82,12 +82,12 @@ class GBuffer:
         self.nearness = np.zeros(width * height)
         self.normal = np.zeros((width * height, 3), dtype=np.float32)
         self.colour = np.zeros((width * height, 3), dtype=np.float32)
-        self._drawn: list[np.ndarray] = []
+        self._pixels: list[np.ndarray] = []
 
     @property
-    def drawn(self) -> np.ndarray:
+    def pixels(self) -> np.ndarray:
         """Numbers of the pixels where something is; some may occur twice."""
-        return np.concatenate(self._drawn) if self._drawn else np.zeros(0, dtype=int)
+        return np.concatenate(self._pixels) if self._pixels else np.zeros(0, dtype=int)
 
     @property
     def depth(self) -> np.ndarray:
@@ -111,8 +111,8 @@ class GBuffer:
             along = falls[scanlines.which, 1] * (scanlines.row + 0.5) + falls[scanlines.which, 2]
             value = falls[face, 0] * (x + 0.5) + along[span]
             depth_test.add(pixel, np.clip(value, least[face], most[face]), face)
-        pixel, face = depth_test.found()
-        self._drawn.append(pixel)
+        pixel, face = depth_test.visible()
+        self._pixels.append(pixel)
         place = np.stack([pixel % width + 0.5, pixel // width + 0.5, np.ones(len(pixel))], axis=1)
         weights = np.clip(np.einsum("pij,pj->pi", affine[face], place), 0, 1) * near[face]
         weights /= weights.sum(axis=1, keepdims=True)
@@ -132,8 +132,8 @@ class GBuffer:
             ball = scanlines.which[span]
             _, _, high = _on_ball(x + 0.5 - places[ball, 0], places[ball, 1] - scanlines.row[span] - 0.5, reach[ball])
             depth_test.add(pixel, 1 / (depth[ball] - radii[ball] * high), ball)
-        pixel, ball = depth_test.found()
-        self._drawn.append(pixel)
+        pixel, ball = depth_test.visible()
+        self._pixels.append(pixel)
         x, y, high = _on_ball(
             pixel % width + 0.5 - places[ball, 0], places[ball, 1] - pixel // width - 0.5, reach[ball]
         )
@@ -144,7 +144,7 @@ class GBuffer:
         """Draws into a background (height, width, 3) and returns it; light comes from above and beside the eye."""
         width, height = self.camera.size
         picture = background.reshape(-1, 3)
-        hit = self.drawn
+        hit = self.pixels
         up, back = (axis.astype(np.float32) for axis in (self.camera.axes[2], self.camera.view[2]))
         n = self.normal[hit]
         n /= np.maximum(np.sqrt(np.einsum("pi,pi->p", n, n)), 1e-12)[:, None]
@@ -162,7 +162,7 @@ def covered_pixels(camera: Camera, vertices: np.ndarray, faces: np.ndarray) -> n
     """Numbers of the pixels that some triangles cover."""
     pixels, depth = camera.project(vertices)
     faces = faces[np.all(depth[faces] > _NEAREST, axis=1)]
-    return scanline.of_triangles(pixels[faces], camera.size).covered(camera.size[0])
+    return scanline.of_triangles(pixels[faces], camera.size).covered_pixels(camera.size[0])
 
 
 class _DepthTest:
@@ -183,7 +183,7 @@ class _DepthTest:
         if len(pixel):
             self._first, self._end = min(self._first, int(pixel.min())), max(self._end, int(pixel.max()) + 1)
 
-    def found(self) -> tuple[np.ndarray, np.ndarray]:
+    def visible(self) -> tuple[np.ndarray, np.ndarray]:
         """Pixels, and what is seen there."""
         pixel = self._first + np.flatnonzero(self._owner[self._first : self._end])
         return pixel, self._owner[pixel] - 1

@@ -35,7 +35,7 @@ class Scanlines(NamedTuple):
             yield span, x, self.row[span] * width + x
             start = stop
 
-    def covered(self, width: int) -> np.ndarray:
+    def covered_pixels(self, width: int) -> np.ndarray:
         """Numbers of the pixels that lie in some span, in order."""
         starts = self.row * width + self.first
         if not len(starts):

@@ -41,7 +41,9 @@ def shell(title: str) -> str:
     return _fill_template(title, (*_SCRIPTS, "live.js"), "; connect-src 'self'", None, "")
 
 
-def _fill_template(title: str, scripts: Sequence[str], more: str, shown: dict[str, Any] | None, numbers: str) -> str:
+def _fill_template(
+    title: str, scripts: Sequence[str], more: str, description: dict[str, Any] | None, numbers: str
+) -> str:
     from polhode import __version__
 
     parts = {
@@ -51,7 +53,7 @@ def _fill_template(title: str, scripts: Sequence[str], more: str, shown: dict[st
         "JS": "\n".join(_read_resource(name) for name in scripts),
         "POLICY": f"{_POLICY}{more}",
         # Tags and comments inside a string would end the script element, or keep it open.
-        "RUN": json.dumps(shown).replace("<", "\\u003c"),
+        "RUN": json.dumps(description).replace("<", "\\u003c"),
         "DATA": numbers,
     }
     pieces = _read_resource("page.html").split("@")

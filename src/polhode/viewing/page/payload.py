@@ -39,19 +39,21 @@ def payload(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()
     """
     arrays = PackedArrays()
     names = labels or [str(solution.meta.get("problem") or "system") for solution, _ in runs]
-    descriptions = [_describe_run(solution, scene, name, arrays) for (solution, scene), name in zip(runs, names, strict=True)]
+    descriptions = [
+        _describe_run(solution, scene, name, arrays) for (solution, scene), name in zip(runs, names, strict=True)
+    ]
     return to_plain({"colours": COLOURS, "runs": descriptions}), arrays.bytes()
 
 
-def _describe_run(solution: Run, scene: Scene | None, label: str, packed: PackedArrays) -> dict[str, Any]:
+def _describe_run(solution: Run, scene: Scene | None, label: str, arrays: PackedArrays) -> dict[str, Any]:
     finite = _finite(solution)
     if len(finite.t) == 0:
         raise ValueError("The run has no finite frame, so there is nothing to show.")
-    times, motion = (None, None) if scene is None or not scene.parts else _motion(scene, finite, packed)
+    times, motion = (None, None) if scene is None or not scene.parts else _motion(scene, finite, arrays)
     result = solution.stats.get("result", Result.successful)
     audit = solution.audit()
     headings, *rows = audit.cells()
-    charts, left_out = _charts(finite, packed)
+    charts, left_out = _charts(finite, arrays)
     return {
         "label": label,
         "title": solution.meta.get("problem") or "system",
@@ -64,7 +66,7 @@ def _describe_run(solution: Run, scene: Scene | None, label: str, packed: Packed
             "rows": rows,
             "remarks": audit.remarks,
         },
-        "times": times or packed.floats(np.sort(np.asarray(finite.t))),
+        "times": times or arrays.floats(np.sort(np.asarray(finite.t))),
         "unit": unit_labels.time(solution.meta),
         "scene": motion,
         "charts": charts,
@@ -72,11 +74,11 @@ def _describe_run(solution: Run, scene: Scene | None, label: str, packed: Packed
     }
 
 
-def _motion(scene: Scene, solution: Run, packed: PackedArrays) -> tuple[list[int], dict[str, Any]]:
+def _motion(scene: Scene, solution: Run, arrays: PackedArrays) -> tuple[list[int], dict[str, Any]]:
     motion = sample(scene, solution)
     centre, radius, floor = motion.bounds(scene)
     bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
-    places = {id(values): packed.floats(values) for values in (*motion.positions, *motion.quaternions)}
+    places = {id(values): arrays.floats(values) for values in (*motion.positions, *motion.quaternions)}
     description = {
         "up": list(scene.up),
         "centre": centre,
@@ -95,49 +97,49 @@ def _motion(scene: Scene, solution: Run, packed: PackedArrays) -> tuple[list[int
             for body, x, q in zip(bodies, motion.positions, motion.quaternions, strict=True)
         ],
         "lines": [
-            _line(line, points, tints, solution, packed)
+            _line(line, points, tints, solution, arrays)
             for line, points, tints in zip(lines, motion.lines, motion.tints, strict=True)
         ],
         "trails": [
-            {"colour": trail.colour, "points": packed.floats(points)}
+            {"colour": trail.colour, "points": arrays.floats(points)}
             for trail, points in zip(trails, motion.trails, strict=True)
         ],
-        "clouds": _clouds(scene.of(Cloud), motion, packed),
+        "clouds": _clouds(scene.of(Cloud), motion, arrays),
         "arrows": [
             {
                 **{"name": each.name, "kind": each.kind, "colour": each.colour, "count": each.feet.shape[1]},
                 "unit": unit_labels.of_kind(each.kind, solution.meta),
                 "longest": each.longest,
-                "feet": packed.floats(each.feet),
-                "vectors": packed.floats(each.vectors),
+                "feet": arrays.floats(each.feet),
+                "vectors": arrays.floats(each.vectors),
             }
             for each in arrow_fields.of_run(scene, motion, solution)
         ],
         "legend": _legend(scene, row_names(solution.meta, 1 << 30)),
     }
-    return packed.floats(motion.t), description
+    return arrays.floats(motion.t), description
 
 
-def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Run, packed: PackedArrays) -> Any:
+def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Run, arrays: PackedArrays) -> Any:
     tint_entries = []
     if line.tints is not None and tints is not None:
         for k, (name, kind) in enumerate(zip(line.tints.names, line.tints.kinds, strict=True)):
             values = tints[:, :, k]
             limits = [float(np.min(values)), float(np.max(values))]
             unit = unit_labels.of_kind(kind, solution.meta)
-            tint_entries.append({"name": name, "unit": unit, "limits": limits, "values": packed.floats(values)})
+            tint_entries.append({"name": name, "unit": unit, "limits": limits, "values": arrays.floats(values)})
     return {
         "name": line.name,
         "colour": line.colour,
         "radius": line.radius,
         "coil": line.coil,
         "count": points.shape[1],
-        "points": packed.floats(points),
+        "points": arrays.floats(points),
         "tints": tint_entries,
     }
 
 
-def _clouds(clouds: list[Cloud], motion: Motion, packed: PackedArrays) -> list[dict[str, Any]]:
+def _clouds(clouds: list[Cloud], motion: Motion, arrays: PackedArrays) -> list[dict[str, Any]]:
     entries = []
     for cloud, places, stride in zip(clouds, motion.clouds, motion.strides, strict=True):
         sizes = np.asarray(cloud.diameters, dtype=float)[::stride]
@@ -148,8 +150,8 @@ def _clouds(clouds: list[Cloud], motion: Motion, packed: PackedArrays) -> list[d
                 "count": places.shape[1],
                 "of": len(cloud.diameters),
                 "stride": stride,
-                "diameters": packed.floats(sizes),
-                "points": packed.points(places),
+                "diameters": arrays.floats(sizes),
+                "points": arrays.points(places),
             }
         )
     return entries
@@ -173,7 +175,7 @@ def _trail_name(trail: Trail, bodies: dict[int, str]) -> str:
     return trail.output.replace("_", " ")
 
 
-def _charts(solution: Run, packed: PackedArrays) -> tuple[list[dict[str, Any]], list[str]]:
+def _charts(solution: Run, arrays: PackedArrays) -> tuple[list[dict[str, Any]], list[str]]:
     """Charts as far as there is room for them, and the titles of others."""
     entries, left_out, room = [], [], _MOST_NUMBERS
     for chart in catalogue(solution):
@@ -181,17 +183,17 @@ def _charts(solution: Run, packed: PackedArrays) -> tuple[list[dict[str, Any]], 
         rows = order[downsample(np.stack([values[order] for values in chart.curves.values()]))]
         room -= len(rows) * (1 + len(chart.curves))
         if room >= 0:
-            entries.append(_chart(chart, rows, packed))
+            entries.append(_chart(chart, rows, arrays))
         else:
             left_out.append(chart.title)
     return entries, left_out
 
 
-def _chart(chart: Chart, kept: np.ndarray, packed: PackedArrays) -> dict[str, Any]:
+def _chart(chart: Chart, rows: np.ndarray, arrays: PackedArrays) -> dict[str, Any]:
     return {
         **{key: getattr(chart, key) for key in ("title", "log", "group", "unit", "time", "first")},
-        "t": packed.floats(chart.t[kept]),
-        "curves": [{"name": name, "values": packed.floats(values[kept])} for name, values in chart.curves.items()],
+        "t": arrays.floats(chart.t[rows]),
+        "curves": [{"name": name, "values": arrays.floats(values[rows])} for name, values in chart.curves.items()],
     }
 
 

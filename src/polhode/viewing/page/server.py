@@ -46,7 +46,7 @@ class Server:
         self._page = shell(title).encode()
         self._look, self._payload = look, payload
         self._lock = threading.Lock()
-        self._kept: tuple[str, bytes] | None = None
+        self._cache: tuple[str, bytes] | None = None
         kind = type("Handler", (_Handler,), {"page": self})
         self._http = _Loopback((host, port), kind)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.1,), daemon=True)
@@ -107,12 +107,12 @@ class Server:
                 revision, live = self._look()
                 if revision == have:
                     return 204, "text/plain", b""
-                if self._kept is None or self._kept[0] != revision:
+                if self._cache is None or self._cache[0] != revision:
                     description, numbers = self._payload()
-                    self._kept = revision, _pack({**description, "revision": revision, "live": live}, numbers)
+                    self._cache = revision, _pack({**description, "revision": revision, "live": live}, numbers)
             except (OSError, ValueError) as error:
                 return 503, "text/plain; charset=utf-8", str(error).encode()
-            return 200, "application/octet-stream", self._kept[1]
+            return 200, "application/octet-stream", self._cache[1]
 
 
 def check_host(host: str) -> None:
@@ -129,9 +129,9 @@ def check_host(host: str) -> None:
         )
 
 
-def _pack(described: dict[str, Any], numbers: bytes) -> bytes:
+def _pack(description: dict[str, Any], numbers: bytes) -> bytes:
     """Length of the JSON text, the text, filled up to a multiple of four bytes, and the numbers."""
-    text = json.dumps(described).encode()
+    text = json.dumps(description).encode()
     text += b" " * (-len(text) % 4)
     return struct.pack("<I", len(text)) + text + numbers
 

@@ -47,20 +47,20 @@ def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
             yield Vectors(name, "force", colour, *field)
 
 
-def scale(found: Sequence[Vectors], wanted: Sequence[str], radius: float) -> list[Vectors]:
+def scale(fields: Sequence[Vectors], names: Sequence[str], radius: float) -> list[Vectors]:
     """Those of some names, as long as they are drawn where the motion has a radius.
 
     Raises ValueError for names that the run doesn't have.
     """
-    available = [each.name for each in found]
-    for name in wanted:
+    available = [each.name for each in fields]
+    for name in names:
         if name not in available:
             raise ValueError(
                 f"The run has no arrows {short_repr(name)}.{nearest(name, available)} It has {', '.join(available) or 'none'}."
             )
-    longest = {kind: max(each.longest for each in found if each.kind == kind) for kind in {e.kind for e in found}}
+    longest = {kind: max(each.longest for each in fields if each.kind == kind) for kind in {e.kind for e in fields}}
     return [
         each._replace(vectors=_LONGEST * radius / (longest[each.kind] or 1.0) * each.vectors)
-        for each in found
-        if each.name in wanted
+        for each in fields
+        if each.name in names
     ]

@@ -33,7 +33,7 @@ class Surface(NamedTuple):
     faces: np.ndarray
     marks: np.ndarray
 
-    def placed(self, x: np.ndarray, R: np.ndarray) -> Surface:
+    def moved_by(self, x: np.ndarray, R: np.ndarray) -> Surface:
         """Turned by a rotation (3, 3) and moved."""
         return self._replace(vertices=self.vertices @ R.T + x, normals=self.normals @ R.T)
 
@@ -48,18 +48,18 @@ def of_body(body: Body, scene: Scene) -> list[tuple[Surface, str]]:
             axes = np.roll(np.eye(3), i + 1, axis=0).T
             rod = _scale(_cylinder(), np.array([thick, thick, size[i]]))
             centre = at + turn[:, i] * size[i] / 2
-            surfaces.append((rod.placed(centre, turn @ axes), colour))
+            surfaces.append((rod.moved_by(centre, turn @ axes), colour))
         return surfaces
     if body.shape == "capsule":
         d, inner = size[0], max(size[2] - size[0], 0.0)
         end = _scale(ball(), np.full(3, d))
         shapes = [_scale(_cylinder(), np.array([d, d, max(inner, 1e-9)]))]
-        shapes += [end.placed(np.array([0, 0, side * inner / 2]), np.eye(3)) for side in (-1, 1)]
+        shapes += [end.moved_by(np.array([0, 0, side * inner / 2]), np.eye(3)) for side in (-1, 1)]
     elif body.shape == "mesh" and body.mesh is not None:
         shapes = [_scale(_unpack(scene.meshes[body.mesh]), size)]
     else:
         shapes = [_scale(_SHAPES[body.shape](), size)]
-    return [(shape.placed(at, turn), body.colour) for shape in shapes]
+    return [(shape.moved_by(at, turn), body.colour) for shape in shapes]
 
 
 def tube(nodes: np.ndarray, radius: float | np.ndarray) -> Surface:
@@ -113,7 +113,7 @@ def arrow(foot: np.ndarray, vector: np.ndarray, radius: float) -> Surface | None
     shaft = _scale(stick(), np.array([2 * radius, 2 * radius, length - head]))
     tip = _scale(_cone(), np.array([6.4 * radius, 6.4 * radius, head]))
     middle, last = foot + R[:, 2] * (length - head) / 2, foot + R[:, 2] * (length - head / 2)
-    return join([shaft.placed(middle, R), tip.placed(last, R)])
+    return join([shaft.moved_by(middle, R), tip.moved_by(last, R)])
 
 
 def join(surfaces: list[Surface]) -> Surface:
@@ -154,7 +154,9 @@ def _box() -> Surface:
             start = 9 * len(vertices)
             cells = [(3 * i + j, 3 * i + j + 3, 3 * i + j + 4, 3 * i + j + 1) for i in range(2) for j in range(2)]
             oriented_cells = cells if side > 0 else [cell[::-1] for cell in cells]
-            faces += [(start + c[a], start + c[b], start + c[d]) for c in oriented_cells for a, b, d in ((0, 1, 2), (0, 2, 3))]
+            faces += [
+                (start + c[a], start + c[b], start + c[d]) for c in oriented_cells for a, b, d in ((0, 1, 2), (0, 2, 3))
+            ]
             vertices.append(corners)
             normals.append(np.tile(normal, (9, 1)))
     return _with_marks(np.concatenate(vertices), np.concatenate(normals), np.array(faces))
@@ -202,11 +204,9 @@ def _cone() -> Surface:
     return _cylinder(16, 0.0)
 
 
-def _unpack(packed: Mapping[str, str]) -> Surface:
+def _unpack(mesh: Mapping[str, str]) -> Surface:
     """Triangles as `polhode.viewing.scene.mesh` packs them, each with its own normal."""
-    numbers, faces = (
-        np.frombuffer(base64.b64decode(packed[key]), "<u2").reshape(-1, 3) for key in ("vertices", "faces")
-    )
+    numbers, faces = (np.frombuffer(base64.b64decode(mesh[key]), "<u2").reshape(-1, 3) for key in ("vertices", "faces"))
     corners = (numbers / 65535.0 - 0.5)[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     sizes = np.linalg.norm(normals, axis=1, keepdims=True)

@@ -31,7 +31,7 @@ class _Joint(NamedTuple):
     """A joint at the start, in the inertial frame.
 
     - `ends`: where it takes hold of both bodies, (3,) each. - `angles`, `slides`: axes about and along which the second
-      body is free, as far as coordinates tell. - `held`: number of constraints.
+      body is free, as far as coordinates tell. - `constraints`: number of constraints.
     """
 
     name: str
@@ -39,7 +39,7 @@ class _Joint(NamedTuple):
     ends: tuple[np.ndarray, np.ndarray]
     angles: list[np.ndarray]
     slides: list[np.ndarray]
-    held: int
+    constraints: int
 
 
 def to_dicts(
@@ -113,15 +113,15 @@ def _marks(joint: _Joint, rows: Mapping[str, int], boxes: Mapping[str, Any], d: 
         return [_shape_at_end(joint, end, rows, *ball) for end in (0, 1)]
     length = np.clip(1.3 * max((_across(joint, boxes, axis) for axis in joint.angles), default=0.0), 3 * d, 9 * d)
     kind = len(joint.angles), len(joint.slides)
-    if joint.held >= 6:
+    if joint.constraints >= 6:
         shapes = [("box", (1.6 * d,) * 3, np.array([0.0, 0.0, 1.0]))]
-    elif kind == (1, 0) and joint.held <= 3:
+    elif kind == (1, 0) and joint.constraints <= 3:
         shapes = [("cylinder", (3 * d, 3 * d, 0.3 * d), joint.angles[0])]
     elif kind in ((1, 0), (2, 0)):
         shapes = [("cylinder", (d, d, length), axis) for axis in joint.angles]
     elif kind[0] == 1:
         shapes = [("cylinder", (1.3 * d, 1.3 * d, max(length, 4 * d)), joint.angles[0])]
-    elif kind == (0, 1) and joint.held >= 5:
+    elif kind == (0, 1) and joint.constraints >= 5:
         shapes = [("box", (1.8 * d, 1.8 * d, 3.4 * d), joint.slides[0])]
     else:
         shapes = [ball]
@@ -159,7 +159,7 @@ def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float,
 
 
 def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
-    """Whether a body is held from above: one that swings below its joint, not one on top of it or on a turntable."""
+    """Whether a body is constraints from above: one that swings below its joint, not one on top of it or on a turntable."""
     upright = any(abs(axis @ up) > 0.9 for axis in joint.angles)
     rise = arm @ up
     level = 0.2 * np.linalg.norm(arm)

@@ -28,7 +28,7 @@ class Triangles:
     vertices: np.ndarray
     faces: np.ndarray
 
-    def scaled(self, factors: np.ndarray) -> Triangles:
+    def scale(self, factors: np.ndarray) -> Triangles:
         """Stretched along the axes of their frame; negative factors mirror them."""
         return Triangles(self.vertices * factors, self.faces)
 
@@ -38,7 +38,7 @@ class Triangles:
         extents = high - low
         return (low + high) / 2, np.maximum(extents, _FLAT * (float(np.max(extents)) or 1.0))
 
-    def packed(self) -> dict[str, str]:
+    def pack(self) -> dict[str, str]:
         """As text: vertices in the box around them as 16-bit numbers from corner to corner, and faces."""
         centre, extents = self.bounds()
         places = np.rint(((self.vertices - centre) / extents + 0.5) * 65535).clip(0, 65535)
@@ -64,9 +64,9 @@ def _text(numbers: np.ndarray) -> str:
     return base64.b64encode(numbers.astype("<u2").tobytes()).decode()
 
 
-def digest(packed: dict[str, str]) -> str:
+def digest(arrays: dict[str, str]) -> str:
     """A name for what is packed, the same for the same triangles."""
-    return hashlib.blake2s("".join(packed.values()).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2s("".join(arrays.values()).encode(), digest_size=8).hexdigest()
 
 
 def decimate(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
@@ -130,9 +130,9 @@ def _without_unused(mesh: Triangles) -> Triangles:
     return Triangles(mesh.vertices[used], places.reshape(-1, 3))
 
 
-def _clusters(scaled: np.ndarray) -> np.ndarray:
+def _clusters(vertices: np.ndarray) -> np.ndarray:
     """The number of the cell of the unit grid that each vertex is in, without numbers of empty cells."""
-    cell = np.floor(scaled).astype(np.int64)
+    cell = np.floor(vertices).astype(np.int64)
     cell -= cell.min(axis=0)
     sides = cell.max(axis=0) + 1
     keys = (cell[:, 0] * sides[1] + cell[:, 1]) * sides[2] + cell[:, 2]

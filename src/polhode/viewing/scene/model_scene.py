@@ -241,16 +241,16 @@ def _points(part: AbstractPart) -> list[list[float]]:
     return [np.asarray(point).tolist() for point in part.placed().points()]
 
 
-def _farthest(model: ModelParts, shown: Sequence[Body]) -> list[Body]:
+def _farthest(model: ModelParts, bodies: Sequence[Body]) -> list[Body]:
     """The bodies that most joints lie between them and the ground, or the first body of what floats."""
     connections = (*_parts(model, AbstractJoint), *_parts(model, Edge))
     pairs = [[body.name for body in part.bodies] for part in connections if not isinstance(part, EdgeConstraint)]
     steps = _steps("ground", pairs)
-    for body in shown:
+    for body in bodies:
         if body.name not in steps:
             steps |= {name: 1 + count for name, count in _steps(body.name, pairs).items()}
-    most = max(steps[body.name] for body in shown)
-    return [body for body in shown if steps[body.name] == most]
+    most = max(steps[body.name] for body in bodies)
+    return [body for body in bodies if steps[body.name] == most]
 
 
 def _steps(start: str, pairs: Sequence[Sequence[str]]) -> dict[str, int]:

@@ -91,7 +91,9 @@ class SceneParts:
     floor: float | None
 
 
-def to_scene_parts(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np.ndarray], up: np.ndarray) -> SceneParts:
+def to_scene_parts(
+    machine: Machine, rows: Mapping[str, int], places: Mapping[str, np.ndarray], up: np.ndarray
+) -> SceneParts:
     """Shapes, and frames and bones of bodies without one.
 
     **Arguments:**
@@ -167,7 +169,7 @@ def _solids(shape: Shape, size: float, meshes: dict[str, Any]) -> Iterable[dict[
     colour = {} if shape.colour is None else {"colour": shape.colour}
     if shape.kind == "mesh":
         for triangles, of_part in shape.parts:
-            mesh = triangles.packed()
+            mesh = triangles.pack()
             key, (centre, extents) = digest(mesh), triangles.bounds()
             meshes[key] = mesh
             own = colour if of_part is None else {"colour": of_part}

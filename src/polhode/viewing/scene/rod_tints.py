@@ -61,7 +61,7 @@ def from_dict(edges: Mapping[str, Any], rows: Sequence[int], pose: Callable[[Any
         ends=tuple(_end(frame) for frame in (edges["frames"][0][0], edges["frames"][1][1])),
         rows=tuple(rows),
         pose=pose,
-        kept=tuple(indices),
+        indices=tuple(indices),
     )
     return Tints(tuple(_NAMES[k] for k in indices), tuple(_KINDS[k] for k in indices), values)
 
@@ -71,7 +71,7 @@ def _end(frame: Any) -> Pose:
 
 
 class _EdgeValues(eqx.Module):
-    """Strains less those at rest, and elastic forces, of all edges in each frame: shape (edges, kept)."""
+    """Strains less those at rest, and elastic forces, of all edges in each frame: shape (edges, indices)."""
 
     strain: AbstractStrain
     rest: Float[Array, "e 6"]
@@ -80,9 +80,9 @@ class _EdgeValues(eqx.Module):
     ends: tuple[Pose, ...]
     rows: tuple[int, ...] = eqx.field(static=True)
     pose: Callable[[Any, int], Pose] = eqx.field(static=True)
-    kept: tuple[int, ...] = eqx.field(static=True)
+    indices: tuple[int, ...] = eqx.field(static=True)
 
-    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "e kept"]:
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "e indices"]:
         del t
         nodes = [self.pose(outputs, row) for row in self.rows]
         for place, frame in zip((0, -1), self.ends, strict=True):
@@ -93,7 +93,7 @@ class _EdgeValues(eqx.Module):
         d = jax.vmap(lambda ends: self.strain.increment(ends).vector)(pairs) - self.rest
         w = d / self.lengths[:, None]
         return jnp.concatenate((_parts(w), _parts(jnp.einsum("eij,ej->ei", self.stiffness, w))), axis=1)[
-            :, np.array(self.kept)
+            :, np.array(self.indices)
         ]
 
 

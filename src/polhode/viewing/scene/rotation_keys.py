@@ -45,17 +45,17 @@ def between(
     return Keys(np.append(np.concatenate(times), t[-1]), keys)
 
 
-def _rotations(q: Float[np.ndarray, "k 4"], expected: Float[np.ndarray, "j 3"]) -> Float[np.ndarray, "j 3"]:
-    """Rotation vectors from each quaternion to the next, with the full turns that bring them nearest to `expected`."""
+def _rotations(q: Float[np.ndarray, "k 4"], estimates: Float[np.ndarray, "j 3"]) -> Float[np.ndarray, "j 3"]:
+    """Rotation vectors from each quaternion to the next, with the full turns that bring them nearest to `estimates`."""
     inverse = q[:-1] * [1.0, -1.0, -1.0, -1.0]
     relative = _times(inverse, q[1:])
     relative = np.where(relative[:, :1] < 0, -relative, relative)
     sine = np.linalg.norm(relative[:, 1:], axis=1, keepdims=True)
     angle = 2 * np.arctan2(sine, relative[:, :1])
-    far = np.linalg.norm(expected, axis=1, keepdims=True)
-    fallback = expected / np.maximum(far, 1e-300)
+    far = np.linalg.norm(estimates, axis=1, keepdims=True)
+    fallback = estimates / np.maximum(far, 1e-300)
     axis = np.where(sine > 1e-9, relative[:, 1:] / np.maximum(sine, 1e-300), fallback)
-    along = np.sum(expected * axis, axis=1, keepdims=True)
+    along = np.sum(estimates * axis, axis=1, keepdims=True)
     return (angle + 2 * np.pi * np.round((along - angle) / (2 * np.pi))) * axis
 
 

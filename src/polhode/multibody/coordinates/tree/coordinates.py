@@ -38,7 +38,7 @@ from polhode.multibody.coordinates.tree.recursions import (
     twist_of_body,
 )
 from polhode.multibody.mechanism.batches import RaggedRows
-from polhode.multibody.mechanism.groups import Motion, stack
+from polhode.multibody.mechanism.groups import Motion, stack_trees
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector
@@ -211,7 +211,7 @@ class JointTree(AbstractCoordinates):
     @property
     def inertias(self) -> Float[Array, "rows 3 3"]:
         parts = [(link.inertia, link.centre, link.attitude) for link in self.links]
-        return jax.vmap(central)(*stack(parts))
+        return jax.vmap(central)(*stack_trees(parts))
 
     @property
     def energetic(self) -> np.ndarray:

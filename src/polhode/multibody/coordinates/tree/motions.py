@@ -85,11 +85,11 @@ class AbstractJointMotion(AbstractRelativeMotion):
 
     def on(self, parent: Pose) -> Self:
         """The same motion with `initial` in the frame of a parent, whose pose in the inertial frame is given."""
-        return eqx.tree_at(lambda motion: motion.initial, self, _seen_from(parent, self.initial))
+        return eqx.tree_at(lambda motion: motion.initial, self, _relative_pose(parent, self.initial))
 
 
 @numpy_jit
-def _seen_from(parent: Pose, pose: Pose) -> Pose:
+def _relative_pose(parent: Pose, pose: Pose) -> Pose:
     return Pose((pose.x - parent.x) @ parent.R, parent.R.T @ pose.R)
 
 
