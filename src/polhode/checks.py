@@ -194,8 +194,8 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of `options`; otherwise an error that lists them."""
     names = list(options)
     if not isinstance(value, str) or value not in names:
-        listing = ", ".join(f"`{k}`" for k in names)
-        raise ValueError(f"`{name}` must be one of {listing}; got {short_repr(value)}.{nearest(value, names)}")
+        options_text = ", ".join(f"`{k}`" for k in names)
+        raise ValueError(f"`{name}` must be one of {options_text}; got {short_repr(value)}.{nearest(value, names)}")
     return str(value)
 
 

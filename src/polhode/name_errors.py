@@ -44,8 +44,8 @@ def unknown_name(what: str, name: Any, candidates: Iterable[str]) -> UnknownName
     close = list(dict.fromkeys((*inside, *near)))[:_MOST_SUGGESTED]
     suggestion = f" Did you mean {' or '.join(f'`{each}`' for each in close)}?" if close else ""
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    listing = ", ".join(names[:_MOST_LISTED]) or "none"
-    return UnknownName(f"There is no {what} {short_repr(name)}.{suggestion} There {_are(names)} {listing}{more}.")
+    names_text = ", ".join(names[:_MOST_LISTED]) or "none"
+    return UnknownName(f"There is no {what} {short_repr(name)}.{suggestion} There {_are(names)} {names_text}{more}.")
 
 
 def _are(names: list[str]) -> str:

@@ -90,12 +90,12 @@ class Problem:
 
     def _repr_html_(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
-        shown = {name: value for name, value in self.parameters.items() if name != "formulation"}
+        parameters = {name: value for name, value in self.parameters.items() if name != "formulation"}
         rows = [
             ("system", f"{type(self.system).__name__}, {self.parameters.get('formulation', self.system.kind_name)}"),
             ("time", f"{start} … {end}"),
             ("method", f"{self.integrator} with h = {h}"),
-            ("parameters", ", ".join(f"{name} = {checks.short_repr(value)}" for name, value in shown.items())),
+            ("parameters", ", ".join(f"{name} = {checks.short_repr(value)}" for name, value in parameters.items())),
             ("bodies", ", ".join(self.named.metadata["bodies"]) if self.named else ""),
             ("joints", ", ".join(self.named.metadata["joints"]) if self.named else ""),
             ("outputs", ", ".join(self.outputs)),

@@ -97,7 +97,7 @@ def check_pixels(found, inside, outside):
     assert inside.sum() > 1000
     np.testing.assert_array_equal(counts[inside], 1)
     np.testing.assert_array_equal(counts[outside], 0)
-    np.testing.assert_array_equal(found.covered(SIZE[0]), np.flatnonzero(counts.any(axis=0)))
+    np.testing.assert_array_equal(found.covered_pixels(SIZE[0]), np.flatnonzero(counts.any(axis=0)))
 
 
 def test_pixels_of_triangles_are_on_the_same_side_of_all_three_lines():

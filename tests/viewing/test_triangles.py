@@ -42,7 +42,7 @@ def test_small_meshes_stay_as_they_are_but_for_faces_that_are_none():
 
 def test_packed_meshes_keep_four_digits():
     mesh = Triangles(np.random.default_rng(0).normal(size=(30, 3)) * [1, 10, 0], np.arange(30).reshape(10, 3))
-    packed, (centre, extents) = mesh.packed(), mesh.bounds()
+    packed, (centre, extents) = mesh.pack(), mesh.bounds()
     unit = np.frombuffer(base64.b64decode(packed["vertices"]), "<u2").reshape(-1, 3) / 65535 - 0.5
     np.testing.assert_allclose(centre + unit * extents, mesh.vertices, atol=5e-4)
     np.testing.assert_array_equal(np.frombuffer(base64.b64decode(packed["faces"]), "<u2").reshape(-1, 3), mesh.faces)
@@ -54,7 +54,7 @@ def test_the_page_unpacks_meshes_with_their_normals():
     mesh = Triangles(box.vertices, box.faces)
     web = resources.files("polhode.viewing").joinpath("web")
     script = "\n".join(web.joinpath(name).read_text(encoding="utf-8") for name in ("maths.js", "meshes.js"))
-    call = f"console.log(JSON.stringify(packedMesh({json.dumps(mesh.packed())}, [1, 2, 3])))"
+    call = f"console.log(JSON.stringify(packedMesh({json.dumps(mesh.pack())}, [1, 2, 3])))"
     run = subprocess.run(["node", "-e", f"{script}\n{call}"], check=True, capture_output=True, text=True)
     numbers = np.array(json.loads(run.stdout)).reshape(-1, 3, 6)
     np.testing.assert_allclose(numbers[..., :3], (box.vertices / [1, 2, 3])[box.faces], atol=1e-4)

@@ -139,7 +139,7 @@ class MeshFile(AbstractMesh):
 @functools.lru_cache(maxsize=512)
 def _read_scaled(path: Path, mtime: int, size: int, scale: tuple[float, ...]) -> tuple[ColouredTriangles, ...]:
     parts = _read_parts(path, mtime, size)
-    return tuple(part._replace(triangles=part.triangles.scaled(np.array(scale))) for part in parts)
+    return tuple(part._replace(triangles=part.triangles.scale(np.array(scale))) for part in parts)
 
 
 @functools.lru_cache(maxsize=256)

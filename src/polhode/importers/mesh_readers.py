@@ -32,7 +32,7 @@ def read_triangles(content: bytes, file_format: str, beside: Any) -> Iterator[Co
     factor = _unit(content) if file_format == "dae" else 1.0
     parts = _collada(content) if file_format == "dae" else None
     return (
-        ColouredTriangles(part.triangles.scaled(np.full(3, factor)), part.colour)
+        ColouredTriangles(part.triangles.scale(np.full(3, factor)), part.colour)
         for part in (_by_trimesh(content, file_format, beside) if parts is None else parts)
     )
 

@@ -104,7 +104,7 @@ class _Sets:
 
 
 class BorderedFactors(NamedTuple):
-    """Factors of the tree; its solutions for columns of the border; rows of the border; factors of its Schur complement."""
+    """Factors of the tree; solutions for columns of the border; rows of the border; factors of the Schur complement."""
 
     tree: Any
     columns: tuple[Float[Array, "k n"], Float[Array, "k inner"]]

@@ -213,13 +213,13 @@ class JointResults:
         return f"<joint {short_repr(self.name)}, {self.kind} of {' and '.join(self.bodies)}: {', '.join(quantities)}>"
 
     def _only(self, name: str | None) -> str:
-        known = list(self._description["coordinates"])
-        if name is None and len(known) != 1:
-            has = f"the coordinates {', '.join(known)}; name one of them" if known else "no coordinate"
+        names = list(self._description["coordinates"])
+        if name is None and len(names) != 1:
+            has = f"the coordinates {', '.join(names)}; name one of them" if names else "no coordinate"
             raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, has {has}.")
-        if name is not None and name not in known:
-            raise unknown_name(f"coordinate of joint {short_repr(self.name)}", name, known)
-        return known[0] if name is None else name
+        if name is not None and name not in names:
+            raise unknown_name(f"coordinate of joint {short_repr(self.name)}", name, names)
+        return names[0] if name is None else name
 
     def _of(self, group: str, name: str) -> Any:
         return value(self._run, group, f"joint {short_repr(self.name)}")[..., self._description["coordinates"][name]]

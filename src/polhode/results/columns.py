@@ -90,9 +90,9 @@ def _columns(run: Run) -> dict[str, ColumnReader]:
         raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
     readers: dict[str, ColumnReader] = {"time": lambda: run.t}
     named_readers = _named_columns(run, _can_read(run))
-    for name, read in (*named_readers.items(), *_of_frames(run, bool(named_readers))):
+    for name, reader in (*named_readers.items(), *_of_frames(run, bool(named_readers))):
         # What has the name of something else keeps its section before it.
-        readers.setdefault(name, read)
+        readers.setdefault(name, reader)
     return readers
 
 
@@ -161,11 +161,11 @@ def _part(run: Run, group: str, name: str, quantity: str, i: int) -> Any:
 def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
     """Columns of everything that was saved; outputs and invariants without their section, but where names are taken."""
     leaves = run.columns()
-    replaced = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if by_name else ()
+    skipped_outputs = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if by_name else ()
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
     for name, values in leaves.items():
         section, _, rest = name.partition(".")
-        if name == "time" or (section == "outputs" and rest.split(".")[0] in replaced):
+        if name == "time" or (section == "outputs" and rest.split(".")[0] in skipped_outputs):
             continue
         bare = section == "outputs" or (section == "invariants" and rest.split(".")[0] not in outputs)
         label = rest if bare else name

@@ -68,8 +68,8 @@ class BatchedObserver:
 
     def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
         """Frames of stacked states, as NumPy arrays."""
-        seen: Observation = self.observe(t, state)
-        return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
+        observation: Observation = self.observe(t, state)
+        return Frames(t, state, observation.outputs, observation.invariants, observation.residuals, multipliers)
 
     def empty(self, state: State, multipliers: Any) -> Frames:
         """Frames of no instants at all."""

@@ -121,7 +121,7 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
         else InMemoryCheckpoint(outcome.checkpoint, plan.segments, task)
     )
     system_changed = events is not None and events.changed
-    reader = None if system_changed else reader_of(task.problem, task.source, task.converted)
+    reader = None if system_changed else reader_of(task.problem, task.source, task.conversion)
     solution = Solution(frames, stats, run.meta, checkpoint, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
         raise interruption(_stop_message(run, solution), solution, repeated=True) from outcome.error

@@ -224,10 +224,10 @@ def _run_traced_events(
     task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]
 ) -> Solution:
     """The same with events."""
-    back = task.converted.back
+    back = task.conversion.back
     functions = tuple(function_of(event, task.outputs, back) for event in task.events)
     event_functions = EventFunctions.of(task.events, functions, task.source)
-    actions = traced_events.EventActions.of(task.events, task.converted, task.source)
+    actions = traced_events.EventActions.of(task.events, task.conversion, task.source)
     frames, p, table = traced_events.run(
         plan.segments, task.system, task.integrator, task.state0, observer, schedule, event_functions, actions, task.max_events
     )

@@ -74,7 +74,7 @@ class Task(eqx.Module):
     - `events`, and how many may happen. - `holds_contacts`: whether contacts among them may stay closed.
     """
 
-    converted: Converted
+    conversion: Converted
     source: AbstractSystem
     integrator: AbstractIntegrator
     integrator_name: str
@@ -92,14 +92,14 @@ class Task(eqx.Module):
     @property
     def system(self) -> AbstractSystem:
         """The system as the method takes it."""
-        return self.converted.system
+        return self.conversion.system
 
     @property
     def observer(self) -> Observer:
         """All that is reported about states of `system`."""
-        convert = self.converted.convert_observable
+        convert = self.conversion.convert_observable
         outputs, invariants = ({k: convert(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
-        if self.converted.back is None:
+        if self.conversion.back is None:
             return Observer(self.source, outputs, invariants)
         # Of what is kept, a system of another kind may know more: its momenta need not follow from the velocities.
         own = {name: f for name, f in self.system.invariants().items() if name in invariants}
@@ -166,11 +166,11 @@ class Task(eqx.Module):
         limit = checks.count("max_events", max_events, "events of a run")
         state = shapes(_initial_state, self.system, self.integrator, self.t0, self.state0) if events else None
         for event in events:
-            check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
-            check_impact(event, _shape_at_source(self.converted, state), self.source)
+            check_function(event, function_of(event, self.outputs, self.conversion.back), state, self.source)
+            check_impact(event, _shape_at_source(self.conversion, state), self.source)
         events = link_impacts(events)
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
-        holds_contacts = not inside_transformation() and can_hold(self.integrator, self.source, self.converted, events)
+        holds_contacts = not inside_transformation() and can_hold(self.integrator, self.source, self.conversion, events)
         events = with_openings(events) if holds_contacts else events
         return dataclasses.replace(self, events=events, max_events=limit, holds_contacts=holds_contacts)
 

@@ -25,10 +25,10 @@ class StoredRun:
     def look(self) -> tuple[str, bool]:
         """A word for what is in the store, and whether the run still goes on."""
         # Asked first: a run may end in between, and then its result is read.
-        locked = locks.is_locked(self.path)
+        is_locked = locks.is_locked(self.path)
         root = metadata.read_root(self.path)
         result = root.stats.get("result")
-        live = result is None and locked
+        live = result is None and is_locked
         return f"{root.run} {root.frames} {result} {live}", live
 
     def read(self) -> tuple[Solution, Scene | None]:

@@ -157,11 +157,11 @@ def _order(h: np.ndarray, errors: np.ndarray) -> int | None:
 def _triangle(axis: Axes, h: np.ndarray, errors: np.ndarray, order: int) -> None:
     # Below the coarse end of the curve, where errors are furthest from round-off.
     top = int(np.argsort(h)[-2])
-    right, left = h[top], h[top] / 1.6
+    end, start = h[top], h[top] / 1.6
     foot = errors[top] / 6
     axis.plot(
-        [left, right, right, left], [foot / 1.6**order, foot / 1.6**order, foot, foot / 1.6**order], "#70757d", lw=0.9
+        [start, end, end, start], [foot / 1.6**order, foot / 1.6**order, foot, foot / 1.6**order], "#70757d", lw=0.9
     )
     axis.annotate(
-        f"{order}", (right, foot / 1.6 ** (order / 2)), (3, 0), textcoords="offset points", va="center", color="#50555d"
+        f"{order}", (end, foot / 1.6 ** (order / 2)), (3, 0), textcoords="offset points", va="center", color="#50555d"
     )

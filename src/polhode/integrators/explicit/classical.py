@@ -21,7 +21,7 @@ class ClassicalRungeKutta(AbstractIntegrator):
     r"""Runge–Kutta method on the stored numbers of a point: matrix entries, quaternion components, coordinates.
 
     The comparison that every paper of the field makes. It treats $\dot q = f$ as an equation in the ambient vector
-    space and knows nothing of the manifold.
+    space and ignores the manifold.
 
     - Order: that of the tableau. - Preserves: nothing; the state leaves curved spaces at the method's order.
     - Error estimate: algebra element between the two end points, for pairs.

@@ -136,7 +136,7 @@ class Rodrigues(AbstractKickDrift):
         return lambda omega, weight, moment: rotate(q, add_scaled(rotate(back, omega), weight, rotate(back, moment)))
 
     def _half_turn(self, h: Array, omega: Vectors) -> tuple[Vectors, Array]:
-        """½ Δα, and the code of a turn that the map doesn't know."""
+        """½ Δα, and the result code where the map doesn't cover the turn."""
         square = h * h * dot(omega, omega)
         fine = jnp.zeros((), jnp.int32)
         if self.map in ("25", "26", "27"):

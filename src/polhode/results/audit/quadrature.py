@@ -50,6 +50,6 @@ def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Inte
 
 def _open(steps: Float[np.ndarray, " n"], changes: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Half of what a jump may add in each interval, zero where the rate changes about as much as in the next ones."""
-    padded = np.concatenate((changes[1:2], changes, changes[-2:-1]))
-    beside = np.maximum(padded[:-2], padded[2:])
+    neighbours = np.concatenate((changes[1:2], changes, changes[-2:-1]))
+    beside = np.maximum(neighbours[:-2], neighbours[2:])
     return np.where(changes > _JUMP * beside, 0.5 * steps * changes, 0.0)

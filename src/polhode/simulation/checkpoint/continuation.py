@@ -93,7 +93,7 @@ class PreviousRun:
     def conversion(self, system: AbstractSystem, problem: Problem | None, t: float) -> Converted:
         """How the earlier run wrote the system that was given; `state` is one of what it was written as."""
         if isinstance(self.checkpoint, InMemoryCheckpoint):
-            return self.checkpoint.task.converted
+            return self.checkpoint.task.conversion
         if problem is None or self.method is None:
             return Converted(system)
         method = integrators.get(self.method) if isinstance(self.method, str) else self.method

@@ -201,11 +201,11 @@ def ensemble(
                     progress(which.stop, members.count)
         stats = {**job.executor.report(), **pool.report(), **_counts(members, memory)}
         stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
-        report = {} if summary is None else summary.variables(labels.dimensions)
+        statistics_variables = {} if summary is None else summary.variables(labels.dimensions)
         if store is not None:
-            result = Ensemble(dataset_of(store.finish(report, json.dumps(to_plain(stats)))), stats)
+            result = Ensemble(dataset_of(store.finish(statistics_variables, json.dumps(to_plain(stats)))), stats)
         else:
-            result = Ensemble(_dataset(first, memory, labels, report, stats), stats)
+            result = Ensemble(_dataset(first, memory, labels, statistics_variables, stats), stats)
         signals.keep(interruption("A signal ended the ensemble.", ensemble=result))
         return result
 
@@ -232,8 +232,8 @@ def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
         yield pool
 
 
-def _store(path: Path, report: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
-    attributes = {"ensemble": json.dumps(report, sort_keys=True), "title": f"polhode ensemble of {report['problem']}"}
+def _store(path: Path, description: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
+    attributes = {"ensemble": json.dumps(description, sort_keys=True), "title": f"polhode ensemble of {description['problem']}"}
     # So that plain xarray takes parameters for coordinates.
     attributes |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
     return create_or_open(EnsembleStore.new(path, attributes, count, size, like, labels), resume, labels)
@@ -297,7 +297,7 @@ def _description(request: MemberRequest, members: Members, size: int) -> dict[st
     }
 
 
-def _dataset(first: Preparation, memory: MemorySink, labels: Labels, report: Any, stats: Any) -> xarray.Dataset:
+def _dataset(first: Preparation, memory: MemorySink, labels: Labels, statistics_variables: Any, stats: Any) -> xarray.Dataset:
     import xarray
 
     frames = {
@@ -308,4 +308,4 @@ def _dataset(first: Preparation, memory: MemorySink, labels: Labels, report: Any
     ends = {name: (("member",), x) for name, x in memory.ends.items()}
     name = first.problem.name if first.problem else "a system"
     attributes = {"title": f"polhode ensemble of {name}", "stats": json.dumps(to_plain(stats))}
-    return xarray.Dataset({**frames, **ends, **report}, coords=labels.coordinates, attrs=attributes)
+    return xarray.Dataset({**frames, **ends, **statistics_variables}, coords=labels.coordinates, attrs=attributes)

@@ -64,7 +64,7 @@ class EventHandler:
 
     def __init__(self, task: Task) -> None:
         self._task, self._events = task, task.events
-        self.source, self.converted = task.source, task.converted
+        self.source, self.conversion = task.source, task.conversion
         self.changed = False
         self.contacts = Contacts(task.events) if task.holds_contacts else None
         self.rows: list[EventRecord] = []
@@ -75,7 +75,7 @@ class EventHandler:
     @property
     def system(self) -> AbstractSystem:
         """As the method takes it."""
-        return self.converted.system
+        return self.conversion.system
 
     def stepper(self, inner: AbstractStepper) -> AbstractStepper:
         """Steps that end at the events, if there are any."""
@@ -93,13 +93,13 @@ class EventHandler:
             own = {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
         if self.contacts is not None:
             own["outputs"] = self.contacts.with_contact_outputs(own.get("outputs", task.outputs), self.source)
-        return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
+        return dataclasses.replace(task, source=self.source, conversion=self.conversion, **own).observer
 
     def _functions(self) -> tuple[Function, ...]:
         contact_functions = (
             [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
         )
-        event_functions = (function_of(event, self._task.outputs, self.converted.back) for event in self._events)
+        event_functions = (function_of(event, self._task.outputs, self.conversion.back) for event in self._events)
         return tuple(
             own or other
             for own, other in zip(contact_functions or (None,) * len(self._events), event_functions, strict=True)
@@ -160,7 +160,7 @@ class EventHandler:
     def _convert(self, t: float, state: State) -> None:
         """Writes the system for the method, with the contacts that are closed."""
         if self.contacts is not None and self.contacts.closed is not None:
-            self.converted = self.contacts.convert(self.source, self._task.integrator, t, state)
+            self.conversion = self.contacts.convert(self.source, self._task.integrator, t, state)
 
     def accumulate(self, t: float) -> bool:
         """Whether events come too fast, or there are too many; asked once for each instant at which there are any."""
@@ -172,7 +172,7 @@ class EventHandler:
         return self._crowd >= _CROWD or len(self.rows) >= self._task.max_events
 
     def _apply(self, event: Event, t: Any, state: State) -> State:
-        state_at_source = self.converted.to_source(state)
+        state_at_source = self.conversion.to_source(state)
         source = self.source
         after = (
             state_at_source if event.action is None else self._call(Function(event.action), t, state_at_source, source)
@@ -182,7 +182,7 @@ class EventHandler:
         if event.action is None and event.change is None:
             return state
         self._check(event, float(t), state_at_source, after)
-        return self.converted.to_system(after)
+        return self.conversion.to_system(after)
 
     def _call(self, action: Function, *args: Any) -> State:
         """The state that an action returns: traced once, or called again and again if it asks for numbers."""
@@ -203,7 +203,7 @@ class EventHandler:
                 "its last state."
             )
         self.source, self.changed = source, True
-        self.converted = convert_for(source, self._task.integrator, float(t), after, check_state=False).converted
+        self.conversion = convert_for(source, self._task.integrator, float(t), after, check_state=False).converted
         self._convert(float(t), after)
 
     def check_gaps(self, event_state: EventWatch) -> None:
@@ -287,8 +287,8 @@ class EventHandler:
             leaves, structure = jax.tree.flatten(arrays)
             new = [jnp.asarray(checkpoint[f"system-{k}"]) for k in range(len(leaves))]
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
-            state_at_source = self.converted.to_source(state)
-            self.converted = convert_for(
+            state_at_source = self.conversion.to_source(state)
+            self.conversion = convert_for(
                 self.source, self._task.integrator, t, state_at_source, check_state=False
             ).converted
         self.restore_contacts(checkpoint)

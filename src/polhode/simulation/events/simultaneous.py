@@ -85,9 +85,9 @@ class SimultaneousEvents(NamedTuple):
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=1.0) for x in jax.tree.leaves(here)]))
         comes = (slope * way > _ROUNDING * largest) & (jnp.abs(value) <= _NEAR * jnp.abs(slope * way))
         change, comes = jax.lax.stop_gradient((change, comes))
-        displaced = lambda late: space.move(state, late * velocity + 0.5 * late**2 * change)  # noqa: E731
-        late = root_at_zero(lambda late: self.functions(t + late, displaced(late))[k], follows & comes)
-        return t + late, displaced(late)
+        state_after = lambda late: space.move(state, late * velocity + 0.5 * late**2 * change)  # noqa: E731
+        late = root_at_zero(lambda late: self.functions(t + late, state_after(late))[k], follows & comes)
+        return t + late, state_after(late)
 
 
 def root_at_zero(function: Callable[[Array], Array], there: Array) -> Array:

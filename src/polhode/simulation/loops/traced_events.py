@@ -32,7 +32,7 @@ class EventActions(NamedTuple):
 
     actions: tuple[Function | None, ...]
     terminal: tuple[bool, ...]
-    converted: Converted
+    conversion: Converted
     source: AbstractSystem
 
     @classmethod
@@ -60,7 +60,7 @@ class EventActions(NamedTuple):
         return tuple(same if action is None else functools.partial(self._apply, action) for action in self.actions)
 
     def _apply(self, action: Function, t: Array, state: State) -> State:
-        new = self.converted.to_system(action(t, self.converted.to_source(state), self.source))
+        new = self.conversion.to_system(action(t, self.conversion.to_source(state), self.source))
         leaves = zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True)
         return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(a, b.dtype) for a, b in leaves])
 

@@ -96,7 +96,7 @@ class ControlledSteps(AbstractSegmentStepper):
             retry_carry, retry_factor = integrator.select_order(retry_carry, (retry_factor, *others), accepted=False)
         # A step that was cut short for the end says nothing against longer ones after it.
         next_h = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
-        accepted = accept(p, jnp.where(last, self.t1, p.t + h), next_h, carry, info, jnp.zeros_like(result), error)
+        proceed = accept(p, jnp.where(last, self.t1, p.t + h), next_h, carry, info, jnp.zeros_like(result), error)
         retry_h = h * jnp.minimum(retry_factor, self.control.safety)
         retry = p._replace(
             h=jnp.where(exhausted, p.h, retry_h),
@@ -104,7 +104,7 @@ class ControlledSteps(AbstractSegmentStepper):
             rejected=jnp.where(exhausted, p.rejected, p.rejected + 1),
             newton=jnp.where(exhausted, p.newton, with_iterations(p, info)),
         )
-        new = select(good, accepted, retry)
+        new = select(good, proceed, retry)
         resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
         code = jnp.where(
             ~good & (jnp.abs(new.h) < resolution),

@@ -54,7 +54,7 @@ def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Run) -> N
             for surface, colour in geometry.of_body(body, scene)
         ]
         keys = rotation_keys.between(motion.t, q, _angular_velocity(solution, body.name, motion.rows))
-        builder.moving_node(body.name, None, x=x, q=q, children=children, turned=keys)
+        builder.moving_node(body.name, None, x=x, q=q, children=children, rotations=keys)
 
 
 def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray | None:
@@ -65,7 +65,7 @@ def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray 
 
 
 def _tube(builder: _Builder, line: Line, points: np.ndarray, size: float) -> None:
-    """A stick for each segment, which is turned and stretched, and a ball for each node."""
+    """A stick for each segment, which is rotations and stretched, and a ball for each node."""
     radius = line.radius or geometry.THIN * size * (2.2 if line.tints else 1.0)
     stick, ball = (builder.mesh(shape, line.colour, name) for shape, name in _PARTS)
     for i in range(points.shape[1]):
@@ -147,11 +147,11 @@ class _Builder:
         q: np.ndarray | None = None,
         scale: np.ndarray | None = None,
         children: list[int] | None = None,
-        turned: rotation_keys.Keys | None = None,
+        rotations: rotation_keys.Keys | None = None,
     ) -> None:
         """Adds a node at places (k, 3), with quaternions (k, 4) and factors (3,) or (k, 3).
 
-        `turned`: keys of the rotation at other times than those of the frames.
+        `rotations`: keys of the rotation at other times than those of the frames.
         """
         node: dict[str, Any] = {"name": name, "translation": _list(x[0])}
         if mesh is not None:
@@ -163,7 +163,7 @@ class _Builder:
         if q is not None:
             # glTF has the real part last.
             node["rotation"] = _list(np.roll(q[0], -1))
-            keys, times = (q, self._times) if turned is None else (turned.q, self._instants(turned.t))
+            keys, times = (q, self._times) if rotations is None else (rotations.q, self._instants(rotations.t))
             self._animate(number, "rotation", np.roll(keys, -1, axis=1), "VEC4", times)
         if scale is not None:
             node["scale"] = _list(np.atleast_2d(scale)[0])

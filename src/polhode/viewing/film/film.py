@@ -27,7 +27,7 @@ _SIZE = (960, 640)
 _SMALL = (600, 400)
 _RATE, _SLOW = 30, 20
 """Pictures a second of mp4 and of GIF, which counts in hundredths of a second."""
-_INK, _MUTED = (29, 34, 41), (102, 112, 128)
+_INK, _GREY = (29, 34, 41), (102, 112, 128)
 
 
 class Look(NamedTuple):
@@ -181,11 +181,11 @@ def _add_labels(picture: np.ndarray, title: str, clock: str, legend: Legend) -> 
     draw.text((size, height - size), title, _INK, bold, anchor="ls")
     # As wide as the longest time, so that its digits stand still.
     x = width - size - draw.textlength("t = 0.00000 s", plain)
-    draw.text((x, height - size), clock, _MUTED, plain, anchor="ls")
+    draw.text((x, height - size), clock, _GREY, plain, anchor="ls")
     for row, (text, colour) in enumerate(legend.arrows):
         y = size * (1 + 1.5 * row)
         draw.rectangle((size, y + 0.2 * size, 1.6 * size, y + 0.8 * size), fill=colour)
-        draw.text((2.2 * size, y + 0.5 * size), text, _MUTED, plain, anchor="lm")
+        draw.text((2.2 * size, y + 0.5 * size), text, _GREY, plain, anchor="lm")
     if legend.scale is not None:
         _draw_scale(draw, legend.scale, width - size, size, plain)
     return np.asarray(image)
@@ -200,9 +200,9 @@ def _draw_scale(draw: Any, scale: tuple[str, tuple[float, float]], right: float,
     start = right - wide - draw.textlength(f" {high:.3g}", font)
     for x, colour in enumerate(colours_of(np.linspace(low, high, wide), (low, high))):
         draw.line((start + x, size, start + x, 1.7 * size), tuple(np.rint(255 * colour).astype(int)))
-    draw.text((start - 0.3 * size, 1.35 * size), f"{low:.3g}", _MUTED, font, anchor="rm")
-    draw.text((right, 1.35 * size), f"{high:.3g}", _MUTED, font, anchor="rm")
-    draw.text((right, 2.7 * size), name, _MUTED, font, anchor="rm")
+    draw.text((start - 0.3 * size, 1.35 * size), f"{low:.3g}", _GREY, font, anchor="rm")
+    draw.text((right, 1.35 * size), f"{high:.3g}", _GREY, font, anchor="rm")
+    draw.text((right, 2.7 * size), name, _GREY, font, anchor="rm")
 
 
 @functools.cache

@@ -56,7 +56,8 @@ def scale(fields: Sequence[Vectors], names: Sequence[str], radius: float) -> lis
     for name in names:
         if name not in available:
             raise ValueError(
-                f"The run has no arrows {short_repr(name)}.{nearest(name, available)} It has {', '.join(available) or 'none'}."
+                f"The run has no arrows {short_repr(name)}.{nearest(name, available)} It has "
+                f"{', '.join(available) or 'none'}."
             )
     longest = {kind: max(each.longest for each in fields if each.kind == kind) for kind in {e.kind for e in fields}}
     return [
