@@ -45,7 +45,7 @@ def write(path: Path, shift: float = 0.0, resume: bool = False, overwrite: bool 
         told = {"ensemble": json.dumps(shift), "title": "by hand", "coordinates": "member time mass body component"}
         known = labels(shift)
         like = batch(0, 1)
-        store = EnsembleStore.described(place, {**told, "units": known.units}, COUNT, SIZE, like, known)
+        store = EnsembleStore.new(place, {**told, "units": known.units}, COUNT, SIZE, like, known)
         store = create_or_open(store, resume, known)
         members = []
         for number, which in enumerate(store.batches):

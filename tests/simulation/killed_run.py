@@ -124,7 +124,7 @@ def _watched(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
             file.write(f"began {time.monotonic()}\n".encode())
             p, buffer = jax.block_until_ready(block(self, steps))
             # The frame at the start is not in a buffer.
-            file.write(f"ended {time.monotonic()} {self.done + int(buffer.count) + 1}\n".encode())
+            file.write(f"ended {time.monotonic()} {self.saved_count + int(buffer.count) + 1}\n".encode())
             return p, buffer
 
         host._Run.block = logged

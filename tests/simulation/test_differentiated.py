@@ -158,11 +158,11 @@ def test_marks_are_about_as_many_as_steps_between_them(monkeypatch, few, bound):
         seen.append(original(cls, *parts))
         return seen[-1]
 
-    monkeypatch.setattr(run_derivative.MarkedRun, "of", classmethod(spy))
+    monkeypatch.setattr(run_derivative.CheckpointedRun, "of", classmethod(spy))
     jax.grad(lambda values: weighed(top(values, h=3e-5, save_every=None).state))(START)
     (run,) = seen
-    numbers = [mark.n for mark in run.marks] + [1000]
-    assert len(run.marks) == 1 if few > 1000 else 10 < len(run.marks) <= 70
+    numbers = [checkpoint.n for checkpoint in run.checkpoints] + [1000]
+    assert len(run.checkpoints) == 1 if few > 1000 else 10 < len(run.checkpoints) <= 70
     assert max(np.diff(numbers)) <= bound
 
 

@@ -83,7 +83,7 @@ def test_nobody_without_its_certificates_reaches_a_local_cluster():
     distributed = pytest.importorskip("distributed")
     before = set(listening())
     with open_dask_pool("local:1") as pool:
-        address = pool.told()["scheduler"]
+        address = pool.report()["scheduler"]
         assert address.startswith("tls://127.0.0.1:")
         opened = sorted(set(listening()) - before)
         assert {ip for ip, _ in opened} == {"127.0.0.1"}

@@ -80,7 +80,7 @@ def test_a_run_that_was_ended_is_not_estimated(monkeypatch):
     def second(*_):
         raise Ended
 
-    monkeypatch.setattr("polhode.simulation.simulate.estimated", second)
+    monkeypatch.setattr("polhode.simulation.simulate.estimate_run_error", second)
     run = ph.simulate(TOP, "rkmk54", rtol=1e-8, max_steps=20, estimate_error=True, throw=False)
     assert run.stats["result"] is ph.Result.max_steps_reached
     with pytest.raises(Ended):

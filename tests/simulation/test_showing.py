@@ -91,12 +91,12 @@ def shown(terminal):
     show.stage("recording a step")
     show.stage(CompileReport(9768, "quick", False).activity)
     for t in (0.5, 2.0):
-        show.reached(t)
+        show.update(t)
     show.stage(CompileReport(None, "xla", False).activity)
-    show.reached(2.0)
+    show.update(2.0)
     compiled = CompileReport(9768, "optimised", True)._asdict()
     times = dict(zip(("problem_time_s", *TIMES), (0.75, 0.5, 1.25, 3.0), strict=True))
-    show.ended({**times, "compiled": compiled})
+    show.finish({**times, "compiled": compiled})
     return file.getvalue()
 
 

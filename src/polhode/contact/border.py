@@ -1,4 +1,4 @@
-"""Saddle-point systems with the rows of contacts, of which open ones vanish."""
+"""Saddle-point systems bordered by the rows of contacts; rows of open contacts vanish."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _COMPLIANCE = 1e-12
 """Compliance of a contact in units of its own Q A⁻¹Pᵀ, so that contacts that depend on each other share their force."""
 
 _REFINEMENTS = 2
-"""Steps of iterative refinement, which remove it where a system is solved directly."""
+"""Steps of iterative refinement, which remove the compliance."""
 
 
 class _Factors(NamedTuple):
-    """Factors of what is beside the contacts; its solutions for their columns; their rows; factors of what is left."""
+    """Factors of the system without contacts, its solutions for their columns, their rows, and the Schur complement."""
 
     inner: Any
     columns: tuple[Float[Array, "k n"], Float[Array, "k m"]]
@@ -31,13 +31,13 @@ class _Factors(NamedTuple):
 
 
 class ContactKKT(AbstractKKT):
-    """Solves without the contacts first, then with the Schur complement of their rows, which are the last ones.
+    """Block elimination: the system without contacts, then the Schur complement of their rows, which come last.
 
     Rows that vanish belong to open contacts: their multipliers are zero.
 
     **Arguments:**
 
-    - `inner`: what solves the system without contacts. - `count`: their number k.
+    - `inner`: the solver of the system without contacts. - `count`: their number k.
     """
 
     inner: AbstractKKT

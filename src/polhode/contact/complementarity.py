@@ -11,14 +11,13 @@ from jaxtyping import Array, Bool, Float
 from polhode.linalg.dense import lu_factor, lu_solve
 
 _COMPLIANCE = 1e-12
-"""Added to the diagonal, which is 1, of what is factored: of redundant contacts those forces come out that have the
-least norm."""
+"""Added to the unit diagonal before factoring, so that redundant contacts have the forces of least norm."""
 
 _CHANCES = 3
-"""Exchanges of whole blocks that may fail to improve, before single members are exchanged."""
+"""Block exchanges without improvement before single members are exchanged."""
 
 _ROUNDS = 32
-"""Exchanges for each contact, before the set is taken as it is."""
+"""Largest number of exchanges for each contact."""
 
 
 class Complement(NamedTuple):
@@ -34,7 +33,7 @@ def solve_basic(G: Float[Array, "k k"], b: Float[Array, " k"], basic: Bool[Array
     inside, right = jnp.where(both, G, 0.0) + jnp.diag(jnp.where(basic, 0.0, 1.0)), jnp.where(basic, -b, 0.0)
     factors = lu_factor(inside + jnp.diag(jnp.where(basic, _COMPLIANCE, 0.0)))
     z = lu_solve(factors, right)
-    # One step of refinement takes the compliance away again: with it impacts lose 1e-12 of their energy.
+    # One step of refinement removes the compliance, by which impacts would lose 1e-12 of their energy.
     return z + lu_solve(factors, right - inside @ z)
 
 
@@ -48,8 +47,8 @@ def complement(
     r"""$0 \le z \perp Gz + b \ge 0$ for the members in `among`, and z = 0 for all others.
 
     Principal pivoting of blocks, from the basic set `start`: of a symmetric semidefinite G with ones on its diagonal.
-    A member changes only if it violates its inequality by more than `tolerance`, so that what is degenerate stays as
-    it was in `start`. The set is found without derivatives, z has those at a fixed set.
+    A member changes only if it violates its inequality by more than `tolerance`, so that degenerate members stay as
+    in `start`. The set has no derivatives; z has those at a fixed set.
     """
     fixed_G, fixed_b = jax.lax.stop_gradient((G, b))
 

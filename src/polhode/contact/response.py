@@ -1,4 +1,4 @@
-"""Impacts of several contacts at once, and which of them stay closed behind."""
+"""Simultaneous impacts of several contacts, and the active set after them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STILL = 1e-12
 
 
 class Response(NamedTuple):
-    """The velocity behind an impact, its impulses, and the active set."""
+    """The velocity after an impact, its impulses, and the active set."""
 
     velocity: Vector
     impulses: Float[Array, " k"]
@@ -38,8 +38,8 @@ class Response(NamedTuple):
 class _Contacts(NamedTuple):
     """Contacts in a position, scaled so that each is a unit of its own effective mass.
 
-    - `scale`: 1/√(W A⁻¹Wᵀ), zero for a contact that no motion opens. - `velocity_changes`: rows A⁻¹Wᵀ, where A⁻¹ keeps the
-      constraints of the system. - `delassus`: W A⁻¹Wᵀ, ones on its diagonal.
+    - `scale`: 1/√(W A⁻¹Wᵀ), zero for a contact that no motion opens. - `velocity_changes`: rows A⁻¹Wᵀ, where A⁻¹ keeps
+      the constraints of the system. - `delassus`: W A⁻¹Wᵀ, ones on its diagonal.
     """
 
     contacts: Sequence[AbstractUnilateral]
@@ -63,17 +63,17 @@ class _Contacts(NamedTuple):
         return self.scale * rates(self.contacts, t, state, system)
 
     def accelerations(self, t: Array, state: State, system: Any) -> tuple[Float[Array, " k"], Array]:
-        """Second derivatives of the gaps while no contact presses, and what of them counts as zero."""
+        """Second derivatives of the gaps without contact forces, and the tolerance below which they count as zero."""
         vdot, _ = system.accelerations(t, *state)
         second_rates = self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
         return second_rates, _ROUND_OFF * jnp.max(jnp.abs(second_rates)) + _STILL * _norm(system, t, state[0], vdot)
 
 
 def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Vector:
-    r"""The velocity behind an impact at the first contact and all that touch and depend on it; none stays closed.
+    r"""The velocity after an impact at the first contact and all touching contacts coupled with it; none stays closed.
 
     Newton's law for all of them at once: $0 \le \xi \perp P \ge 0$ with $\xi = \dot g^+ + e\min(\dot g^-, 0)$.
-    Contacts that touch at the same instant by chance have events of their own, with derivatives of their own.
+    Independent contacts that touch at the same instant have events and derivatives of their own.
     """
     _, v = state
     now = _Contacts.at(contacts, t, state, system)
@@ -94,11 +94,11 @@ def respond(
     *,
     begins: bool = False,
 ) -> Response:
-    r"""The same, and the active set behind it: $0 \le \ddot g \perp \lambda \ge 0$ for all that touch and rest.
+    r"""Velocity after an impact and the active set: $0 \le \ddot g \perp \lambda \ge 0$ for all that touch and rest.
 
-    - `closed`: the active set before. - `opening`: those of it that no longer press.
+    - `closed`: the active set before. - `opening`: members of it without contact force.
     - `shortest`: a contact rests instead of bouncing where its flight would be shorter than this time.
-    - `begins`: whether a run begins here, so that contacts which approach are left alone.
+    - `begins`: whether a run begins here, so that approaching contacts have no impact.
     """
     q, v = state
     now = _Contacts.at(contacts, t, state, system)
@@ -106,7 +106,7 @@ def respond(
     apart = gaps(contacts, t, state, system)
     touching = closed | (apart <= TOUCH_TOLERANCE)
     still = _STILL * _norm(system, t, q, v)
-    # Gaps that are closed have rates of rounding alone, which is no impact.
+    # Rates of closed gaps are round-off, which is no impact.
     u = jnp.where(jnp.abs(u) <= still, 0.0, u)
     slow = 0.5 * shortest * jnp.max(jnp.abs(a)) + _ROUND_OFF * jnp.max(jnp.abs(u)) + still
     if begins:
@@ -122,7 +122,7 @@ def respond(
     resting = touching & (after <= slow) & (now.scale > 0)
     stay = closed & resting & ~opening
     stay = stay & (solve_basic(now.delassus, a, stay) > tolerance)
-    # Closed contacts have impulses by rounding, which are to keep none closed whose force vanishes.
+    # Impulses of closed contacts are round-off, which must not keep contacts without force closed.
     hit = resting & (impulses > 0) & ~closed
     _, active = complement(now.delassus, a, resting, stay | hit, tolerance)
     rest = solve_basic(now.delassus, after, active)
@@ -130,7 +130,7 @@ def respond(
 
 
 def _coupled_contacts(delassus: Float[Array, "k k"], active: Bool[Array, " k"]) -> Bool[Array, " k"]:
-    """The first contact, and those of `touching` that its impulse reaches, also by way of others."""
+    """The first contact and those of `active` that are coupled with it, directly or through others."""
     near = (jnp.abs(delassus) > _APART) & active & active[:, None] | jnp.eye(len(active), dtype=bool)
     for _ in range((len(active) - 1).bit_length()):
         near = jnp.any(near[:, :, None] & near[None], axis=1)
@@ -150,5 +150,5 @@ def _impulses(
 
 
 def _norm(system: Any, t: Array, q: Any, x: Vector) -> Float[Array, ""]:
-    """√(xᵀMx), in which scaled contacts are measured, too."""
+    """√(xᵀMx), the norm of the scaled contacts."""
     return jnp.sqrt(jnp.abs(x @ apply(system.mass(t, q), x, system.n)))

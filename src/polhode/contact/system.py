@@ -1,4 +1,4 @@
-"""Mechanical systems with unilateral constraints, some of which are closed."""
+"""Mechanical systems with unilateral constraints and an active set of closed ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 
 class UnilateralSystem(AbstractMechanical):
-    r"""A mechanical system with closed contacts as constraints; the active set consists of numbers.
+    r"""A mechanical system with closed contacts as constraints; the active set is an array.
 
     Rows of contacts come last, $\Phi_i = -c_i g_i(t, q)$ with $c_i = 1$ where closed, 0 where open, so that their
-    multipliers are the forces that press. A change of the active set changes no shape and compiles nothing.
+    multipliers are the forces that press. A change of the active set changes no shape, so that nothing is compiled again.
 
     - `base`: the system without contacts. - `contacts`: k unilateral constraints.
     - `closed`: the active set, booleans of shape (k,).
@@ -92,7 +92,7 @@ class UnilateralSystem(AbstractMechanical):
         return self.base.damping(t, q, v)
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
-        """That of the base: where gaps are curved Newton's method takes an iteration more, and no structure fills."""
+        """That of the base: without the curvature of gaps Newton's method takes one more iteration, but no fill-in."""
         return self.base.geometric_stiffness(t, q, multipliers[: self.base.m])
 
     def stresses(self, t: Array, q: Point) -> Any:

@@ -14,7 +14,7 @@ from polhode.spaces.base import Vector
 from polhode.systems.base import State
 
 TOUCH_TOLERANCE = 1e-9
-"""Gap up to which a contact takes part in an impact beside it, or in the equilibrium of forces at the start."""
+"""Gap up to which a contact takes part in simultaneous impacts, or in the equilibrium of forces at the start."""
 
 
 class AbstractUnilateral(eqx.Module):
@@ -41,7 +41,7 @@ class AbstractUnilateral(eqx.Module):
         return jax.grad(lambda u: self.rate(t, (q, u), system))(v)
 
     def curvature(self, t: Array, state: State, system: Any) -> Array:
-        """The second derivative of the gap in time where v is frozen, so that it is W v̇ + that."""
+        """The second derivative of the gap in time where v is frozen, so that g̈ = W v̇ + curvature."""
         q, v = state
         return _derivative(lambda s: self.rate(t + s, (system.flow(q, v, s), v), system))
 
@@ -52,17 +52,17 @@ def gaps(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system:
 
 
 def rates(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Float[Array, " k"]:
-    """Their rates."""
+    """All rates."""
     return jnp.stack([contact.rate(t, state, system) for contact in contacts])
 
 
 def rows(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Float[Array, "k n"]:
-    """Their gradients."""
+    """All gradients W."""
     return jnp.stack([contact.row(t, state, system) for contact in contacts])
 
 
 def curvatures(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Float[Array, " k"]:
-    """The parts of their second derivatives that belong to frozen velocities."""
+    """Second time derivatives of all gaps at frozen velocities."""
     return jnp.stack([contact.curvature(t, state, system) for contact in contacts])
 
 

@@ -70,8 +70,8 @@ class AbstractMeasured(abc.ABC):
 
         Systems that a conversion made of an assembled one, such as those of Livens' principle, are accepted too.
 
-        `state` may be that of a run, `solution.state`; then the result has its leading axis. Turns of joints outside the
-        model aren't counted: their angles are in (-π, π].
+        `state` may be that of a run, `solution.state`; then the result has its leading axis. Turns of joints outside
+        the model aren't counted: their angles are in (-π, π].
         """
         del t
         coordinate = self.coordinate(name)

@@ -229,7 +229,15 @@ def _run_traced_events(
     event_functions = EventFunctions.of(task.events, functions, task.source)
     actions = traced_events.EventActions.of(task.events, task.conversion, task.source)
     frames, p, table = traced_events.run(
-        plan.segments, task.system, task.integrator, task.state0, observer, schedule, event_functions, actions, task.max_events
+        plan.segments,
+        task.system,
+        task.integrator,
+        task.state0,
+        observer,
+        schedule,
+        event_functions,
+        actions,
+        task.max_events,
     )
     return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
 

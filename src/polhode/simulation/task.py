@@ -138,7 +138,9 @@ class Task(eqx.Module):
         method = integrators.get(choice) if isinstance(choice, str) else choice
         if not isinstance(method, AbstractIntegrator):
             raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(choice)}.")
-        name = choice if isinstance(choice, str) else defaults.integrator if integrator is None else _method_name(method)
+        name = (
+            choice if isinstance(choice, str) else defaults.integrator if integrator is None else _method_name(method)
+        )
         start = plain_number("t0", t0 if t0 is not None else full_problem.t_span[0] if full_problem else 0.0)
         end = plain_number("t1", t1 if t1 is not None else defaults.t_span[1])
         if end == start:

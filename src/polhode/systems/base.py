@@ -1,4 +1,4 @@
-"""The common face of all kinds of systems."""
+"""The interface of all systems, and of conversions between them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Observable = Callable[[Array, State], Array]
 
 
 class AbstractSystem(eqx.Module):
-    """Equations of motion on a space; knows nothing of step sizes.
+    """Equations of motion on a space, independent of step sizes.
 
     The fields of a system are its parameters: gradients with respect to masses, lengths or control gains are
     taken with respect to the system's leaves.
     """
 
     kind_name: ClassVar[str] = "system"
-    """The name of this kind of system in messages: a noun that follows "a" or "this"."""
+    """Name of this kind of system in messages: a noun that follows "a" or "this"."""
 
     @property
     @abc.abstractmethod
@@ -42,14 +42,14 @@ class AbstractSystem(eqx.Module):
         """Max-norm violations at one state: "manifold" always, "position" and "velocity" for constraints."""
 
     def as_state(self, state: Any, name: str) -> State:
-        """A state that a user gives, called `name` in messages, in arrays of double precision.
+        """A user's state in arrays of double precision; messages call it `name`.
 
-        Raises ValueError for what is none.
+        Raises ValueError for values that are no state.
         """
         return check_point(self.state_space, state, name)
 
     def check(self, t: float, state: State) -> None:
-        """Evaluate the shapes of user-written functions once, so that wrong ones are explained before compiling.
+        """Check the shapes that user functions return, before compilation.
 
         Raises ValueError.
         """
@@ -57,11 +57,11 @@ class AbstractSystem(eqx.Module):
 
     @property
     def state_hint(self) -> str:
-        """How to make a state; ends messages about what isn't one."""
+        """How to make a state: the end of messages about invalid states."""
         return ""
 
     def velocity(self, t: Array, state: State) -> Array | None:
-        """The algebra element of `state_space` with which the state moves, or None if it takes more than the state.
+        """Velocity of the state in the algebra of `state_space`; None if it depends on more than the state.
 
         Error control estimates its first step from it.
         """
@@ -73,80 +73,80 @@ class AbstractSystem(eqx.Module):
         return {}
 
     def invariants(self) -> dict[str, Observable]:
-        """Quantities that the exact motion keeps, name → (t, state) → array; for runs of the bare system."""
+        """Invariants of the exact motion, name → (t, state) → array; for runs of the bare system."""
         return {}
 
     @property
     def picture(self) -> Mapping[str, Any] | None:
-        """How to draw runs of the bare system from its outputs, in plain values; None if it has no picture."""
+        """Description of a scene that draws runs of the bare system from its outputs; None if there is none."""
         return None
 
     def diagnose(self, t: float, state: State) -> str:
-        """A diagnosis of a state at which a method failed, in words that name its parts; may be empty."""
+        """Diagnosis of a state at which a method failed, by the names of parts; may be empty."""
         del t, state
         return ""
 
     def failure(self, t: Array, state: State) -> Array | None:
-        """A `Result` code, int32, for what can be wrong with a state although every step went well; 0 if nothing is.
+        """A `Result` code, int32, for states that are invalid although every step succeeded; 0 for valid ones.
 
-        None where there is no such thing. The driver asks after every step.
+        None for systems without such states. Evaluated after every step.
         """
         del t, state
         return None
 
     @property
     def counts(self) -> bool:
-        """Whether something is counted along the motion, such as the turns of joints, and kept with the state."""
+        """Whether states contain angles whose turns are counted along the motion, such as those of joints."""
         return False
 
     def for_step_from(self, state: State) -> Self:
-        """The system for a step from a state: what is counted along the motion is read near what it is there."""
+        """The system for a step from a state: counted angles are evaluated within half a turn of their values there."""
         del state
         return self
 
     def without_turns(self, state: State) -> State:
-        """A state as methods take it, where they can't take what is counted."""
+        """A state without counted angles, for methods that can't take them."""
         return state
 
     def count_turns(self, before: State, after: State, h: Any) -> State:
-        """A state with what is counted along the motion, from one that was h earlier."""
+        """The later state with its angles counted, from the state h earlier."""
         del before, h
         return after
 
     def turn_failure(self, before: State, after: State) -> Array | None:
-        """A `Result` code, int32, for a step in which what is counted moved too far to be read; 0 for others.
+        """A `Result` code, int32, for steps in which angles turn too far to be counted; 0 for others.
 
-        None where there is no such thing.
+        None for systems without counted angles.
         """
         del before, after
         return None
 
     def breakpoints(self) -> tuple[float, ...]:
-        """Instants at which loads or drives jump or have kinks, as far as they say so; steps end there."""
+        """Times of declared discontinuities of loads and drives; steps end there."""
         return ()
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
-        """Why explicit methods can't take a step h from a state, in words; empty if they can or nobody knows.
+        """Why a step h is unstable for explicit methods at a state; empty if it is stable or no limit is known.
 
-        `share` of the estimated limit is what counts as too large.
+        Steps above `share` of the estimated limit count as too large.
         """
         del t, state, h, share
         return ""
 
     @property
     def has_stiff_forces(self) -> bool:
-        """Whether stiff parts with waves bound the step of explicit methods, which is then checked before a run."""
+        """Whether stiff force elements bound the step of explicit methods, so that runs check the step first."""
         return False
 
     def conversions(self) -> tuple[AbstractConversion, ...]:
-        """Ways to write it as a system of another kind with the same motion, those that lose least first."""
+        """Conversions to systems of other kinds with the same motion, in order of preference."""
         return ()
 
 
 def shape_of(
     name: str, function: Any, arguments: tuple[Any, ...], expected_shape: tuple[int, ...], meaning: str
 ) -> None:
-    """Raises ValueError unless `function(*arguments)` can be traced and returns one array of the wanted shape."""
+    """Raises ValueError unless `function(*arguments)` can be traced and returns one array of the expected shape."""
     if isinstance(function, type):
         raise ValueError(f"`{name}` must be a function, got the class {function.__name__}. Pass an instance of it.")
     if not callable(function):
@@ -175,8 +175,8 @@ def shape_of(
 class Converted(NamedTuple):
     """A system of another kind, with maps between its states and those of its source.
 
-    - `system`: of the kind that was asked for. - `into`: from a state of the source to one of `system`. - `back`: the
-      other way; None where both have the same states.
+    - `system`: of the requested kind. - `into`: from a state of the source to one of `system`. - `back`: the
+      inverse; None where both have the same states.
     """
 
     system: AbstractSystem
@@ -207,12 +207,12 @@ class ConvertedObservable(eqx.Module):
 
 
 class AbstractConversion(eqx.Module):
-    """A way to write a system as one of another kind that has the same motions."""
+    """A conversion of a system to one of another kind with the same motions."""
 
     @property
     @abc.abstractmethod
     def kind(self) -> type[AbstractSystem]:
-        """Class of the systems that it makes."""
+        """Class of the converted systems."""
 
     @property
     @abc.abstractmethod
@@ -222,13 +222,13 @@ class AbstractConversion(eqx.Module):
     @property
     @abc.abstractmethod
     def obstacle(self) -> str:
-        """Why the system can't be written that way, as the end of a sentence; empty if it can."""
+        """Why the system can't be converted, as the end of a sentence; empty if it can."""
 
     @property
     def special(self) -> bool:
-        """Whether only systems of a special form can be written that way, so that others aren't told why they can't."""
+        """Whether only systems of a special form can be converted, so that messages leave its `obstacle` out."""
         return False
 
     @abc.abstractmethod
     def at(self, state: State) -> Converted:
-        """The converted system; `state` is one of the source, in whose neighbourhood the motion begins."""
+        """The converted system; `state` is a state of the source near the start of the motion."""

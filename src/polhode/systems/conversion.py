@@ -1,4 +1,4 @@
-"""The same motion as a system of another kind."""
+"""Systems that are converted from systems of other kinds with the same motion."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, 
 NONHOLONOMIC = (
     "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
 )
-"""Why systems with nonholonomic constraints can't be written as those that know a function g(q) only."""
+"""Why systems with nonholonomic constraints can't be converted to kinds with constraints g(q) only."""
 
 
 class AbstractConvertedSystem(AbstractSystem):
-    """A system that a conversion makes of another one, `base`: it is looked at as `base` is, by the states of that."""
+    """A system converted from `base`, whose outputs and diagnoses it takes by way of states of `base`."""
 
     base: eqx.AbstractVar[Any]
 
@@ -45,22 +45,22 @@ class AbstractConvertedSystem(AbstractSystem):
 
 
 class AbstractReformulation(AbstractConvertedSystem):
-    """One that can be run by itself: states of `base` are written as its own."""
+    """A converted system with states of its own, which can be simulated directly."""
 
     @abc.abstractmethod
     def start(self, *state: Any) -> State:
-        """The state that belongs to a state of `base`, given by its parts."""
+        """The state that corresponds to a state of `base`, given by its parts."""
 
 
 class Conversion(AbstractConversion):
-    """A system of another kind that is known already.
+    """A conversion to a given system.
 
     **Arguments:**
 
     - `system`: of another kind.
-    - `into`, `back`: functions from a state of the source to one of `system`, and the other way; None where both have
+    - `into`, `back`: functions from a state of the source to one of `system`, and the inverse; None where both have
       the same states.
-    - `said`: what users should know of it.
+    - `said`: a remark for users.
     """
 
     system: AbstractSystem

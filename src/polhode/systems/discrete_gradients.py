@@ -18,7 +18,7 @@ Point = Float[Array, " n"]
 Function = Callable[[Point], Array]
 
 _SMALL = float(np.finfo(np.float64).eps) ** (1 / 3)
-"""Steps smaller than this part of the point are corrected by less than round-off, ε, and divided by it with more."""
+"""Relative step below which the correction is smaller than round-off and is left out."""
 
 
 class Through(eqx.Module):
@@ -55,7 +55,7 @@ class AbstractDiscreteGradient(eqx.Module):
         return _with_correction(f, x0, x1, self.average(f, x0, x1))
 
     def roundoff_gain(self, f: Function, x0: Point, x1: Point) -> Float[Array, ""]:
-        """Round-off of f as the discrete gradient magnifies it, over ε: the correction divides it by the step."""
+        """Factor by which the correction, a division by the step, amplifies the round-off ε of f."""
         if isinstance(f, Through):
             rows = jax.jacfwd(f.inner)(0.5 * (x0 + x1))
             return norm(rows.reshape(-1)) * self.roundoff_gain(f.outer, f.inner(x0), f.inner(x1))
@@ -65,7 +65,7 @@ class AbstractDiscreteGradient(eqx.Module):
 
     @abc.abstractmethod
     def average(self, f: Function, x0: Point, x1: Point) -> Array:
-        """An average of the derivative, which the last correction along x₁ - x₀ makes exact."""
+        """An average of the derivative, before the correction along x₁ - x₀."""
 
 
 class Gonzalez(AbstractDiscreteGradient):

@@ -23,14 +23,14 @@ Momentum = Float[Array, " dim"]
 
 
 class Counter(Protocol):
-    """A counter of angles along the motion, as `AbstractSystem` has it."""
+    """A counter of turns along the motion; see `AbstractSystem.count_turns`."""
 
     def count_turns(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
-        """The later state with what is counted, from one that was h earlier."""
+        """The later state with its angles counted, from the state h earlier."""
         ...
 
     def turn_failure(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
-        """A `Result` code for a step in which what is counted moved too far to be read."""
+        """A `Result` code for steps in which angles turn too far to be counted."""
         ...
 
 
@@ -40,15 +40,15 @@ class Hamiltonian(AbstractSystem):
 
     States are points (g, μ) of `Cotangent(group)`. μ is the momentum in the inertial frame: for G = SO(3) the spatial
     angular momentum π = Q I Ω. The derivatives are found by automatic differentiation, f₂ at fixed μ, so the part of
-    it that comes from a kinetic energy in body coordinates, π × ω on SO(3), needs no thought.
+    it that comes from a kinetic energy in body coordinates, π × ω on SO(3), is included.
 
     **Arguments:**
 
     - `group`: the configuration space G, dimension d.
     - `energy`: callable (g, μ) → H, a number; μ of shape (d,). Make it an `equinox.Module` to give it parameters.
     - `kept_momenta`: names of invariants of the problem that are momenta of symmetries of H under G from the left:
-      symplectic methods promise them to round-off, and audits hold them to it.
-    - `counter`: counts what is counted along the motion; None if nothing is.
+      symplectic methods promise them to round-off, and audits check it.
+    - `counter`: counts turns of angles along the motion; None without any.
 
     ??? cite "Reference"
         E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, Lie group integrators for mechanical systems (2021),

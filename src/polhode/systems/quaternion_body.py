@@ -24,7 +24,7 @@ Vector3 = Float[Array, "3"]
 
 
 def _numbers(inertia: Any) -> Array:
-    """As an array; what is none is refused with what is wanted."""
+    """Moments of inertia as an array. Raises ValueError for other shapes."""
     return checks.array("inertia", inertia, (3, 3) if np.ndim(inertia) == 2 else (3,), "moments of inertia")
 
 
@@ -38,7 +38,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     **Arguments:**
 
-    - `inertia`: J about the point, principal moments of shape (3,), or (3, 3) in any axes that the body carries along.
+    - `inertia`: J about the point, principal moments of shape (3,), or (3, 3) in any body-fixed axes.
     - `potential`: callable q → V, or None. Quadratic functions, such as the height of a point of the body, keep the
       momentum about the vertical too.
     - `gradient`: how V is averaged.
@@ -77,7 +77,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
-        """All of a free body; that about the vertical if V is quadratic and the same after turns about it."""
+        """All momenta of a free body; the vertical one if V is quadratic and invariant under rotations about the vertical."""
         if self.potential is None:
             return ("angular_momentum", "vertical_angular_momentum")
         return ("vertical_angular_momentum",) if _is_symmetric_about_vertical(self.potential) else ()
@@ -122,7 +122,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         return 0.5 * h * E(q, v)
 
     def project(self, q0: Quaternion, q1: Quaternion, force: Quaternion) -> Vector3:
-        # Of unit length: otherwise everything would vanish after half a turn more than a step can tell.
+        # Normalised: otherwise the projection vanishes for steps of half a turn.
         q = 0.5 * (q0 + q1)
         return G(q / jnp.sqrt(q @ q), force)
 
@@ -135,7 +135,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         return 0.5 * E(q, p)
 
     def turning(self, attitude: Any, angular_velocity: Any) -> LivensState:
-        """The state with a quaternion and a body-fixed angular velocity."""
+        """The state with the given quaternion and body-fixed angular velocity."""
         q = checks.array("attitude", attitude, (4,), "a unit quaternion")
         angular_velocity = checks.array("angular_velocity", angular_velocity, (3,), "body frame")
         return self.start(q, 0.5 * G_transposed(q, jnp.asarray(angular_velocity, float)))
@@ -168,7 +168,7 @@ def _is_positive_definite(J: np.ndarray) -> bool:
 
 
 def _is_symmetric_about_vertical(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:
-    """Whether V is quadratic and doesn't notice turns about e₃, tried out; False inside JAX transforms."""
+    """Whether V is quadratic and invariant under rotations about e₃, by evaluation; False inside JAX transformations."""
     if inside_transformation() or not checks.is_concrete(potential):
         return False
     a, b, none = jnp.array([0.7, -0.4, 0.2, 0.5]), jnp.array([-0.3, 0.6, 0.8, 0.1]), jnp.zeros(4)

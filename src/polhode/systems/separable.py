@@ -1,4 +1,4 @@
-"""Bodies that interact through a potential of their places and attitudes, and move freely in between."""
+"""Separable systems: bodies without joints that interact through a potential of positions and attitudes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Loads(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """Knowledge about the bodies that is kept from step to step, such as neighbours; `result`: a `Result` code."""
+    """Data on the bodies that are carried from step to step, such as neighbour lists; `result`: a `Result` code."""
 
     lists: Any
     result: Array
@@ -88,7 +88,7 @@ class AbstractSeparable(AbstractSystem):
         return Surroundings(None, jnp.zeros((), jnp.int32))
 
     def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
-        """The rest of the state and the surroundings after a move: neighbours, broken bonds."""
+        """The rest of the state and the surroundings after bodies have moved: neighbours, broken bonds."""
         del places
         return rest, around
 
@@ -98,7 +98,7 @@ class AbstractSeparable(AbstractSystem):
         return False
 
     def drag(self, places: PoseComponents, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
-        """Loads that depend on velocities; asked for only if `damped`."""
+        """Loads that depend on velocities; evaluated only if `damped`."""
         del places, v, omega, rest, around
         zero = (jnp.zeros_like(self.masses),) * 3
         return Loads(zero, zero)
@@ -177,7 +177,7 @@ class Separable(AbstractSeparable):
 
     - `masses`: shape (n,). - `inertias`: shape (n,) for spherical bodies, or principal moments (n, 3).
     - `potential`: callable (x, R) → U, a number, for x of shape (n, 3) and rotation matrices R of shape (n, 3, 3).
-      It is differentiated along rotations; what it makes of matrices that are none doesn't matter.
+      It is differentiated along rotations only.
 
     Raises ValueError for masses and inertias that are not positive or don't match.
     """

@@ -26,8 +26,8 @@ class VectorField(AbstractSystem):
     - `space`: where q lives.
     - `field`: callable (t, q) → array of shape `(space.dim,)`. Make it an `equinox.Module` to give it parameters
       that can be differentiated and batched.
-    - `failing`: callable (t, q) → a `Result` code, as `AbstractSystem.failure` has it; None if nothing can be wrong.
-    - `counter`: a system with the same states that counts what is counted along the motion; None if nothing is.
+    - `failing`: callable (t, q) → a `Result` code, see `AbstractSystem.failure`; None if all states are valid.
+    - `counter`: a system with the same states that counts turns of angles along the motion; None without any.
     """
 
     kind_name: ClassVar = "first-order system"
@@ -80,7 +80,7 @@ class VectorField(AbstractSystem):
 class ToVectorField(AbstractConversion):
     """The velocity of the state as a vector field on its space; states stay the same.
 
-    - `remark`: on constraints that the field keeps on the level of accelerations only.
+    - `remark`: note on constraints that the field keeps on the level of accelerations only.
     """
 
     source: AbstractSystem
@@ -113,7 +113,7 @@ class _Velocity(eqx.Module):
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
-        """Those of the system."""
+        """Breakpoints of the system."""
         return self.system.breakpoints()
 
     def __call__(self, t: Array, state: State) -> Vector:

@@ -14,7 +14,9 @@ from polhode.simulation.task import Task
 
 def differences(meta: Mapping[str, Any], task: Task) -> str:
     """Problem, parameters, options of the method and versions that differ from those that a run tells; "" for none."""
-    now = from_plain(to_plain({**task.problem_metadata(), "method": serialise(task.integrator), "version": __version__}))
+    now = from_plain(
+        to_plain({**task.problem_metadata(), "method": serialise(task.integrator), "version": __version__})
+    )
     texts = []
     if meta.get("problem") != now["problem"]:
         texts.append(_describe_difference("the problem", meta.get("problem"), now["problem"]))

@@ -76,13 +76,20 @@ class PreviousRun:
         run_metadata, checkpoint, t = solution.meta, solution.checkpoint, float(solution.t[-1])
         if np.ndim(solution.t) != 1:
             raise ValueError("`initial` is a batch of runs; give one of them: jax.tree.map(lambda x: x[k], solution).")
-        request = {"h": run_metadata.get("h"), "rtol": run_metadata.get("rtol"), "atol": run_metadata.get("atol"), **run_metadata.get("asked", {})}
+        request = {
+            "h": run_metadata.get("h"),
+            "rtol": run_metadata.get("rtol"),
+            "atol": run_metadata.get("atol"),
+            **run_metadata.get("asked", {}),
+        }
         steps = Steps(request["h"], request["rtol"], request["atol"], breakpoints=request.get("breakpoints", ()))
         if checkpoint is None and not isinstance(solution.saved, Frames):
             checkpoint = solution.saved.read_checkpoint()
         state = state_after(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
         if checkpoint is None:
-            check_unchanged(solution.stats, run_metadata, t, run_metadata.get("t1", np.inf) - run_metadata.get("t0", 0.0))
+            check_unchanged(
+                solution.stats, run_metadata, t, run_metadata.get("t1", np.inf) - run_metadata.get("t0", 0.0)
+            )
         method = None
         if isinstance(checkpoint, InMemoryCheckpoint):
             method = checkpoint.task.integrator
@@ -107,7 +114,9 @@ class PreviousRun:
             return None
         zero, aftermath = jnp.zeros((), jnp.int64), self._aftermath
         same = (
-            aftermath is not None and aftermath.names == event_signatures(task.events) and aftermath.way == np.sign(task.t1 - task.t0)
+            aftermath is not None
+            and aftermath.names == event_signatures(task.events)
+            and aftermath.way == np.sign(task.t1 - task.t0)
         )
         events = position[0].events if same else None
         return position[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), events=events)
@@ -146,7 +155,9 @@ class PreviousRun:
                 return None
             if _without_events(facts["signatures"]) != _without_events(fingerprints(task)):
                 return None
-            segment = segments_from_array(checkpoint["legs"], deserialise(facts["control"]))[int(checkpoint["stand"][0])]
+            segment = segments_from_array(checkpoint["legs"], deserialise(facts["control"]))[
+                int(checkpoint["stand"][0])
+            ]
             alike = facts["signatures"] == fingerprints(task)
             progress, same = progress_from_arrays(checkpoint, task, segment, facts["at_times"], with_events=alike), True
         else:
@@ -272,7 +283,9 @@ def progress_from_arrays(
     leaves = [arrays[f"progress-{k}"] for k in range(len(templates)) if f"progress-{k}" in arrays]
     # The memory of events comes last.
     stored_count = sum(name.startswith("progress-") for name in arrays)
-    fits = len(leaves) == len(templates) and (stored_count == len(templates) if with_events else stored_count >= len(templates))
+    fits = len(leaves) == len(templates) and (
+        stored_count == len(templates) if with_events else stored_count >= len(templates)
+    )
     if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, templates, strict=True)):
         raise ValueError("the method remembers other things than this version of it does")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])

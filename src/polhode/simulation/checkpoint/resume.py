@@ -132,7 +132,13 @@ class ResumeRequest(NamedTuple):
 
 
 def resume_task(
-    path: str | Path, task: Task, request: ResumeRequest, when_full: str | Path, progress: bool, throw: bool, began: float
+    path: str | Path,
+    task: Task,
+    request: ResumeRequest,
+    when_full: str | Path,
+    progress: bool,
+    throw: bool,
+    began: float,
 ) -> Solution:
     """The run in the store, gone on with as that task; `began` is when making it did."""
     # Signals are handed on when the store is closed.
@@ -292,9 +298,7 @@ def _within(t: float, meta: dict[str, Any]) -> bool:
     return min(meta["t0"], meta["t1"]) <= t < max(meta["t0"], meta["t1"])
 
 
-def _check_resumable(
-    path: Any, root: metadata.Root, t: float, end: float, t_end: float, max_steps: int | None
-) -> None:
+def _check_resumable(path: Any, root: metadata.Root, t: float, end: float, t_end: float, max_steps: int | None) -> None:
     """Raises ValueError where a run can't go on."""
     result = root.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:

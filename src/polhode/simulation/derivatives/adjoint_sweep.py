@@ -63,7 +63,9 @@ class AdjointSweep:
         if not leaf_numbers:
             return total
         rows = (frames.t, frames.state), [np.asarray(observation[k]) for k in leaf_numbers]
-        pull = vjp_kernels.observation_vjp(run.observer, self._of_observer, leaf_numbers, jax.tree.map(lambda x: x[0], rows))
+        pull = vjp_kernels.observation_vjp(
+            run.observer, self._of_observer, leaf_numbers, jax.tree.map(lambda x: x[0], rows)
+        )
         to_observer, to_states = pull(rows)
         for total_of, each in zip(self._to_observer, to_observer, strict=True):
             total_of += each.sum(0)
@@ -128,7 +130,14 @@ class AdjointSweep:
         run = self._run
         if segment not in run.before:
             return cotangent
-        args = run.segments[segment].stepper, run.system, run.integrator, run.before[segment], self._of_system, cotangent
+        args = (
+            run.segments[segment].stepper,
+            run.system,
+            run.integrator,
+            run.before[segment],
+            self._of_system,
+            cotangent,
+        )
         to_system, cotangent = vjp_kernels.restart_vjp(*args)
         self._add(to_system)
         return jax.tree.map(np.array, cotangent)

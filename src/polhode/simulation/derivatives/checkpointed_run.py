@@ -96,7 +96,10 @@ class CheckpointedRun:
         every = self.schedule.every or _MAX_STEPS
         slots, last = step_loop.pack(self.p), number == len(self.segments) - 1
         checkpoints: list[StepCheckpoint] = []
-        spacing, saved_count = max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
+        spacing, saved_count = (
+            max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)),
+            sum(len(t) for t, *_ in self._rows),
+        )
         while not int(self.p.result) and not self._is_over(stepper, saved_count):
             n = int(self.p.n)
             if not checkpoints or n - checkpoints[-1].n >= spacing:

@@ -169,7 +169,9 @@ def _cotangents(run: CheckpointedRun, places: LeafNumbers, leaves: Iterable[int]
     state, observation, multipliers = (len(jax.tree.leaves(part)) for part in _differentiable_part(run.frames))
     given_cotangents = [cotangents.get(k) for k in range(state + observation + multipliers)]
     of_multipliers = given_cotangents[-1] if multipliers else None
-    results = AdjointSweep(run, places)(given_cotangents[:state], given_cotangents[state : state + observation], of_multipliers)
+    results = AdjointSweep(run, places)(
+        given_cotangents[:state], given_cotangents[state : state + observation], of_multipliers
+    )
     return [np.asarray(x) for x in results]
 
 

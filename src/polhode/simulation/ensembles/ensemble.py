@@ -232,10 +232,18 @@ def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
         yield pool
 
 
-def _store(path: Path, description: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
-    attributes = {"ensemble": json.dumps(description, sort_keys=True), "title": f"polhode ensemble of {description['problem']}"}
+def _store(
+    path: Path, description: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool
+) -> EnsembleStore:
+    attributes = {
+        "ensemble": json.dumps(description, sort_keys=True),
+        "title": f"polhode ensemble of {description['problem']}",
+    }
     # So that plain xarray takes parameters for coordinates.
-    attributes |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
+    attributes |= {
+        "coordinates": " ".join(name for name in labels.coordinates if " " not in name),
+        "units": labels.units,
+    }
     return create_or_open(EnsembleStore.new(path, attributes, count, size, like, labels), resume, labels)
 
 
@@ -297,7 +305,9 @@ def _description(request: MemberRequest, members: Members, size: int) -> dict[st
     }
 
 
-def _dataset(first: Preparation, memory: MemorySink, labels: Labels, statistics_variables: Any, stats: Any) -> xarray.Dataset:
+def _dataset(
+    first: Preparation, memory: MemorySink, labels: Labels, statistics_variables: Any, stats: Any
+) -> xarray.Dataset:
     import xarray
 
     frames = {

@@ -172,7 +172,9 @@ _NOT_RUN: _MemberEnd = (None, int(Result.interrupted), 0, np.nan)
 
 
 @with_default_device
-def _run_stoppable(request: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
+def _run_stoppable(
+    request: MemberRequest, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]
+) -> Solution:
     """The run of one member in any thread, ended where `stop` says so."""
     return simulate_stoppable(request.prepare(parameters, state), request.steps, request.schedule, stop)
 

@@ -75,7 +75,9 @@ class EnsembleStore(NamedTuple):
         extra = [name for name in self.digests if name not in self.attributes["begun"]]
         attributes = {name: value for name, value in self.attributes.items() if name != "stats"}
         with translate_os_errors(self.path):
-            store = self._replace(attributes=attributes, metadata={}, digests={}, receipts={})._create(self.path, labels)
+            store = self._replace(attributes=attributes, metadata={}, digests={}, receipts={})._create(
+                self.path, labels
+            )
             for name in extra:
                 shutil.rmtree(self.path / name, ignore_errors=True)
         return store
@@ -275,7 +277,9 @@ def _check(name: str, files: ArrayFiles, which: slice) -> None:
 
 def _check_attributes(attributes: dict[str, Any]) -> None:
     """Raises ValueError unless a store says of itself what ensembles do."""
-    texts_valid = all(isinstance(attributes.get(name, ""), str) for name in ("ensemble", "title", "coordinates", "stats"))
+    texts_valid = all(
+        isinstance(attributes.get(name, ""), str) for name in ("ensemble", "title", "coordinates", "stats")
+    )
     initial_arrays, units = attributes["begun"], attributes["units"]
     names_valid = isinstance(initial_arrays, list) and all(isinstance(name, str) for name in initial_arrays)
     units_valid = isinstance(units, dict) and all(

@@ -125,7 +125,9 @@ def link_impacts(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(linked(event) for event in events)
 
 
-def can_hold(method: AbstractIntegrator, source: AbstractSystem, converted: Converted, events: Sequence[Event]) -> bool:
+def can_hold(
+    method: AbstractIntegrator, source: AbstractSystem, conversion: Converted, events: Sequence[Event]
+) -> bool:
     """Whether a run can hold contacts closed.
 
     Raises ValueError, before a run begins, where one must be held and the method can't.
@@ -133,7 +135,7 @@ def can_hold(method: AbstractIntegrator, source: AbstractSystem, converted: Conv
     resting_events = [event for event in events if isinstance(event.action, Impact) and event.action.rests]
     if not resting_events:
         return False
-    if isinstance(source, AbstractMechanical) and converted.back is None:
+    if isinstance(source, AbstractMechanical) and conversion.back is None:
         contacts = tuple(event.action for event in resting_events if isinstance(event.action, Impact))
         if accepts(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
             return True

@@ -36,7 +36,7 @@ class EventActions(NamedTuple):
     source: AbstractSystem
 
     @classmethod
-    def of(cls, events: Sequence[Event], converted: Converted, source: AbstractSystem) -> EventActions:
+    def of(cls, events: Sequence[Event], conversion: Converted, source: AbstractSystem) -> EventActions:
         """Raises ValueError for what has no place in an expression."""
         for event in events:
             if event.change is not None:
@@ -45,7 +45,7 @@ class EventActions(NamedTuple):
                     "jit, grad and vmap, or make what changes a part of the state."
                 )
         actions = tuple(None if event.action is None else Function(event.action) for event in events)
-        return cls(actions, tuple(event.terminal for event in events), converted, source)
+        return cls(actions, tuple(event.terminal for event in events), conversion, source)
 
     def __call__(self, fired: Array, t: Array, state: State) -> State:
         """The state behind the events that have fired."""

@@ -34,7 +34,7 @@ class LivensState(NamedTuple):
 
 
 class CountedLivensState(NamedTuple):
-    """The same of a model that counts angles: `turns` are these, shape (k,)."""
+    """A `LivensState` of a model that counts angles: `turns`, shape (k,)."""
 
     q: Coordinates
     v: Coordinates
@@ -58,8 +58,7 @@ class AbstractLagrangian(AbstractSystem):
     Coordinates may be redundant, the mass matrix ∂²T/∂v² singular or dependent on q. T is a quadratic form in v.
     States are `LivensState`s; `start` makes one from q and v.
 
-    Subclasses give `n`, `m`, `kinetic_energy`, `potential_energy` and `constraint`, and may know better
-    `mean_derivatives` than differentiation finds.
+    Subclasses define `n`, `m`, `kinetic_energy`, `potential_energy`, `constraint` and `discrete_derivatives`.
     """
 
     kind_name: ClassVar = "Lagrangian system"
@@ -88,7 +87,7 @@ class AbstractLagrangian(AbstractSystem):
 
     @abc.abstractmethod
     def discrete_derivatives(self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates) -> Derivatives:
-        """Averages for which energies change by their products with the changes of q and v."""
+        """Discrete derivatives: their products with the changes of q and v are the changes of the energies."""
 
     def load(self, t: Array, q: Coordinates, v: Coordinates) -> Coordinates:
         """f: generalised forces besides those of V, shape (n,)."""
@@ -103,12 +102,12 @@ class AbstractLagrangian(AbstractSystem):
     def roundoff_gain(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Round-off of energies as `discrete_derivatives` magnify it, over ε: in momenta, and in forces."""
+        """Factors by which `discrete_derivatives` amplify the round-off ε of energies: in momenta, and in forces."""
         return jnp.zeros(()), jnp.zeros(())
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
-        """Momenta, by name, whose symmetry the averages of derivatives respect: methods keep them to round-off."""
+        """Names of momenta whose symmetry the discrete derivatives respect: methods keep them to round-off."""
         return ()
 
     @property
@@ -124,7 +123,7 @@ class AbstractLagrangian(AbstractSystem):
         return Derivatives(Tq, Tv, jax.grad(self.potential_energy)(q), B)
 
     def initial_guess(self, h: Array, q: Coordinates, v: Coordinates) -> Coordinates:
-        """Where to begin to look for the coordinates at the end of a step."""
+        """Initial guess of the coordinates at the end of a step."""
         return q + h * v
 
     def momenta(self, q: Coordinates, v: Coordinates) -> Coordinates:
@@ -167,7 +166,7 @@ class AbstractLagrangian(AbstractSystem):
         }
 
     def check(self, t: float, state: State) -> None:
-        """Refuses a start of other shapes, off the constraints, or across them. Raises ValueError."""
+        """Raises ValueError for states of wrong shapes, or whose positions, velocities or momenta are inconsistent."""
         if not (isinstance(state, tuple) and len(state) >= 3 and all(jnp.shape(x) == (self.n,) for x in state[:3])):
             shapes = [jnp.shape(x) for x in state] if isinstance(state, tuple | list) else type(state).__name__
             raise ValueError(
@@ -208,11 +207,11 @@ class AbstractParametrisedLagrangian(AbstractLagrangian):
 
     @abc.abstractmethod
     def increments(self, h: Array, q: Coordinates, v: Coordinates) -> Float[Array, " r"]:
-        """The increments x of a step with velocities v, to begin with."""
+        """Initial guess of the increments x of a step with velocities v."""
 
     @abc.abstractmethod
     def project(self, q0: Coordinates, q1: Coordinates, force: Coordinates) -> Float[Array, " r"]:
-        """Components of a generalised force that the constraints' mean gradients have no part in."""
+        """Projection of a generalised force on the null space of the constraints' mean gradients."""
 
 
 @numpy_jit

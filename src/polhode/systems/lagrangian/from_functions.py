@@ -168,7 +168,7 @@ class Lagrangian(AbstractLagrangian):
                 _check_degree(name, f.inner, x, tuple(c for c, _ in zip((a, b), x, strict=False)))
 
     def _check_massless(self, q: Coordinates, v: Coordinates) -> None:
-        """Forces along coordinates without mass must be in balance: otherwise these jump from step to step."""
+        """Forces along massless coordinates must be in equilibrium; otherwise these jump from step to step."""
         momenta = jax.grad(self.kinetic_energy, 1)
         values, vectors = np.linalg.eigh(np.asarray(jax.jacfwd(momenta, 1)(q, v)))
         N = vectors[:, values <= 1e-12 * np.max(np.abs(values))]

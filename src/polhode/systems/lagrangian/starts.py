@@ -17,16 +17,16 @@ COARSE_TOLERANCE = 0.1
 
 
 class StartWarning(UserWarning):
-    """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be, or one that is not as
-    given, or outside of the ranges of joints.
+    """A start with inconsistent velocities or momenta, as ends of energy–momentum steps may have, one that differs from
+    the given values, or one outside the ranges of joints.
     """
 
 
 class Gaps(NamedTuple):
     """Values of constraints that should vanish at a start.
 
-    - `what`: of what, for messages; `values`: (m,). - `at`: the coordinates or velocities, whose size gaps are relative
-      to. - `remedy`: what to do. - `tolerance`: from which the start is refused; below it, it is warned of.
+    - `what`: name in messages; `values`: (m,). - `at`: the coordinates or velocities, to whose size gaps are relative.
+      - `remedy`: end of the message. - `tolerance`: above it the start is an error, below it a warning.
     """
 
     what: str
@@ -59,7 +59,7 @@ def check_gaps(*all_gaps: Gaps) -> None:
 
 
 def check_momenta(momenta: Any, reference: Any) -> None:
-    """Raises ValueError for p far from ∂L/∂v, and warns where it is off by as much as the ends of steps may be."""
+    """Raises ValueError for p far from ∂L/∂v, and warns below `COARSE_TOLERANCE`."""
     gap = float(np.max(np.abs(np.asarray(momenta) - np.asarray(reference)), initial=0.0))
     largest = max(1.0, float(np.max(np.abs(np.asarray(reference)), initial=0.0)))
     if gap <= START_TOLERANCE * largest:

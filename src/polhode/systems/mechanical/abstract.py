@@ -44,10 +44,10 @@ class AbstractMechanical(AbstractSystem):
     constraint, $\dot\Phi = B(t,q)v + \partial_t\Phi$. Whether the constraint is imposed on the level of positions,
     velocities or accelerations is the integrator's choice.
 
-    Some rows may be `nonholonomic`: conditions $B(t,q)v + b(t,q) = 0$ that are the derivative of nothing, such as
+    Some rows may be `nonholonomic`: conditions $B(t,q)v + b(t,q) = 0$ that can't be integrated, such as
     those of rolling. There Φ is identically zero, and `constraint_rate` is what must vanish.
 
-    Subclasses give `configuration`, `n`, `m`, `mass`, `force` and `constraint`; everything else follows by automatic
+    Subclasses define `configuration`, `n`, `m`, `mass`, `force` and `constraint`; everything else follows by automatic
     differentiation and can be overridden with something cheaper. Matrices are sums of stacked blocks
     (`polhode.linalg.blocks`), solved by `kkt`.
     """
@@ -60,7 +60,7 @@ class AbstractMechanical(AbstractSystem):
         """The space of q."""
 
     def as_state(self, state: Any, name: str) -> State:
-        """See `AbstractSystem.as_state`. States with names for other parts than q and v are those of other systems."""
+        """See `AbstractSystem.as_state`. Raises ValueError for named tuples, which are states of other kinds of systems."""
         if hasattr(state, "_fields"):
             raise ValueError(
                 f"`{name}` is a {type(state).__name__} ({', '.join(state._fields)}), as some methods write states, and "
@@ -158,12 +158,12 @@ class AbstractMechanical(AbstractSystem):
         return dense_block(jax.jacfwd(lambda theta: self.constraint_force(t, space.move(q, theta), multipliers))(zero))
 
     def stresses(self, t: Array, q: Point) -> Any:
-        """Stresses inside of elements in a rest position that loads are linear in, a pytree; empty where unknown."""
+        """Stresses of elements at rest, in which their loads are linear, a pytree; empty where unknown."""
         del t, q
         return ()
 
     def stress_stiffness(self, t: Array, q: Point, stresses: Any) -> Matrix:
-        """The part of K that belongs to fixed stresses, as `stresses` returns them; linear in these."""
+        """The part of K at fixed stresses, as `stresses` returns them; linear in these."""
         del t, q, stresses
         return ()
 
@@ -171,8 +171,8 @@ class AbstractMechanical(AbstractSystem):
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         """v̇ and λ that keep the constraint on the level of accelerations.
 
-        Constrained methods need them at the start only, so a library call that compiles at once and pivots serves
-        better there than the solver of the step; but machine code has no libraries.
+        Constrained methods need them at the start only, so LAPACK, which compiles at once and pivots, replaces the
+        solver of the step there, except in native code.
         """
         B, M = self.jacobian(t, q), self.mass(t, q)
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
@@ -204,9 +204,9 @@ class AbstractMechanical(AbstractSystem):
         return norms
 
     def check(self, t: float, state: State) -> None:
-        """Refuses a start that violates the constraints or their rates by more than `START_TOLERANCE`.
+        """Raises ValueError if the constraints or their rates are violated by more than `START_TOLERANCE`.
 
-        Inside JAX transformations there are no numbers to look at. Raises ValueError.
+        Not checked inside JAX transformations.
         """
         if self.m == 0 or inside_transformation():
             return
@@ -224,7 +224,7 @@ class AbstractMechanical(AbstractSystem):
         return np.asarray(gaps), np.asarray(rates)
 
     def name_violations(self, values: np.ndarray) -> str:
-        """The constraints that are violated most, in words."""
+        """Describes the constraints that are violated most."""
         worst = int(np.argmax(np.where(np.isfinite(values), np.abs(values), np.inf)))
         return f"number {worst} of {self.m} by {abs(values[worst]):.3g}"
 
