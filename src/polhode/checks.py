@@ -215,7 +215,7 @@ def count(name: str, value: Any, meaning: str, most: int = 10**9) -> int:
 
 
 def not_a_problem(value: Any, requirement: str = "a Problem or a system") -> ValueError:
-    """The error for what is not what is `requirement`: with what makes a problem of a name or a model."""
+    """The error for a value that is not `requirement`, with how to get a problem from a name or a model."""
     remedy = ""
     if isinstance(value, str):
         remedy = f" For a name use `problems.get({short_repr(value)})`."

@@ -23,7 +23,7 @@ FORMULATIONS = ("SO3xR3", "SE3")
 
 
 @functools.cache
-def measured(formulation: str) -> Any:
+def twist_rates(formulation: str) -> Any:
     """Twist rates, and stiffness and damping beside their defaults, of a system with all forces."""
 
     def run(slope: Any) -> Any:
@@ -50,12 +50,12 @@ def measured(formulation: str) -> Any:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_tangents_are_those_of_plain_differentiation(formulation: str) -> None:
-    _, dense, plain = measured(formulation)
-    for found, expected in zip(dense, plain, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    _, dense, plain = twist_rates(formulation)
+    for result, expected in zip(dense, plain, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS[1:])
 def test_coordinates_agree_on_accelerations(formulation: str) -> None:
-    reference = measured(FORMULATIONS[0])[0]
-    np.testing.assert_allclose(measured(formulation)[0], reference, rtol=0, atol=1e-13 * np.abs(reference).max())
+    reference = twist_rates(FORMULATIONS[0])[0]
+    np.testing.assert_allclose(twist_rates(formulation)[0], reference, rtol=0, atol=1e-13 * np.abs(reference).max())

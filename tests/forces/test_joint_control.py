@@ -32,11 +32,11 @@ def test_state_feedback_is_the_matrix_exponential(formulation, method):
     model, axles = discs(lambda t, s, rates: -K @ s - D @ rates)
     system, state = model.assemble(formulation)
     run = ph.simulate(system, method, h=1e-3, t1=1.0, state0=state)
-    found = np.stack([axle.value(system, run.t, run.state) for axle in axles], axis=1)
+    result = np.stack([axle.value(system, run.t, run.state) for axle in axles], axis=1)
     inverse = np.diag(1 / INERTIAS)
     matrix = np.block([[np.zeros((2, 2)), np.eye(2)], [-inverse @ K, -inverse @ D]])
     exact = [(scipy.linalg.expm(t * matrix) @ [0, 0, 1.0, 0])[:2] for t in run.t[::100]]
-    np.testing.assert_allclose(found[::100], exact, atol=1e-5 if method == "generalized-alpha" else 1e-10)
+    np.testing.assert_allclose(result[::100], exact, atol=1e-5 if method == "generalized-alpha" else 1e-10)
 
 
 def test_combinations_are_read_and_driven():
@@ -60,7 +60,7 @@ def test_combinations_are_read_and_driven():
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4")])
 def test_pid_takes_combinations(formulation, method):
     """Along one angle, scaled, it is the PID of that angle with gains scaled by the square."""
-    found = []
+    result = []
     for scaled in (False, True):
         model = ph.Model()
         disc = model.add_body(mass=1.0, inertia=(1, 1, 1), angular_velocity=(0, 0, 1))
@@ -69,9 +69,9 @@ def test_pid_takes_combinations(formulation, method):
         model.add(ph.forces.PID(along, 9.0 * factor, 5.0 * factor, 0.7 * factor))
         system, state = model.assemble(formulation)
         run = ph.simulate(system, method, h=1e-2, t1=1.0, state0=state)
-        found.append(axle.value(system, run.t, run.state))
-    np.testing.assert_allclose(found[1], found[0], atol=1e-12)
-    assert np.ptp(found[0]) > 0.1
+        result.append(axle.value(system, run.t, run.state))
+    np.testing.assert_allclose(result[1], result[0], atol=1e-12)
+    assert np.ptp(result[0]) > 0.1
 
 
 def test_wrong_input_is_explained():

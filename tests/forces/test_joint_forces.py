@@ -147,13 +147,13 @@ def test_actuators_have_limits(make: Any, formulation: str) -> None:
         force_limits=(-6.0, 5.0),
     )
     element = actuator.place(())
-    for t, s, rate, wanted in (
+    for t, s, rate, target in (
         (0.0, 0.0, 0.0, 1.5 * 5.0),
         (0.0, 1.0, 1.0, 1.5 * (8.0 + 0.5 - 4.5 - 1.05)),
         (np.pi / 2, 2.0, 0.0, -1.5 * 6.0),
         (np.arccos(0.1), 0.2, -1.0, 1.5 * (2.0 + 0.5 - 0.9 + 1.05)),
     ):
-        assert float(element.effort(jnp.asarray(t), jnp.asarray(s), jnp.asarray(rate))) == pytest.approx(wanted)
+        assert float(element.effort(jnp.asarray(t), jnp.asarray(s), jnp.asarray(rate))) == pytest.approx(target)
     model.add(actuator)
     system, (q, v) = model.assemble(formulation)
     a = system.accelerations(jnp.asarray(0.0), q, v)[0]
@@ -185,7 +185,7 @@ def test_bad_values_are_named() -> None:
 
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_controllers_keep_to_their_limits(formulation: str) -> None:
-    for integral, (s, rate), limits, wanted in (
+    for integral, (s, rate), limits, target in (
         # P = 2 and D = 0.1; integrals are zero at the start.
         (None, (1.0, 3.0), (-1.5, np.inf), -1.5),
         (None, (-1.0, 3.0), (-1.5, 0.5), 0.5),
@@ -196,9 +196,9 @@ def test_controllers_keep_to_their_limits(formulation: str) -> None:
     ):
         model, joint = slider(rate)
         gains = {"proportional": 2.0, "derivative": 0.1, "target": -s, "force_limits": limits}
-        given = ph.forces.PD(joint, **gains) if integral is None else ph.forces.PID(joint, integral=integral, **gains)
-        model.add(given)
+        values = ph.forces.PD(joint, **gains) if integral is None else ph.forces.PID(joint, integral=integral, **gains)
+        model.add(values)
         system, (q, v) = model.assemble(formulation)
-        assert float(system.force(jnp.zeros(()), q, v)[0 if formulation == "minimal" else 3]) == pytest.approx(wanted)
+        assert float(system.force(jnp.zeros(()), q, v)[0 if formulation == "minimal" else 3]) == pytest.approx(target)
     with pytest.raises(ValueError, match="`force_limits` must be a lower and a larger upper limit"):
         ph.forces.PD(joint, proportional=2.0, derivative=0.0, force_limits=(1.0, -1.0))

@@ -62,7 +62,7 @@ def test_damping_takes_power_and_never_pulls() -> None:
         np.testing.assert_allclose(contact.wrenches(T, place(0.05), moving)[0].force, factor * still, rtol=1e-12)
 
 
-def falling(damping: float = 0.0, exponent: float = 1.0) -> tuple[Any, Any]:
+def falling_ball(damping: float = 0.0, exponent: float = 1.0) -> tuple[Any, Any]:
     model = ph.Model(gravity=(0, 0, -9.81))
     ball = model.add_point(mass=0.5, position=(0, 0, 0.6), velocity=(1, 0, 0))
     model.add(ph.forces.PlaneContact(ball, (0, 0, 0.1), (0, 0, 1), 2e4, 0.1, damping, exponent))
@@ -72,7 +72,7 @@ def falling(damping: float = 0.0, exponent: float = 1.0) -> tuple[Any, Any]:
 
 
 def test_a_ball_bounces_back_to_its_height_and_keeps_its_energy() -> None:
-    problem = falling()[0].problem(t1=0.6, h=1e-4, integrator="rkmk4")
+    problem = falling_ball()[0].problem(t1=0.6, h=1e-4, integrator="rkmk4")
     run = ph.simulate(problem, save_every=20)
     energy = np.asarray(run.invariants["energy"])
     height = np.asarray(run.outputs["positions"])[:, 0, 2]
@@ -86,17 +86,17 @@ def test_a_ball_bounces_back_to_its_height_and_keeps_its_energy() -> None:
     # Down, half an oscillation on the spring of the plane, and up.
     period = 2 * touch + np.pi * np.sqrt(0.5 / 2e4)
     assert abs(run.t[later][np.argmax(height[later])] - period) < 0.01
-    damped, _ = falling(damping=0.1)
+    damped, _ = falling_ball(damping=0.1)
     assert not damped.assemble()[0].invariants()
 
 
 def test_a_ball_rests_at_the_depth_where_the_push_is_its_weight() -> None:
     for exponent in (1.0, 1.5):
-        system, state = falling(exponent=exponent)[0].assemble()
+        system, state = falling_ball(exponent=exponent)[0].assemble()
         low = (jax.tree.map(lambda q: q - jnp.array([0.1, 0.0, 0.42]), state[0]), state[1])
-        found = ph.equilibrium(system, low)
+        result = ph.equilibrium(system, low)
         depth = (0.5 * 9.81 / 2e4) ** (1 / exponent)
-        np.testing.assert_allclose(system.motion(found.state[0]).poses.x[0], (0, 0, 0.2 - depth), atol=1e-12)
+        np.testing.assert_allclose(system.motion(result.state[0]).poses.x[0], (0, 0, 0.2 - depth), atol=1e-12)
 
 
 @pytest.mark.parametrize(

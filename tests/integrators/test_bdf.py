@@ -35,11 +35,11 @@ def end(t1: float = 1.0, values: Any = VALUES, method: BDF | None = None, **how:
 
 def errors(**how: Any) -> tuple[list[float], ph.Solution]:
     """Of attitude, velocity and multipliers at t = 1."""
-    *found, run = end(**how)
+    *result, run = end(**how)
     motion = FORM.motion(1.0)
     assert FORM.multipliers is not None
     exact = (*motion[:2], FORM.multipliers(motion))
-    return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(found, exact, strict=True)], run
+    return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(result, exact, strict=True)], run
 
 
 @pytest.mark.sampled(6)
@@ -54,16 +54,16 @@ def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipli
 @pytest.mark.exhaustive
 def test_errors_follow_the_tolerance_and_constraints_hold_at_every_one() -> None:
     tolerances = np.array([1e-4, 1e-6, 1e-8, 1e-10])
-    found = []
+    result = []
     for rtol in tolerances:
         gaps, run = errors(rtol=float(rtol), atol=float(rtol))
-        found.append(gaps)
+        result.append(gaps)
         assert run.residuals["position"].max() < 1e-11
         assert run.residuals["velocity"].max() < 1e-10
     # Errors of steps are controlled: the sum goes with the power k/(k + 1) of the tolerance, here 5/6.
     # Multipliers go along, though nobody estimates their errors.
-    slopes = np.polyfit(np.log(tolerances), np.log(found), 1)[0]
-    assert np.all((slopes > 0.78) & (slopes < 1.0)), found
+    slopes = np.polyfit(np.log(tolerances), np.log(result), 1)[0]
+    assert np.all((slopes > 0.78) & (slopes < 1.0)), result
     assert run.stats["steps"] < 400
 
 
@@ -174,8 +174,8 @@ def test_errors_follow_the_tolerance_on_mechanisms(problem: str) -> None:
     runs = [
         ph.simulate(task, "bdf", rtol=r, atol=r, save_every=None, max_steps=100_000) for r in (1e-6, 1e-8, 1e-10, 1e-12)
     ]
-    *found, exact = (run.state[1][-1] for run in runs)
-    gaps = [float(np.abs(x - exact).max()) for x in found]
+    *result, exact = (run.state[1][-1] for run in runs)
+    gaps = [float(np.abs(x - exact).max()) for x in result]
     # Andrews' mechanism turns at thousands of rad/s: at 1e-6 its error is not yet proportional to anything.
     slope = np.log(gaps[1] / gaps[2]) / np.log(1e2)
     assert 0.75 < slope < 1.0, gaps
@@ -196,7 +196,7 @@ def test_breakpoints_are_starts_anew() -> None:
         assert max(abs(x[0] - exact(t)) for t, x in zip(run.t, run.state[0], strict=True)) < 1e-8
 
 
-def pushed(begin: float) -> Any:
+def pulse_model(begin: float) -> Any:
     """A body that a pulse of two milliseconds and impulse 1 sets in motion."""
     times = (begin, begin, begin + 0.002, begin + 0.002)
     push = ph.PiecewiseLinear(times, np.outer((0, 500.0, 500.0, 0), (1.0, 0, 0)))
@@ -209,7 +209,7 @@ def pushed(begin: float) -> Any:
 @pytest.mark.parametrize("begin", [0.02, 0.5])
 def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
     """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""
-    problem = pushed(begin)
+    problem = pulse_model(begin)
     for h in (1e-2, 5e-4):
         assert abs(ph.simulate(problem, "bdf", h=h, save_every=None).state[1][-1, 3] - 1) < 1e-11
 
@@ -217,7 +217,7 @@ def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> N
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("begin", [0.02, 0.5])
 def test_short_pulses_are_seen_inside_transformations(begin: float) -> None:
-    problem = pushed(begin)
+    problem = pulse_model(begin)
     last = lambda start: ph.simulate(problem, "bdf", h=1e-2, state0=start, save_every=None).state[1][-1, 3]  # noqa: E731
     assert abs(jax.jit(last)(problem.state0) - 1) < 1e-11
 
@@ -230,10 +230,10 @@ def test_a_batch_of_runs_with_tolerances_chooses_orders_and_steps_for_each_membe
         return ph.simulate(system, "bdf", state0=(jnp.ones(1), jnp.zeros(1)), **how).state[0][-1, 0]
 
     rates = np.array([0.5, 3.0, 20.0])
-    found = jax.vmap(last)(jnp.asarray(rates))
-    assert np.abs(found - np.cos(rates)).max() < 1e-5
+    result = jax.vmap(last)(jnp.asarray(rates))
+    assert np.abs(result - np.cos(rates)).max() < 1e-5
     # Under `vmap` steps are found first and then made again, with the orders that were chosen for them.
-    assert abs(last(3.0) - found[1]) < 1e-12
+    assert abs(last(3.0) - result[1]) < 1e-12
 
 
 def test_wrong_orders_are_explained() -> None:

@@ -37,14 +37,14 @@ METHODS = ["eml", "reml", "null-eml", "mpl", "emh", "mph"]
 KEEP_ENERGY = ["eml", "reml", "null-eml", "emh"]
 
 
-def turning(system):
+def tumbling_state(system):
     return system.turning(Q0, OMEGA)
 
 
 @cache
 def run(system_name, method, h, t1=1.0):
     system = {"linear": LINEAR, "tumbling": TUMBLING, "plain": PLAIN, "free": FREE}[system_name]
-    return ph.simulate(system, method, h=h, t1=t1, state0=turning(system))
+    return ph.simulate(system, method, h=h, t1=t1, state0=tumbling_state(system))
 
 
 @cache
@@ -81,18 +81,18 @@ def test_order_is_2_with_a_quartic_potential_for_coordinates_velocities_and_mome
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_energies_and_constraint(method):
-    found = run("tumbling", method, 0.1, 5.0)
-    steps = np.abs(np.diff(found.invariants["energy"])).max()
-    assert found.residuals["position"].max() < 5e-15
+    result = run("tumbling", method, 0.1, 5.0)
+    steps = np.abs(np.diff(result.invariants["energy"])).max()
+    assert result.residuals["position"].max() < 5e-15
     if method in KEEP_ENERGY:
         assert steps < 2e-14
-        assert {r.quantity: r.verdict for r in found.audit().rows}["energy"] == "kept"
+        assert {r.quantity: r.verdict for r in result.audit().rows}["energy"] == "kept"
     else:
         assert steps > 1e-5
     if method.endswith("eml"):
         # What is not kept: T + V at the nodes, and v across the sphere.
-        assert np.ptp(found.outputs["total_energy"]) > 1e-4
-        assert np.abs(np.sum(found.state.q * found.state.v, axis=1)).max() > 1e-4
+        assert np.ptp(result.outputs["total_energy"]) > 1e-4
+        assert np.abs(np.sum(result.state.q * result.state.v, axis=1)).max() > 1e-4
 
 
 @pytest.mark.parametrize("method", ["reml", "emh"])
@@ -156,7 +156,7 @@ def test_a_step_back_undoes_a_step(method):
         back, _ = integrator.step(TUMBLING, t + 0.1, jnp.asarray(-0.1), there)
         return there.state, back.state
 
-    start = turning(TUMBLING)
+    start = tumbling_state(TUMBLING)
     there, back = evaluated(there_and_back, start)
     for x, y, far in zip(back, start, there, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-13)
@@ -167,28 +167,28 @@ def test_a_step_back_undoes_a_step(method):
 @pytest.mark.parametrize("potential", ["printed", "code"])
 def test_singular_mass_matrix(potential):
     problem = ph.problems.get("mass-spring", potential=potential)
-    found = ph.simulate(problem, "eml")
+    result = ph.simulate(problem, "eml")
     published = {
         "printed": (0.1169993183, 1.2169993183, -0.1844696872),
         "code": (0.8698906609, 1.9698906609, 0.3042679834),
     }
-    np.testing.assert_allclose(found.outputs["coordinates"][-1], published[potential], atol=1e-10)
-    assert np.abs(np.diff(found.invariants["energy"])).max() < 5e-15
-    assert found.residuals["position"].max() < 5e-15
-    np.testing.assert_allclose(found.outputs["total_energy"], found.invariants["energy"], atol=1e-14)
+    np.testing.assert_allclose(result.outputs["coordinates"][-1], published[potential], atol=1e-10)
+    assert np.abs(np.diff(result.invariants["energy"])).max() < 5e-15
+    assert result.residuals["position"].max() < 5e-15
+    np.testing.assert_allclose(result.outputs["total_energy"], result.invariants["energy"], atol=1e-14)
     control = ph.simulate(problem, "mpl")
     assert np.abs(np.diff(control.invariants["energy"])).max() > 1e-5
     reduced = ph.simulate(problem, "reml")
-    np.testing.assert_allclose(reduced.state.p, found.state.p, atol=1e-12)
+    np.testing.assert_allclose(reduced.state.p, result.state.p, atol=1e-12)
 
 
 def test_mass_matrix_that_depends_on_the_coordinates():
     problem = ph.problems.get("spring-pendulum")
-    found = ph.simulate(problem, "eml")
-    np.testing.assert_allclose(found.outputs["coordinates"][-1], (1.0221519311, 2.3559702621, 1.541399188), atol=1e-10)
-    assert np.abs(np.diff(found.invariants["energy"])).max() < 5e-15
-    assert 4e-5 < np.abs(np.diff(found.outputs["total_energy"])).max() < 5e-5
-    assert 1e-6 < np.ptp(found.invariants["vertical_angular_momentum"]) < 4e-6
+    result = ph.simulate(problem, "eml")
+    np.testing.assert_allclose(result.outputs["coordinates"][-1], (1.0221519311, 2.3559702621, 1.541399188), atol=1e-10)
+    assert np.abs(np.diff(result.invariants["energy"])).max() < 5e-15
+    assert 4e-5 < np.abs(np.diff(result.outputs["total_energy"])).max() < 5e-5
+    assert 1e-6 < np.ptp(result.invariants["vertical_angular_momentum"]) < 4e-6
 
 
 PRECESSION = {
@@ -204,18 +204,18 @@ PRECESSION = {
 def test_steady_precession_has_the_known_errors(method):
     problem = ph.problems.get("steady-precession", duration=0.1)
     centre = problem.reference["centre_of_mass"]["value"]
-    found = [ph.simulate(problem, method, h=h).outputs["centre_of_mass"][-1] for h in (0.01, 0.005)]
-    measured = [np.linalg.norm(x - centre) / 0.075 for x in found]
+    result = [ph.simulate(problem, method, h=h).outputs["centre_of_mass"][-1] for h in (0.01, 0.005)]
+    measured = [np.linalg.norm(x - centre) / 0.075 for x in result]
     np.testing.assert_allclose(measured, PRECESSION[method], rtol=1e-4)
 
 
 def test_loads_do_their_work_and_energy_is_not_promised():
     system = Lagrangian(1, jnp.eye(1), lambda q: 0.5 * q @ q, loads=lambda t, q, v: jnp.cos(t)[None])
     assert "energy" not in system.invariants()
-    found = ph.simulate(system, "eml", h=0.01, t1=3.0, state0=system.start([0.0], [0.0]))
-    np.testing.assert_allclose(found.outputs["coordinates"][-1, 0], 1.5 * np.sin(3.0), atol=2e-4)
+    result = ph.simulate(system, "eml", h=0.01, t1=3.0, state0=system.start([0.0], [0.0]))
+    np.testing.assert_allclose(result.outputs["coordinates"][-1, 0], 1.5 * np.sin(3.0), atol=2e-4)
     finer = ph.simulate(system, "eml", h=0.005, t1=3.0, state0=system.start([0.0], [0.0]))
-    ratio = (found.outputs["coordinates"][-1, 0] - 1.5 * np.sin(3.0)) / (
+    ratio = (result.outputs["coordinates"][-1, 0] - 1.5 * np.sin(3.0)) / (
         finer.outputs["coordinates"][-1, 0] - 1.5 * np.sin(3.0)
     )
     assert 3.8 < ratio < 4.2
@@ -223,8 +223,11 @@ def test_loads_do_their_work_and_energy_is_not_promised():
 
 def test_frames_between_steps_are_of_second_order():
     times = np.array([0.0, 0.33, 0.77])
-    ends = {h: ph.simulate(TUMBLING, "reml", h=h, save_at=times, t1=1.0, state0=turning(TUMBLING)) for h in (0.1, 0.05)}
-    reference = ph.simulate(TUMBLING, "reml", h=0.001, save_at=times, t1=1.0, state0=turning(TUMBLING))
+    ends = {
+        h: ph.simulate(TUMBLING, "reml", h=h, save_at=times, t1=1.0, state0=tumbling_state(TUMBLING))
+        for h in (0.1, 0.05)
+    }
+    reference = ph.simulate(TUMBLING, "reml", h=0.001, save_at=times, t1=1.0, state0=tumbling_state(TUMBLING))
     gaps = [np.abs(ends[h].state.q - reference.state.q)[1:].max(axis=1) for h in (0.1, 0.05)]
     assert np.all(gaps[0] / gaps[1] > 3)
 
@@ -257,9 +260,9 @@ def test_wrong_kinds_of_systems_are_explained():
 
 def test_steps_that_are_too_large_end_the_run_with_what_there_is():
     body = QuaternionBody(jnp.array([6.0, 8.0, 3.0]))
-    found = ph.simulate(body, "reml", h=1.0, t1=20.0, state0=body.turning([1.0, 0, 0, 0], [10.0, 20, 20]), throw=False)
-    assert found.stats["result"] == ph.Result.newton_not_converged
-    assert found.stats["t_reached"] < 20
+    result = ph.simulate(body, "reml", h=1.0, t1=20.0, state0=body.turning([1.0, 0, 0, 0], [10.0, 20, 20]), throw=False)
+    assert result.stats["result"] == ph.Result.newton_not_converged
+    assert result.stats["t_reached"] < 20
 
 
 @pytest.mark.exhaustive
@@ -291,8 +294,8 @@ def test_midpoint_rule_is_that_of_another_code():
 @pytest.mark.parametrize("unknowns", ["all", "reduced"])
 def test_a_body_at_rest_stays_at_rest(unknowns):
     body = QuaternionBody(jnp.array([1.0, 2.0, 3.0]))
-    found = ph.simulate(body, EnergyMomentum(unknowns), h=0.05, t1=0.2, state0=body.turning([1, 0, 0, 0], [0, 0, 0]))
-    assert np.max(np.abs(np.asarray(found.state.v))) < 1e-15
+    result = ph.simulate(body, EnergyMomentum(unknowns), h=0.05, t1=0.2, state0=body.turning([1, 0, 0, 0], [0, 0, 0]))
+    assert np.max(np.abs(np.asarray(result.state.v))) < 1e-15
 
 
 @pytest.mark.sampled(4)
@@ -303,12 +306,12 @@ def test_invariant_kinetic_energy_passes_turning_points(h):
     potential = Through(lambda s: jnp.sqrt(1 + s[0]) + 0.3 * s[0] ** 2, lambda q: (q @ q)[None])
     system = Lagrangian(3, kinetic, potential)
     start = system.start([1.0, 0.2, -0.3], [0.1, 0.9, 0.4])
-    found = ph.simulate(system, "reml", h=h, t1=12.0, state0=start)
-    distance = np.linalg.norm(np.asarray(found.state.q), axis=1)
+    result = ph.simulate(system, "reml", h=h, t1=12.0, state0=start)
+    distance = np.linalg.norm(np.asarray(result.state.q), axis=1)
     assert np.sum(np.diff(np.sign(np.diff(distance))) != 0) > 4
     # 3e-11 at the turning points themselves, where the round-off of T is divided by 1e-5.
-    assert np.ptp(np.asarray(found.invariants["energy"])) < 1e-10
-    momenta = np.cross(np.asarray(found.state.q), np.asarray(found.state.p))
+    assert np.ptp(np.asarray(result.invariants["energy"])) < 1e-10
+    momenta = np.cross(np.asarray(result.state.q), np.asarray(result.state.p))
     assert np.max(np.ptp(momenta, axis=0)) < 1e-10
     plain = Lagrangian(3, lambda q, v: kinetic(q, v), potential)
     control = np.cross(*(np.asarray(x) for x in ph.simulate(plain, "reml", h=0.05, t1=12.0, state0=start).state[::2]))

@@ -118,26 +118,26 @@ def errors(formulation: str, method: GeneralizedAlpha, counts: tuple[int, ...], 
     v = np.concatenate((w, u if body_fixed else np.einsum("nij,nj->ni", R, u)), axis=1)
     q = (jax.vmap(lambda R: rotations.from_quaternion(S3().from_quaternion(SO3().to_quaternion(R))))(R), R @ CENTRE)
     multipliers = np.asarray(evaluated(jax.vmap(lambda q, v: system.accelerations(jnp.zeros(()), q, v)[1]), q, v))
-    found = []
+    result = []
     for n in counts:
         end = run(system, state, method, h=1 / n, save_every=n // frames)
         position = end.state[0][1] - R @ CENTRE
-        found.append([np.abs(e).max() for e in (position, end.state[1][1:] - v[1:], end.multipliers - multipliers)])
-    return np.array(found)
+        result.append([np.abs(e).max() for e in (position, end.state[1][1:] - v[1:], end.multipliers - multipliers)])
+    return np.array(result)
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", STAGED)
 def test_order_two_of_positions_velocities_and_multipliers_of_the_top(formulation: str) -> None:
-    found = errors(formulation, GeneralizedAlpha(start="perturbed"), (128, 256, 512))
-    np.testing.assert_allclose(np.log2(found[1:-1] / found[2:]), 2.0, atol=0.05)
+    result = errors(formulation, GeneralizedAlpha(start="perturbed"), (128, 256, 512))
+    np.testing.assert_allclose(np.log2(result[1:-1] / result[2:]), 2.0, atol=0.05)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("rho_inf", [0.0, 1.0])
 def test_order_two_at_the_limits_of_damping(rho_inf: float) -> None:
-    found = errors("SO3xR3", GeneralizedAlpha(rho_inf=rho_inf, start="perturbed"), (256, 512))
-    np.testing.assert_allclose(np.log2(found[0] / found[1]), 2.0, atol=0.1)
+    result = errors("SO3xR3", GeneralizedAlpha(rho_inf=rho_inf, start="perturbed"), (256, 512))
+    np.testing.assert_allclose(np.log2(result[0] / result[1]), 2.0, atol=0.1)
 
 
 @pytest.mark.exhaustive
@@ -279,9 +279,9 @@ def test_interpolation_is_of_fourth_order_and_stays_on_the_space() -> None:
     run = compiled(compare, 0.2)
 
     def error(h: float) -> np.ndarray:
-        found, residual = run(h)
+        result, residual = run(h)
         assert residual < 1e-14
-        return np.asarray(found)
+        return np.asarray(result)
 
     np.testing.assert_allclose(np.log2(error(0.2) / error(0.1)), 4.0, atol=0.2)
 

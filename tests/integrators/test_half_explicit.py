@@ -55,8 +55,8 @@ def march(name, method, family, frozen=False):
 
         def body(i, loop):
             carry = method.step(system, i * h, h, loop[0])[0]
-            found = system.residuals(i * h, carry.state)
-            worst = jnp.stack((found["position"], found["velocity"]))
+            result = system.residuals(i * h, carry.state)
+            worst = jnp.stack((result["position"], result["velocity"]))
             return carry, jnp.maximum(loop[1], worst)
 
         return jax.lax.fori_loop(0, n, body, (carry, jnp.zeros(2)))
@@ -75,8 +75,8 @@ def errors(name, method, family):
         (rotation, x), v = carry.state
         attitude = np.asarray(system.rotations().to_matrix(rotation)) - R
         q = np.hypot(np.linalg.norm(attitude), np.linalg.norm(x - R @ ARM))
-        found = [q, np.linalg.norm(v[:3] - W), np.linalg.norm(carry.multipliers - multipliers)]
-        rows.append([*found, *np.asarray(worst)])
+        result = [q, np.linalg.norm(v[:3] - W), np.linalg.norm(carry.multipliers - multipliers)]
+        rows.append([*result, *np.asarray(worst)])
     return np.array(rows)
 
 
@@ -101,11 +101,11 @@ def test_orders_on_all_groups(name, method, family):
     integrator = ph.integrators.get(method, family=family)
     rows = errors(name, method, family)
     p = integrator.order
-    found = slopes(rows)[-1]
-    assert found[:2] == pytest.approx([p, p], abs=0.35 if p == 5 else 0.15), rows
+    result = slopes(rows)[-1]
+    assert result[:2] == pytest.approx([p, p], abs=0.35 if p == 5 else 0.15), rows
     # Where B is constant on the solution, stages that satisfy the constraint give exact multipliers of the end.
     expected = p if "x" not in name else integrator.tableau.multiplier_order
-    assert found[2] == pytest.approx(expected, abs=0.35 if p == 5 else 0.15), rows
+    assert result[2] == pytest.approx(expected, abs=0.35 if p == 5 else 0.15), rows
     assert (rows[:, 4] < 1e-12).all(), "B v = 0"
 
 
@@ -190,21 +190,21 @@ def test_all_stages_satisfy_the_velocity_constraint_but_the_second():
 @pytest.mark.parametrize("name", ["SO3xR3", "SE3", "S3xR3", "S3R3"])
 def test_stages_on_groups_satisfy_the_velocity_constraint(name):
     system, h = Top(name), 2.0**-9
-    found = stage_velocities(system, ph.integrators.get("herk3"), h, start(system))
-    assert max(found[1:]) < 1e-11  # of velocities of 150 rad/s
+    result = stage_velocities(system, ph.integrators.get("herk3"), h, start(system))
+    assert max(result[1:]) < 1e-11  # of velocities of 150 rad/s
     # The second one only where B is constant along the motion.
-    assert (found[0] > 1e-6) == ("x" in name)
+    assert (result[0] > 1e-6) == ("x" in name)
 
 
 def test_rheonomic_constraints():
     """Order 3 with a rod of prescribed length, and dΦ/dt = 0 to round-off at every frame."""
     q, v = pendulum_reference(0.5)
-    found = []
+    result = []
     for h in (0.02, 0.01):
         run = ph.simulate(pendulum(moving=True), "herk3", h=h, t1=0.5, state0=PENDULUM_START)
         assert np.max(run.residuals["velocity"]) < 1e-13
-        found.append([np.linalg.norm(run.state[0][-1] - q), np.linalg.norm(run.state[1][-1] - v)])
-    np.testing.assert_allclose(np.log2(np.divide(*found)), 3, atol=0.25)
+        result.append([np.linalg.norm(run.state[0][-1] - q), np.linalg.norm(run.state[1][-1] - v)])
+    np.testing.assert_allclose(np.log2(np.divide(*result)), 3, atol=0.25)
 
 
 def scleronomic_start():
@@ -234,12 +234,12 @@ def test_a_projection_that_misses_its_tolerance_is_reported():
 def test_error_control():
     """The global error follows the tolerance."""
     q, v = pendulum_reference(1.0)
-    method, found = ph.integrators.get("herk54", family=AUTHORS), []
+    method, result = ph.integrators.get("herk54", family=AUTHORS), []
     for rtol in (1e-5, 1e-8):
         run = ph.simulate(pendulum(moving=True), method, rtol=rtol, atol=rtol, t1=1.0, state0=PENDULUM_START)
-        found.append(np.linalg.norm(run.state[0][-1] - q) + np.linalg.norm(run.state[1][-1] - v))
-    assert 1e-7 < found[0] < 1e-3
-    assert found[1] < found[0] / 50
+        result.append(np.linalg.norm(run.state[0][-1] - q) + np.linalg.norm(run.state[1][-1] - v))
+    assert 1e-7 < result[0] < 1e-3
+    assert result[1] < result[0] / 50
     assert run.stats["steps"] < 400
 
 
@@ -247,14 +247,14 @@ def test_interpolation():
     """O(h⁴) between two exact states; the velocity constraint holds to round-off there, too."""
     system, method = pendulum(moving=True), ph.integrators.get("herk2")
     inside = jax.jit(lambda h, a, b: method.interpolate(system, jnp.asarray(0.3), h, Carry(a), Carry(b), 0.4))
-    found = []
+    result = []
     for h in (0.1, 0.05):
         ends = [tuple(map(jnp.asarray, pendulum_reference(t))) for t in (0.3, 0.3 + h)]
         state = inside(h, *ends)
         q, v = pendulum_reference(0.3 + 0.4 * h)
-        found.append([np.linalg.norm(state[0] - q), np.linalg.norm(state[1] - v)])
+        result.append([np.linalg.norm(state[0] - q), np.linalg.norm(state[1] - v)])
         assert system.residuals(0.3 + 0.4 * h, state)["velocity"] < 1e-14
-    np.testing.assert_allclose(np.log2(np.divide(*found)), 4, atol=0.3)
+    np.testing.assert_allclose(np.log2(np.divide(*result)), 4, atol=0.3)
 
 
 def local_errors(resolve):
@@ -281,7 +281,7 @@ def test_error_estimate_needs_the_stage_solved_again():
     assert np.log2(without[1] / without[2]) == pytest.approx(4, abs=0.2), without
 
 
-def unconstrained():
+def free_body():
     inertia = jnp.array([1.0, 2.0, 3.0])
     body = Mechanical(S3(), jnp.diag(inertia), lambda t, q, v: jnp.cross(inertia * v, v))
     return body, (S3().origin(), jnp.array([0.3, 2.0, 0.1]))
@@ -295,14 +295,14 @@ def same_ends(mine, theirs):
 
 
 def test_without_constraints_it_is_a_munthe_kaas_method():
-    body, state = unconstrained()
+    body, state = free_body()
     methods = (ph.integrators.get("herk2"), RKMK(HEUN))
     same_ends(*(ph.simulate(body, m, h=0.05, t1=1.0, state0=state, save_every=None) for m in methods))
 
 
 @pytest.mark.exhaustive
 def test_without_constraints_error_control_is_that_of_dormand_and_prince():
-    body, state = unconstrained()
+    body, state = free_body()
     same_ends(*(ph.simulate(body, m, rtol=1e-7, t1=1.0, state0=state, save_every=None) for m in ("herk54", "rkmk54")))
 
 

@@ -94,7 +94,7 @@ def test_numbers_with_the_root_of_three():
     assert he.FOURTH.c[5] == pytest.approx((3 - np.sqrt(3)) / 6, abs=1e-16)
 
 
-def changed(tableau, row, column, value):
+def replace_entry(tableau, row, column, value):
     rows = [list(r) for r in tableau.rows]
     rows[row][column] = value
     return dataclasses.replace(tableau, rows=tuple(map(tuple, rows)))
@@ -102,11 +102,11 @@ def changed(tableau, row, column, value):
 
 def test_wrong_coefficients_are_refused():
     with pytest.raises(ValueError, match="conditions hold up to"):
-        changed(he.THIRD, 1, 0, Fraction(1, 9))
+        replace_entry(he.THIRD, 1, 0, Fraction(1, 9))
     with pytest.raises(ValueError, match="conditions hold up to 2 and 1 only"):
         dataclasses.replace(he.HEUN, multiplier_order=2)
     with pytest.raises(ValueError, match="must not be zero"):
-        changed(he.HEUN, 1, 1, Fraction(0))
+        replace_entry(he.HEUN, 1, 1, Fraction(0))
     with pytest.raises(ValueError, match="lengths 1, 2"):
         dataclasses.replace(he.HEUN, d=(Fraction(1),))
     # Conditions above order 3 are left to `verify`.

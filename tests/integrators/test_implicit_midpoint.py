@@ -17,7 +17,7 @@ INERTIA = jnp.array([1.0, 2.0, 2.7])
 J = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.eye(2), np.zeros((2, 2))]])
 
 
-class Swinging(eqx.Module):
+class SwingSystem(eqx.Module):
     """H = ½|p|² + ½(k₁q₁² + k₂q₂²) + q₁²q₂ - q₂³/3 in (q, p), without resonance at the start."""
 
     stiffness: jax.Array = eqx.field(default_factory=lambda: jnp.array([1.0, 2.3]))
@@ -33,25 +33,25 @@ class Swinging(eqx.Module):
         return 0.5 * (p**2).sum(-1) + 0.5 * (self.stiffness * q**2).sum(-1) + cubic
 
 
-def driven(t, state):
+def driven_field(t, state):
     """Tumbling of a body that a torque pushes periodically; (Q, Ω) on SO(3)×R³."""
     _, omega = state
     torque = jnp.cross(INERTIA * omega, omega) + jnp.array([0.3, 0.0, -0.2]) * jnp.cos(3 * t)
     return jnp.concatenate((omega, torque / INERTIA))
 
 
-FLAT = VectorField(Rn(4), Swinging())
+FLAT = VectorField(Rn(4), SwingSystem())
 FLAT_START = jnp.array([0.3, 0.1, -0.2, 0.35])
-BODY = VectorField(Product(SO3(), Rn(3)), driven)
+BODY = VectorField(Product(SO3(), Rn(3)), driven_field)
 BODY_START = (jnp.eye(3), jnp.array([1.0, -1.5, 2.0]))
 
 
-def turning(t, y):
+def rotation_field(t, y):
     """A point on the sphere, turned about an axis that depends on where it is."""
     return jnp.stack((y[1] * y[2], 1.0 + 0 * t, y[0] ** 2 - jnp.sin(t)))
 
 
-SPHERE = VectorField(S2(), turning)
+SPHERE = VectorField(S2(), rotation_field)
 SPHERE_START = jnp.array([0.6, 0.0, 0.8])
 
 CASES = {"R4": (FLAT, FLAT_START), "SO3xR3": (BODY, BODY_START), "S2": (SPHERE, SPHERE_START)}
@@ -62,8 +62,8 @@ def run(method, h, t1, system=FLAT, state0=FLAT_START, **options):
 
 
 def end(method, h, system, state0):
-    found = run(method, h, 2.0, system, state0, save_every=None)
-    return np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(found.state)])
+    result = run(method, h, 2.0, system, state0, save_every=None)
+    return np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(result.state)])
 
 
 @pytest.mark.sampled(4)
@@ -116,8 +116,8 @@ def test_the_symplectic_form_on_linear_spaces(name, keeps):
 def test_quadratic_invariants_of_linear_spaces(name, keeps):
     """Energy and momentum of a free body in Euler's equations."""
     euler = VectorField(Rn(3), lambda t, m: jnp.cross(m, m / INERTIA))
-    found = run(name, 0.2, 100.0, euler, jnp.array([1.0, -1.5, 2.0]))
-    m = np.asarray(found.state)
+    result = run(name, 0.2, 100.0, euler, jnp.array([1.0, -1.5, 2.0]))
+    m = np.asarray(result.state)
     changes = [np.ptp((m**2).sum(1)), np.ptp((m**2 / INERTIA).sum(1))]
     assert max(changes) < 1e-13 if keeps else min(changes) > 1e-5
 
@@ -150,8 +150,8 @@ def test_the_space(name, stays):
 def test_stiff_fields_don_t_bound_the_step():
     stiff = VectorField(Rn(2), lambda t, x: jnp.stack((-x[0], 1e6 * (jnp.cos(x[0]) - x[1]))))
     start = jnp.array([1.0, np.cos(1.0)])
-    found = run("implicit-midpoint", 0.1, 2.0, stiff, start)
-    np.testing.assert_allclose(found.state[-1], (np.exp(-2), np.cos(np.exp(-2))), atol=1e-2)
+    result = run("implicit-midpoint", 0.1, 2.0, stiff, start)
+    np.testing.assert_allclose(result.state[-1], (np.exp(-2), np.cos(np.exp(-2))), atol=1e-2)
     failed = run("rk4", 0.1, 2.0, stiff, start, throw=False)
     assert failed.stats["result"] != ph.Result.successful
 
@@ -159,9 +159,9 @@ def test_stiff_fields_don_t_bound_the_step():
 def test_matrices_whose_leading_minors_vanish():
     """Without pivots 1 - h f'/2 can't be factorised here."""
     turning = VectorField(Rn(2), lambda t, x: jnp.array([[20.0, 1.0], [-1.0, 0.0]]) @ x)
-    found = run("implicit-midpoint", 0.1, 0.1, turning, jnp.array([0.2, 0.1]))
+    result = run("implicit-midpoint", 0.1, 0.1, turning, jnp.array([0.2, 0.1]))
     A = 0.05 * np.array([[20.0, 1.0], [-1.0, 0.0]])
-    np.testing.assert_allclose(found.state[-1], np.linalg.solve(np.eye(2) - A, (np.eye(2) + A) @ (0.2, 0.1)))
+    np.testing.assert_allclose(result.state[-1], np.linalg.solve(np.eye(2) - A, (np.eye(2) + A) @ (0.2, 0.1)))
 
 
 def test_interpolation_has_the_order_that_it_says():
@@ -186,7 +186,7 @@ def test_interpolation_has_the_order_that_it_says():
 
 def test_failures_have_result_codes():
     wild = VectorField(Rn(1), lambda t, x: jnp.exp(x))
-    found = run("implicit-midpoint", 5.0, 10.0, wild, jnp.array([1.0]), throw=False)
-    assert found.stats["result"] in (ph.Result.newton_not_converged, ph.Result.nonfinite_state)
+    result = run("implicit-midpoint", 5.0, 10.0, wild, jnp.array([1.0]), throw=False)
+    assert result.stats["result"] in (ph.Result.newton_not_converged, ph.Result.nonfinite_state)
     with pytest.raises(ValueError, match="`max_iterations` must be"):
         ImplicitMidpoint(max_iterations=0)

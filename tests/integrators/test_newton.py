@@ -55,23 +55,23 @@ def springs(equations: Springs, factors: Array) -> NewtonResult:
 
 def test_kept_factors_are_trusted_at_the_round_off_that_stiffness_magnifies() -> None:
     kept = jnp.asarray(1.001 * STIFF)
-    found = springs(Springs(jnp.asarray(STIFF), True), kept)
-    assert int(found.result) == 0
-    assert float(found.factors) == 1.001 * STIFF
-    assert int(found.iterations) <= 5
-    assert float(found.residual) < 2 * ROUND_OFF
+    result = springs(Springs(jnp.asarray(STIFF), True), kept)
+    assert int(result.result) == 0
+    assert float(result.factors) == 1.001 * STIFF
+    assert int(result.iterations) <= 5
+    assert float(result.residual) < 2 * ROUND_OFF
     # The control: who knows nothing of round-off makes a new factorisation there.
     control = springs(Springs(jnp.asarray(STIFF), False), kept)
     assert float(control.factors) == STIFF
-    assert int(control.iterations) > int(found.iterations)
+    assert int(control.iterations) > int(result.iterations)
 
 
 @pytest.mark.parametrize("stale", [1.5, 3.0, 30.0, 1e6])
 def test_kept_factors_that_no_longer_serve_are_not_trusted(stale: float) -> None:
-    found = springs(Springs(jnp.asarray(STIFF), True), jnp.asarray(stale * STIFF))
-    assert int(found.result) == 0
-    assert float(found.residual) < 2 * ROUND_OFF
-    np.testing.assert_allclose(found.x, FORCES / STIFF, rtol=0, atol=2 * EPS)
+    result = springs(Springs(jnp.asarray(STIFF), True), jnp.asarray(stale * STIFF))
+    assert int(result.result) == 0
+    assert float(result.residual) < 2 * ROUND_OFF
+    np.testing.assert_allclose(result.x, FORCES / STIFF, rtol=0, atol=2 * EPS)
 
 
 class Chain(AbstractEquations):
@@ -102,13 +102,13 @@ class Chain(AbstractEquations):
 def test_an_iteration_that_brings_a_part_to_its_floor_is_not_taken_for_stagnation() -> None:
     """In the third one the first equation stays at 5e-7, tolerances being 1e-10, and the second is met."""
     solution = jnp.array([1.0, 0.0, 0.0, 1.0])
-    found = jax.jit(lambda a: solve(Chain(a), jnp.zeros(4), None, Newton("full", 1e-10, 1e-10)))(solution)
-    assert int(found.result) == 0
-    assert int(found.iterations) == 4
-    np.testing.assert_allclose(found.x, solution, rtol=0, atol=1e-15)
+    result = jax.jit(lambda a: solve(Chain(a), jnp.zeros(4), None, Newton("full", 1e-10, 1e-10)))(solution)
+    assert int(result.result) == 0
+    assert int(result.iterations) == 4
+    np.testing.assert_allclose(result.x, solution, rtol=0, atol=1e-15)
 
 
-class Sticking(AbstractEquations):
+class StickEquations(AbstractEquations):
     """m v + F tanh(v/v_s) = L of several bodies on their own, with v_s far below L/m."""
 
     load: Array
@@ -139,11 +139,11 @@ def test_what_sticks_is_found_from_far_away(kind: Any, guess: float) -> None:
 
     def search(iterations: int, second: Any) -> NewtonResult:
         newton = Newton(kind, 1e-12, 1e-12, iterations)
-        return jax.jit(lambda load, kept: solve(Sticking(load), start, kept, newton, second))(load, kept)
+        return jax.jit(lambda load, kept: solve(StickEquations(load), start, kept, newton, second))(load, kept)
 
-    found = search(40, jnp.zeros(5))
-    assert int(found.result) == 0
-    np.testing.assert_allclose(0.1 * found.x + 10 * np.tanh(np.asarray(found.x) / 1e-3), load, rtol=0, atol=1e-10)
+    result = search(40, jnp.zeros(5))
+    assert int(result.result) == 0
+    np.testing.assert_allclose(0.1 * result.x + 10 * np.tanh(np.asarray(result.x) / 1e-3), load, rtol=0, atol=1e-10)
     # The control: before it starts again it has not come near.
     assert float(search(5, jnp.zeros(5)).residual) > 1
 

@@ -49,8 +49,8 @@ def run(case, h, t1, method=None, **options):
 
 
 def end(case, h, method=None):
-    found = run(case, h, 1.0, method, save_every=None)
-    parts = (found.state.q, found.state.v, found.state.p, found.multipliers)
+    result = run(case, h, 1.0, method, save_every=None)
+    parts = (result.state.q, result.state.v, result.state.p, result.multipliers)
     return [np.asarray(x[-1]) for x in parts if x is not None]
 
 
@@ -78,9 +78,9 @@ def test_the_reference_is_that_of_another_method():
 
     system = VectorField(ph.spaces.Rn(6), field)
     start = jnp.concatenate(PENDULUM_START[:2])
-    found = ph.simulate(system, "rk6", h=1e-3, t1=1.0, state0=start, save_every=None).state[-1]
+    result = ph.simulate(system, "rk6", h=1e-3, t1=1.0, state0=start, save_every=None).state[-1]
     q, v, _, multiplier = exact("pendulum")
-    np.testing.assert_allclose(np.concatenate((q, v)), found, atol=1e-9)
+    np.testing.assert_allclose(np.concatenate((q, v)), result, atol=1e-9)
     # 2 q̈ = 2g - λq, and q·q̈ = -v·v.
     np.testing.assert_allclose(multiplier, 2 * (v @ v - 9.81 * q[2]), atol=1e-8)
 
@@ -163,13 +163,13 @@ def momentum_about_the_vertical(found):
 
 def test_the_spherical_pendulum_over_long_times():
     """10,000 steps: both constraints, the momentum about the vertical, and the energy without drift."""
-    found = run("pendulum", 0.05, 500.0)
-    q, v = np.asarray(found.state.q), np.asarray(found.state.v)
-    assert found.residuals["position"].max() < 1e-13
+    result = run("pendulum", 0.05, 500.0)
+    q, v = np.asarray(result.state.q), np.asarray(result.state.v)
+    assert result.residuals["position"].max() < 1e-13
     assert np.abs((q * v).sum(1)).max() < 1e-13
-    momentum = momentum_about_the_vertical(found)
+    momentum = momentum_about_the_vertical(result)
     assert np.ptp(momentum) < 1e-12
-    change = np.asarray(found.invariants["energy"]) - found.invariants["energy"][0]
+    change = np.asarray(result.invariants["energy"]) - result.invariants["energy"][0]
     third = len(change) // 3
     assert abs(change[-third:].mean() - change[:third].mean()) < 0.01 * np.abs(change).max()
     assert np.abs(change).max() < 0.25
@@ -204,8 +204,8 @@ def test_linear_and_angular_momentum_of_particles():
     spring = Lagrangian(6, mass, lambda q: (gap(q) @ gap(q) - 1) ** 2)
     bar = Lagrangian(6, mass, None, lambda q: 0.5 * (gap(q) @ gap(q) - 1)[None], 1)
     for system, method in ((spring, "stormer-verlet"), (bar, "rattle")):
-        found = run((system, system.start(q, v), method), 0.1, 100.0)
-        q1, p1 = (np.reshape(x, (-1, 2, 3)) for x in (found.state.q, found.state.p))
+        result = run((system, system.start(q, v), method), 0.1, 100.0)
+        q1, p1 = (np.reshape(x, (-1, 2, 3)) for x in (result.state.q, result.state.p))
         for quantity in (p1.sum(1), np.cross(q1, p1).sum(1)):
             assert np.ptp(quantity, axis=0).max() < 1e-11
         assert np.ptp(p1[:, 0], axis=0).max() > 0.1
@@ -263,8 +263,8 @@ class Brake(eqx.Module):
 def test_loads_that_depend_on_time_and_velocities_keep_the_order(case):
     system, start, name = CASES[case]
     loaded = eqx.tree_at(lambda s: s.loads, system, Brake(jnp.asarray(0.7)), is_leaf=lambda x: x is None)
-    found = [run((loaded, start, name), h, 1.0, save_every=None).state for h in (0.02, 0.01, 0.005)]
-    q = [np.concatenate((s.q[-1], s.v[-1])) for s in found]
+    result = [run((loaded, start, name), h, 1.0, save_every=None).state for h in (0.02, 0.01, 0.005)]
+    q = [np.concatenate((s.q[-1], s.v[-1])) for s in result]
     ratio = np.linalg.norm(q[0] - q[1]) / np.linalg.norm(q[1] - q[2])
     assert np.log2(ratio) == pytest.approx(2, abs=0.2)
     reference = run((loaded, start, "mpl"), 1 / 1000, 1.0, save_every=None).state

@@ -151,12 +151,12 @@ def test_maps_are_symplectic(method, inertias):
     A = np.asarray(jax.jit(jax.jacfwd(chart))(z0))
     W0 = form(system.spins(state_of(z0)))
     W1 = form(system.spins(end))
-    gap = min(np.max(np.abs(A.T @ _signed(W1, s) @ A - _signed(W0, s))) for s in (1, -1))
+    gap = min(np.max(np.abs(A.T @ _same_sign(W1, s) @ A - _same_sign(W0, s))) for s in (1, -1))
     implicit = getattr(method, "map", "") == "26"
     assert (gap < 1e-12) == (not implicit)
 
 
-def _signed(W, sign):
+def _same_sign(W, sign):
     """The form with the other sign of its part in π."""
     out = W.copy()
     out[:12, :12] *= sign
@@ -174,8 +174,8 @@ def test_many_turns_keep_their_accuracy(map):
     angle = {"exponential": a, "25": 2 * np.arctan(a / 2), "27": 2 * np.arctan(a / 2)}.get(map, np.arcsin(a))
     turns = np.arange(1001)[:, None] * angle * rate / (2 * np.pi)
     exact = jax.vmap(lambda t: quaternions.to_matrix(quaternions.from_vector(t)))(jnp.asarray(turns))
-    found = jax.vmap(quaternions.to_matrix)(run.state[1][:, 0])
-    assert float(jnp.max(jnp.abs(found - exact))) < 2e-12
+    result = jax.vmap(quaternions.to_matrix)(run.state[1][:, 0])
+    assert float(jnp.max(jnp.abs(result - exact))) < 2e-12
     assert 1000 * angle > 19.9 * np.pi
 
 

@@ -20,7 +20,7 @@ from polhode.systems import Hamiltonian, LiePoisson
 INERTIA = jnp.array([1.0, 2.0, 2.7])
 
 
-class Tumbling(eqx.Module):
+class TumblingTop(eqx.Module):
     """An asymmetric body that hangs in a field along e₃, without any symmetry but that about e₃."""
 
     inertia: jax.Array
@@ -30,7 +30,7 @@ class Tumbling(eqx.Module):
         return 0.5 * jnp.sum(body**2 / self.inertia) + rotation[2] @ jnp.array([0.3, -0.5, 0.8])
 
 
-TUMBLING = Hamiltonian(SO3(), Tumbling(INERTIA))
+TUMBLING = Hamiltonian(SO3(), TumblingTop(INERTIA))
 START = (SO3().exp(jnp.array([0.3, -0.2, 0.5])), jnp.array([1.0, -1.5, 2.0]))
 
 
@@ -133,7 +133,7 @@ def test_explicit_steps_do_not_keep_the_symplectic_form():
     assert np.abs(gap).max() > 1e-6
 
 
-class Floating(eqx.Module):
+class FloatingBody(eqx.Module):
     """A body on SE(3) with its centre of mass at the origin of its frame, on a spring to the inertial origin."""
 
     def __call__(self, pose, momentum):
@@ -158,23 +158,23 @@ def test_a_momentum_without_its_symmetry_is_found_out():
 @pytest.mark.exhaustive
 def test_bodies_that_move_freely():
     """On SE(3): the form, the orders, and the total angular momentum about the centre of the spring."""
-    system = Hamiltonian(SE3(), Floating())
+    system = Hamiltonian(SE3(), FloatingBody())
     state = (SE3().exp(jnp.array([0.2, 0.1, -0.4, 0.5, 0.3, -0.2])), jnp.array([0.5, 1.0, -0.7, 0.4, -0.3, 0.8]))
     gap = evaluated(lambda s: defect(system, SymplecticLieGroup(0.5), s, 0.2), state)
     assert np.abs(gap).max() < 1e-12
-    found = run(SymplecticLieGroup(0.5), 0.02, 10.0, system, state)
+    result = run(SymplecticLieGroup(0.5), 0.02, 10.0, system, state)
     # The spatial momentum of rotations about the origin is the first half of μ itself.
-    assert np.ptp(found.state[1][:, :3], axis=0).max() < 1e-12
-    energy = found.invariants["energy"]
+    assert np.ptp(result.state[1][:, :3], axis=0).max() < 1e-12
+    energy = result.invariants["energy"]
     assert np.abs(energy - energy[0]).max() < 1e-3
     finer = run(SymplecticLieGroup(0.5), 0.01, 10.0, system, state).invariants["energy"]
     assert 3.5 < np.ptp(energy) / np.ptp(finer) < 4.5
 
 
 def test_momentum_about_the_field_is_kept_and_others_are_not():
-    found = run(SymplecticLieGroup(0.5), 0.1, 100.0)
-    assert np.ptp(found.state[1][:, 2]) < 1e-12
-    assert np.ptp(found.state[1][:, 0]) > 0.1
+    result = run(SymplecticLieGroup(0.5), 0.1, 100.0)
+    assert np.ptp(result.state[1][:, 2]) < 1e-12
+    assert np.ptp(result.state[1][:, 0]) > 0.1
 
 
 def slope(values, t):
@@ -205,16 +205,16 @@ def test_energy_of_explicit_methods_is_lost(method, lost):
 
 def _long_energy(method):
     problem = problems.get("heavy-top", formulation="cotangent", data="A")
-    found = ph.simulate(problem, method, h=0.01, t1=60.0)
-    energy = np.asarray(found.invariants["energy"])
-    return energy - energy[0], np.asarray(found.t)
+    result = ph.simulate(problem, method, h=0.01, t1=60.0)
+    energy = np.asarray(result.invariants["energy"])
+    return energy - energy[0], np.asarray(result.t)
 
 
 @pytest.mark.exhaustive
 def test_energy_without_drift_over_a_million_steps():
-    found = run("symplectic", 0.05, 5e4, save_every=20)
-    energy = np.asarray(found.invariants["energy"])
-    k, error = slope(energy, np.asarray(found.t))
+    result = run("symplectic", 0.05, 5e4, save_every=20)
+    energy = np.asarray(result.invariants["energy"])
+    k, error = slope(energy, np.asarray(result.t))
     assert abs(k) < 3 * error or abs(k) * 5e4 < 1e-12
     control = run("rk4", 0.05, 5e4, save_every=20)
     k, error = slope(np.asarray(control.invariants["energy"]), np.asarray(control.t))
@@ -226,10 +226,10 @@ def test_midpoint_rule_on_a_linear_space():
     A = jnp.array([[2.0, 0.5], [0.5, 1.0]])
     system = Hamiltonian(Rn(2), lambda q, p: 0.5 * p @ A @ p + 0.5 * q @ q)
     state = (jnp.array([1.0, -0.5]), jnp.array([0.2, 0.4]))
-    found = run("symplectic", 0.1, 0.1, system, state)
+    result = run("symplectic", 0.1, 0.1, system, state)
     J = np.block([[np.zeros((2, 2)), A], [-np.eye(2), np.zeros((2, 2))]])
     step = np.linalg.solve(np.eye(4) - 0.05 * J, np.eye(4) + 0.05 * J)
-    np.testing.assert_allclose(np.concatenate([x[-1] for x in found.state]), step @ np.concatenate(state), rtol=1e-14)
+    np.testing.assert_allclose(np.concatenate([x[-1] for x in result.state]), step @ np.concatenate(state), rtol=1e-14)
     assert np.ptp(run("symplectic", 0.1, 50.0, system, state).invariants["energy"]) < 1e-13
 
 
@@ -242,8 +242,8 @@ def test_formulations_of_the_top_agree():
         ends.append(ph.simulate(problem, "symplectic", h=0.01, t1=0.5).outputs["rotation"][-1])
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-11)
     reference = problems.get("heavy-top").reference["centre_of_mass"]
-    found = ph.simulate(problems.get("heavy-top", formulation="cotangent"), "symplectic4", h=1e-3, t1=1.0)
-    np.testing.assert_allclose(found.outputs["centre_of_mass"][-1], reference["value"], atol=2e-6)
+    result = ph.simulate(problems.get("heavy-top", formulation="cotangent"), "symplectic4", h=1e-3, t1=1.0)
+    np.testing.assert_allclose(result.outputs["centre_of_mass"][-1], reference["value"], atol=2e-6)
 
 
 @pytest.mark.parametrize("trivialisation", ["left", "right"])
@@ -251,8 +251,8 @@ def test_reduced_systems_keep_casimirs_and_agree_with_the_whole(trivialisation):
     energy = lambda mu: 0.5 * jnp.sum(mu**2 / INERTIA)  # noqa: E731
     system = LiePoisson(SO3(), energy, trivialisation)
     mu = jnp.array([1.0, -1.5, 2.0])
-    found = run("rkmk4", 0.05, 5.0, system, mu)
-    assert np.ptp(np.linalg.norm(found.state, axis=1)) < 1e-13
+    result = run("rkmk4", 0.05, 5.0, system, mu)
+    assert np.ptp(np.linalg.norm(result.state, axis=1)) < 1e-13
     rate = jnp.cross(mu, mu / INERTIA) * (1 if trivialisation == "left" else -1)
     move = lambda s: system.state_space.move(mu, s * system.velocity(0.0, mu))  # noqa: E731
     np.testing.assert_allclose(jax.jvp(move, (0.0,), (1.0,))[1], rate, rtol=1e-14)
@@ -260,7 +260,7 @@ def test_reduced_systems_keep_casimirs_and_agree_with_the_whole(trivialisation):
         whole = Hamiltonian(SO3(), lambda R, pi: energy(R.T @ pi))
         body = run("rkmk4", 0.05, 5.0, whole, (jnp.eye(3), mu))
         turned = np.einsum("nij,ni->nj", *body.state)
-        np.testing.assert_allclose(turned, found.state, atol=1e-5)
+        np.testing.assert_allclose(turned, result.state, atol=1e-5)
 
 
 def test_bad_input_is_explained():

@@ -140,7 +140,7 @@ def two_bodies() -> tuple[ph.Model, Body, Body]:
     return model, *add_pair(model)
 
 
-def moved(case: Case, s: np.ndarray, rigid: tuple[np.ndarray, np.ndarray]) -> tuple[Pose, Pose]:
+def displaced_poses(case: Case, s: np.ndarray, rigid: tuple[np.ndarray, np.ndarray]) -> tuple[Pose, Pose]:
     """Poses after a relative motion that the joint allows, and a rigid motion of both bodies."""
     (x0, R0), (x1, R1) = START
     r, G = case.freedom(s)

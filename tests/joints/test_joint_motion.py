@@ -30,7 +30,7 @@ class Prismatic(ph.joints.Revolute):
     stiffness: float = 1.0
 
 
-class Shifted(ph.joints.Revolute):
+class ShiftedJoint(ph.joints.Revolute):
     """A hinge with a constraint of its own, of which the motion of hinges says nothing."""
 
     def place(self, poses):
@@ -91,33 +91,33 @@ def accelerations(model, formulation="minimal"):
 @pytest.mark.parametrize("kind", [Knee, Prismatic])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_subclass_of_a_hinge_carries_its_body_as_a_hinge_does(kind, swapped):
-    system, found = accelerations(hung(kind, POINT, AXIS, swapped=swapped))
+    system, result = accelerations(hung(kind, POINT, AXIS, swapped=swapped))
     assert (system.n, system.m) == (1, 0)
     _, expected = accelerations(hung(ph.joints.Revolute, POINT, AXIS, swapped=swapped))
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
     # A rod of this inertia about the hinge falls by its weight.
     fall = 1.3 * 9.81 * 0.5 / (0.2 + 1.3 * 0.5**2)
-    np.testing.assert_allclose(found[:3], (0, fall, 0), atol=1e-9)
+    np.testing.assert_allclose(result[:3], (0, fall, 0), atol=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "sizes"), [(Revolute, (), (6, 3)), (Ball, (), (3, 0)), (Shifted, (AXIS,), (6, 3))]
+    ("kind", "data", "sizes"), [(Revolute, (), (6, 3)), (Ball, (), (3, 0)), (ShiftedJoint, (AXIS,), (6, 3))]
 )
 def test_a_spherical_joint_by_any_name_is_one(kind, data, sizes):
-    system, found = accelerations(hung(kind, POINT, *data))
+    system, result = accelerations(hung(kind, POINT, *data))
     assert (system.n, system.m) == sizes
     other, expected = accelerations(hung(Spherical, POINT))
     assert (other.n, other.m) == (3, 0)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(result, expected, atol=1e-9)
     # The side wind turns it about the vertical too, which a hinge wouldn't allow.
     assert expected[2] == pytest.approx(1.3 * 0.2 * 0.5 / (0.3 + 1.3 * 0.5**2), abs=1e-9)
 
 
 def test_a_joint_may_stay_a_constraint():
-    system, found = accelerations(hung(Stiff, POINT, AXIS))
+    system, result = accelerations(hung(Stiff, POINT, AXIS))
     assert (system.n, system.m) == (6, 5)
     _, expected = accelerations(hung(Knee, POINT, AXIS))
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(result, expected, atol=1e-9)
 
 
 def wrong(what):
@@ -133,11 +133,11 @@ def wrong(what):
     return Wrong
 
 
-def turned(motion):
+def with_other_axes(motion):
     return AxisMotion(Pose(motion.initial.x, jnp.eye(3)), True, ())
 
 
-def moved(motion):
+def with_other_point(motion):
     return AxisMotion(Pose(motion.initial.x + 0.1, motion.initial.R), True, ())
 
 
@@ -145,11 +145,11 @@ def slid(motion):
     return AxisMotion(motion.initial, False, (2,))
 
 
-def screwed(motion):
+def as_screw(motion):
     return AxisMotion(motion.initial, True, (2,))
 
 
-def unhinged(motion):
+def as_fixed(motion):
     return AxisMotion(motion.initial, False, ())
 
 
@@ -157,11 +157,11 @@ def unhinged(motion):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (turned, r"leads off its constraint, by \d.* after a motion of 0.3. Correct it, or return None"),
-        (moved, "leads off its constraint, by"),
+        (with_other_axes, r"leads off its constraint, by \d.* after a motion of 0.3. Correct it, or return None"),
+        (with_other_point, "leads off its constraint, by"),
         (slid, "leads off its constraint, by"),
-        (screwed, "has 2 degrees of freedom and its constraint leaves 1; they must be the same"),
-        (unhinged, "has 0 degrees of freedom and its constraint leaves 1"),
+        (as_screw, "has 2 degrees of freedom and its constraint leaves 1; they must be the same"),
+        (as_fixed, "has 0 degrees of freedom and its constraint leaves 1"),
     ],
 )
 def test_a_wrong_motion_is_refused(what, said, swapped):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import compiled, evaluated
-from joint_table import AXIS, CASES, DISTANT, PIN, POINT, START, Case, X, Z, moments, moved, turn, two_bodies
+from joint_table import AXIS, CASES, DISTANT, PIN, POINT, START, Case, X, Z, displaced_poses, moments, turn, two_bodies
 
 import polhode as ph
 from polhode.joints._elements import FrameConstraint
@@ -176,11 +176,11 @@ def statics() -> dict[str, Any]:
     def evaluate(v: Any) -> Any:
         M, B = system.mass(T, q), system.jacobian(T, q)
         factors = system.kkt.factor(M, B, B)
-        found = []
+        result = []
         for wrench in wrenches:
             vdot, multipliers = system.kkt.solve(factors, wrench, jnp.zeros(system.m))
-            found.append((vdot, list(system.joint_multipliers(T, q, multipliers).values())))
-        return found
+            result.append((vdot, list(system.joint_multipliers(T, q, multipliers).values())))
+        return result
 
     return evaluated(evaluate, v)
 
@@ -229,14 +229,14 @@ def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
     still = tuple(Twist(np.zeros(3), np.zeros(3)) for _ in range(2))
     for _ in range(5):
         s, rigid = rng.normal(size=6), (rng.normal(size=3), turn(*rng.normal(size=3)))
-        poses = moved(case, s, rigid)
+        poses = displaced_poses(case, s, rigid)
         gap = element.residual(T, poses)
         assert gap.shape == (case.size,) == (element.size,)
         assert np.abs(gap).max() < 2e-15 * 10
         # Independent, and closed for the wrong reason nowhere: any motion outside the freedom opens it.
         B, _ = rows(element, poses, still)
         assert np.linalg.matrix_rank(B, tol=1e-3) == case.size
-        wrong = moved(case, s, rigid)[1]._replace(x=poses[1].x + 0.1 * rng.normal(size=3))
+        wrong = displaced_poses(case, s, rigid)[1]._replace(x=poses[1].x + 0.1 * rng.normal(size=3))
         turned = wrong._replace(R=wrong.R @ turn(*rng.normal(size=3)))
         assert np.abs(element.residual(T, (poses[0], turned))).max() > 1e-3
 
@@ -265,7 +265,7 @@ def test_relative_coordinates_are_the_free_parameters(name: str, coordinate: str
     rng = np.random.default_rng(5)
     rigid = (rng.normal(size=3), turn(*rng.normal(size=3)))
     s, rate = 0.8 * rng.normal(size=6), rng.normal(size=6)
-    before, now, after = (moved(case, s + tau * rate, rigid) for tau in (-1e-4, 0.0, 1e-4))
+    before, now, after = (displaced_poses(case, s + tau * rate, rigid) for tau in (-1e-4, 0.0, 1e-4))
     twists = []
     for k in range(2):
         omega = now[k].R.T @ (after[k].R - before[k].R) / 2e-4

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import evaluated
-from joint_table import AXIS, CASES, FRAME, POINT, START, Case, moved, turn, two_bodies
+from joint_table import AXIS, CASES, FRAME, POINT, START, Case, displaced_poses, turn, two_bodies
 
 import polhode as ph
 from polhode.multibody.mechanism.poses import Pose
@@ -50,7 +50,7 @@ def test_told_motions_close_the_joint_after_many_turns(name: str) -> None:
     element = make(first, second).place((Pose(first.x, first.R), Pose(second.x, second.R)))
     rigid = (np.array([0.3, -0.2, 0.5]), turn(0.4, 0.1, -0.3))
     for t in (0.0, 0.37, 5.0):
-        poses = moved(allowed(t), np.zeros(6), rigid)
+        poses = displaced_poses(allowed(t), np.zeros(6), rigid)
         assert element.size == allowed(t).size
         assert np.abs(element.residual(jnp.asarray(t), poses)).max() < 1e-12
         assert np.abs(element.residual(jnp.asarray(t + 0.02), poses)).max() > 1e-2
@@ -78,11 +78,11 @@ def test_a_driven_crank_accelerates_as_told() -> None:
         assert not system.conservative
         return system.accelerations(jnp.zeros(()), q, v)[0]
 
-    found = evaluated(accelerations, 40.0)
-    np.testing.assert_allclose(found, [0, 0, 2, -1600, 2, 0], atol=1e-10)
+    result = evaluated(accelerations, 40.0)
+    np.testing.assert_allclose(result, [0, 0, 2, -1600, 2, 0], atol=1e-10)
 
 
-def driven(formulation, offset, repair):
+def driven_crank(formulation, offset, repair):
     model = ph.Model()
     crank = model.add_body(mass=1, inertia=(1, 1, 1), position=(0.5, 0, 0))
     hinge = model.add(J.Revolute(model.ground, crank, (0, 0, 0), (0, 0, 1)))
@@ -101,12 +101,12 @@ def driven(formulation, offset, repair):
     ],
 )
 def test_repair_turns_a_crank_to_its_angle_and_not_half_a_turn_further(formulation: str, offset: float) -> None:
-    assert np.exp(1j * driven(formulation, offset, repair=True)) == pytest.approx(np.exp(1j * offset), abs=1e-12)
+    assert np.exp(1j * driven_crank(formulation, offset, repair=True)) == pytest.approx(np.exp(1j * offset), abs=1e-12)
 
 
 def test_half_a_turn_off_is_said_with_the_name_of_the_joint() -> None:
     with pytest.raises(ValueError, match=r"wrong way round: `drive` \(cosine -1\)"):
-        driven("minimal", np.pi, repair=False)
+        driven_crank("minimal", np.pi, repair=False)
 
 
 # Two of the three cosines vanish and change their sign after half a turn, all three after a third about the diagonal.

@@ -63,14 +63,14 @@ def disc_errors(method: str, options: dict, h: float) -> np.ndarray:
     end = DISC.after(TUMBLING, LATER)
     R, x, omega, u = DISC.motion(end)
     solution = run(DISC.model(TUMBLING), method, h, **options)
-    multipliers, known = np.asarray(solution.multipliers)[-1, :3], DISC.multipliers(end)
+    multipliers, reference = np.asarray(solution.multipliers)[-1, :3], DISC.multipliers(end)
     if method == "eml":
         # Averages over steps; two of them are that of the instant between.
         multipliers = 0.5 * (multipliers + np.asarray(solution.multipliers)[-2, :3])
-        known = DISC.multipliers(DISC.after(TUMBLING, LATER - h))
+        reference = DISC.multipliers(DISC.after(TUMBLING, LATER - h))
     places = np.concatenate(((last(solution, "rotations") - R).reshape(-1), last(solution, "positions") - x))
     rates = np.concatenate((last(solution, "angular_velocities") - omega, last(solution, "velocities") - u))
-    return np.array([np.max(np.abs(part)) for part in (places, rates, multipliers - known)])
+    return np.array([np.max(np.abs(part)) for part in (places, rates, multipliers - reference)])
 
 
 @pytest.mark.exhaustive
@@ -180,14 +180,14 @@ def sleigh_errors(method: str, options: dict, h: float, form: str = "SO3xR3") ->
     solution = run(SLEIGH.model(), method, h, t1=2.0, form=form, **options)
     R, u = last(solution, "rotations"), last(solution, "velocities")
     heading = np.array([math.cos(turned), math.sin(turned), 0.0])
-    force, known = np.asarray(solution.multipliers)[-1], SLEIGH.multiplier(2.0)
+    force, reference = np.asarray(solution.multipliers)[-1], SLEIGH.multiplier(2.0)
     row = 0 if form == "minimal" else 3
     if method == "eml":
         force = 0.5 * (force + np.asarray(solution.multipliers)[-2])
-        known = SLEIGH.multiplier(2.0 - h)
+        reference = SLEIGH.multiplier(2.0 - h)
     across = np.array([-heading[1], heading[0], 0.0])
     velocity = max(np.max(np.abs(u - v * heading - SLEIGH.a * omega * across)), abs(last_turn(solution) - omega))
-    return np.array([np.max(np.abs(R[:, 0] - heading)), velocity, abs(force[row] - known)])
+    return np.array([np.max(np.abs(R[:, 0] - heading)), velocity, abs(force[row] - reference)])
 
 
 def last_turn(solution) -> float:
@@ -261,10 +261,10 @@ def test_a_ball_on_a_turntable_goes_round_with_two_sevenths_of_its_rate():
     w, phase = 2 / 7 * rate, 2 / 7 * rate * np.asarray(solution.t)
     # u̇ = w ẑ × u.
     sine, cosine = np.sin(phase) / w, (1 - np.cos(phase)) / w
-    known = x + np.stack((sine * u[0] - cosine * u[1], cosine * u[0] + sine * u[1]), axis=1)
-    found = np.asarray(solution.outputs["positions"])[:, 1]
-    np.testing.assert_allclose(found[:, :2], known, atol=1e-6)
-    np.testing.assert_allclose(found[:, 2], radius, atol=1e-9)
+    reference = x + np.stack((sine * u[0] - cosine * u[1], cosine * u[0] + sine * u[1]), axis=1)
+    result = np.asarray(solution.outputs["positions"])[:, 1]
+    np.testing.assert_allclose(result[:, :2], reference, atol=1e-6)
+    np.testing.assert_allclose(result[:, 2], radius, atol=1e-9)
     load = problem.system.joint_multipliers(solution.t, solution.state[0], solution.multipliers)["ball"]
     np.testing.assert_allclose(load[:, 0], -2.0 * 9.81, rtol=1e-9)
     np.testing.assert_allclose(np.linalg.norm(load[:, 1:], axis=1), 2.0 * w * np.linalg.norm(u), rtol=1e-3)
@@ -379,5 +379,5 @@ def test_many_discs_roll_row_by_row():
         model.add(ph.joints.RollingDisc(model.ground, disc, axis=R[:, 2], radius=DISC.r))
     alone = run(DISC.model(TUMBLING), "herk4", 0.01, t1=0.5)
     together = run(model, "herk4", 0.01, t1=0.5)
-    found = np.asarray(together.outputs["rotations"])[-1]
-    np.testing.assert_allclose(found, np.broadcast_to(last(alone, "rotations"), found.shape), atol=1e-10)
+    result = np.asarray(together.outputs["rotations"])[-1]
+    np.testing.assert_allclose(result, np.broadcast_to(last(alone, "rotations"), result.shape), atol=1e-10)

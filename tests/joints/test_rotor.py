@@ -44,8 +44,8 @@ def test_the_rotor_is_on_the_diagonal_of_joint_coordinates_and_a_coordinate_else
     tree, (q, v) = model.assemble("minimal")
     assert (tree.n, tree.m) == (2, 0)
     np.testing.assert_allclose(v, [1.0, 0.3])
-    found = evaluated(lambda q, v: tree.accelerations(0.0, q, v)[0], q, v)
-    np.testing.assert_allclose(found, exact(0.0, 1.0), rtol=1e-12)
+    result = evaluated(lambda q, v: tree.accelerations(0.0, q, v)[0], q, v)
+    np.testing.assert_allclose(result, exact(0.0, 1.0), rtol=1e-12)
     absolute, (q, v) = model.assemble("SE3")
     twists = evaluated(lambda q, v: absolute.accelerations(0.0, q, v)[0], q, v)
     assert absolute.m == 12

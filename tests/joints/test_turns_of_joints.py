@@ -37,7 +37,7 @@ def wheel(angle: Any = TURNED, name: str | None = "axle", spin: float = 0.0) -> 
     return model, axle
 
 
-def turned(angle: Any, formulation: str = "SO3xR3", every: int | None = None) -> Any:
+def end_angle(angle: Any, formulation: str = "SO3xR3", every: int | None = None) -> Any:
     problem = wheel(angle)[0].problem(formulation, t1=END, h=0.02)
     return ph.simulate(problem, "rkmk4", save_every=every).joints["axle"].angle[-1]
 
@@ -72,13 +72,13 @@ def test_turns_are_those_of_the_motion_however_few_frames_are_saved(
 
 def test_turns_inside_transformations() -> None:
     """The angle is in proportion to the torque."""
-    np.testing.assert_allclose(jax.value_and_grad(turned)(TURNED), (TURNED, 1.0), rtol=1e-7)
+    np.testing.assert_allclose(jax.value_and_grad(end_angle)(TURNED), (TURNED, 1.0), rtol=1e-7)
 
 
 @pytest.mark.exhaustive
 def test_turns_inside_compiled_transformations() -> None:
-    np.testing.assert_allclose(jax.jit(jax.value_and_grad(turned))(TURNED), (TURNED, 1.0), rtol=1e-7)
-    np.testing.assert_allclose(jax.vmap(turned)(jnp.array([3.2, 40.0])), (3.2, 40.0), rtol=1e-7)
+    np.testing.assert_allclose(jax.jit(jax.value_and_grad(end_angle))(TURNED), (TURNED, 1.0), rtol=1e-7)
+    np.testing.assert_allclose(jax.vmap(end_angle)(jnp.array([3.2, 40.0])), (3.2, 40.0), rtol=1e-7)
 
 
 def test_runs_that_go_on_keep_their_turns(tmp_path: Any) -> None:
@@ -132,7 +132,7 @@ def test_forces_beyond_half_a_turn(force: str, formulation: str) -> None:
     np.testing.assert_allclose(run.joints["axle"].angle, 5 * (1 - np.cos(2 * run.t)), atol=2e-6)
 
 
-def _spinning(force: str, formulation: str, **options: Any) -> Any:
+def _spin_run(force: str, formulation: str, **options: Any) -> Any:
     """A wheel that makes 200 rad in the second in which a weak spring hardly slows it down."""
     model, axle = wheel(0.0, spin=200.0)
     model.add({**FORCES, **MOTORS}[force](axle))
@@ -150,7 +150,7 @@ MOTORS: dict[str, Callable[[Any], Any]] = {
     "force", [pytest.param(f, marks=() if f in ("spring", "servo") else pytest.mark.exhaustive) for f in FORCES]
 )
 def test_a_step_of_more_than_half_a_turn_is_no_success_where_a_force_reads_the_angle(force: str) -> None:
-    run = _spinning(force, "SO3xR3", integrator="rkmk4")
+    run = _spin_run(force, "SO3xR3", integrator="rkmk4")
     assert run.stats["result"] is ph.Result.half_turn_passed
     assert "`axle`" in run.stats["diagnosis"]
     assert run.t[-1] == 0.0
@@ -160,7 +160,7 @@ def test_a_step_of_more_than_half_a_turn_is_no_success_where_a_force_reads_the_a
     "force", [pytest.param(f, marks=() if f == "motor" else pytest.mark.exhaustive) for f in MOTORS]
 )
 def test_forces_that_read_rates_alone_take_steps_of_several_turns(force: str) -> None:
-    run = _spinning(force, "SO3xR3", integrator="rkmk4")
+    run = _spin_run(force, "SO3xR3", integrator="rkmk4")
     expected = 200 - 0.1 / INERTIA * run.t if force != "damper" else 200 * np.exp(-0.0005 / INERTIA * run.t)
     np.testing.assert_allclose(run.joints["axle"].rate, expected, rtol=1e-6)
     total = 200 * run.t - 0.5 * 0.1 / INERTIA * run.t**2 if force != "damper" else (200 - expected) * INERTIA / 0.0005
@@ -168,7 +168,7 @@ def test_forces_that_read_rates_alone_take_steps_of_several_turns(force: str) ->
 
 
 def test_controlled_steps_stay_below_half_a_turn_where_a_force_reads_the_angle() -> None:
-    run = _spinning("spring", "SO3xR3", integrator="herk54", rtol=1e-3, atol=1e-3)
+    run = _spin_run("spring", "SO3xR3", integrator="herk54", rtol=1e-3, atol=1e-3)
     assert run.stats["result"] is ph.Result.successful
     assert run.stats["steps"] > 200 / np.pi
     swing = 5 - 5 * np.cos(2 * run.t) + 100 * np.sin(2 * run.t)

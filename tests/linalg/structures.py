@@ -38,7 +38,7 @@ class KKTSystem(NamedTuple):
         return rng.normal(size=self.n), rng.normal(size=self.m)
 
 
-def connected(bodies, joints, springs=(), size=3, nonsymmetric=True) -> KKTSystem:
+def connected_system(bodies, joints, springs=(), size=3, nonsymmetric=True) -> KKTSystem:
     """`joints`: (bodies, rows); `springs`: pairs of bodies; each body has `size` velocities."""
     rng = np.random.default_rng(7)
     own = np.arange(bodies * size).reshape(bodies, size)
@@ -68,20 +68,20 @@ def _square(values, places) -> Blocks:
 
 
 def chain(bodies, rows=2, **options) -> KKTSystem:
-    return connected(bodies, [((0,), rows), *(((k, k + 1), rows) for k in range(bodies - 1))], **options)
+    return connected_system(bodies, [((0,), rows), *(((k, k + 1), rows) for k in range(bodies - 1))], **options)
 
 
 STRUCTURES = {
-    "free body": connected(1, []),
-    "three free bodies": connected(3, []),
+    "free body": connected_system(1, []),
+    "three free bodies": connected_system(3, []),
     "chain": chain(5),
-    "mixed joints": connected(3, [((0,), 1), ((0, 1), 2), ((1, 2), 1), ((2,), 2)]),
-    "loop": connected(5, [((0,), 2), *(((k, k + 1), 2) for k in range(4)), ((4,), 1)]),
-    "tree": connected(7, [((max(0, (k - 1) // 2), k) if k else (0,), 2) for k in range(7)]),
-    "star": connected(7, [((0, k), 1) for k in range(1, 4)]),
-    "springs": connected(4, [((0, 1), 2), ((2, 3), 1)], springs=[(0, 2), (1, 3), (1, 2)]),
+    "mixed joints": connected_system(3, [((0,), 1), ((0, 1), 2), ((1, 2), 1), ((2,), 2)]),
+    "loop": connected_system(5, [((0,), 2), *(((k, k + 1), 2) for k in range(4)), ((4,), 1)]),
+    "tree": connected_system(7, [((max(0, (k - 1) // 2), k) if k else (0,), 2) for k in range(7)]),
+    "star": connected_system(7, [((0, k), 1) for k in range(1, 4)]),
+    "springs": connected_system(4, [((0, 1), 2), ((2, 3), 1)], springs=[(0, 2), (1, 3), (1, 2)]),
     "chain with springs": chain(4, springs=[(k, k + 1) for k in range(3)]),
-    "three bodies in one joint": connected(3, [((0,), 1), ((0, 1, 2), 2)]),
+    "three bodies in one joint": connected_system(3, [((0,), 1), ((0, 1, 2), 2)]),
     "symmetric": chain(2, nonsymmetric=False),
     "one row each": chain(3, rows=1, size=2),
 }

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import evaluated
-from structures import connected
+from structures import connected_system
 
 from polhode.compiler.loops.row_map import RowMap
 from polhode.linalg import kkt_solver
@@ -15,22 +15,22 @@ from polhode.linalg.dense import LapackKKT
 from polhode.linalg.tree import Layout, TreeKKT
 
 
-def looped(seed, bodies=9, size=3):
+def loop_system(seed, bodies=9, size=3):
     """A tree with numbers that say nothing of places, a loop, a second joint with the ground, one of four bodies."""
     rng = np.random.default_rng(seed)
     name = rng.permutation(bodies).tolist()
     tree = [((name[k], name[rng.integers(0, k)]), 2) for k in range(1, bodies)]
     others = [((name[-1], name[-2]), 1), ((name[-3],), 1), (tuple(name[i] for i in (0, 2, 4, 6)), 1)]
     joints = [((name[0],), 2), *tree, *others]
-    return connected(bodies, [joints[i] for i in rng.permutation(len(joints))], size=size)
+    return connected_system(bodies, [joints[i] for i in rng.permutation(len(joints))], size=size)
 
 
-def found(system):
+def find_border(system):
     return border(pattern(system.A), pattern(system.P), system.n, system.m)
 
 
-def bordered(system):
-    beside = found(system)
+def bordered_solver(system):
+    beside = find_border(system)
     m = system.m - beside.count
     layout = Layout(pattern(system.A), beside.within(pattern(system.P)), system.n, m)
     return BorderedKKT(system.n, system.m, TreeKKT(system.n, m, layout), beside)
@@ -46,19 +46,19 @@ def check(x, K, b):
     np.testing.assert_allclose(x, expected, rtol=0, atol=bound * np.abs(expected).max())
 
 
-RING = connected(9, [((k, (k + 1) % 9), 2) for k in range(9)])
-SYSTEMS = {"ring": RING, **{f"looped {seed}": looped(seed) for seed in range(4)}}
+RING = connected_system(9, [((k, (k + 1) % 9), 2) for k in range(9)])
+SYSTEMS = {"ring": RING, **{f"looped {seed}": loop_system(seed) for seed in range(4)}}
 
 
 def test_the_border_has_what_closes_loops():
-    assert [found(system).count for system in SYSTEMS.values()] == [2, 3, 3, 3, 3]
+    assert [find_border(system).count for system in SYSTEMS.values()] == [2, 3, 3, 3, 3]
     # Of a loop the joint with the fewest constraints, wherever it is.
-    assert found(connected(3, [((0, 1), 1), ((1, 2), 2), ((2, 0), 2)])).outer.numbers.tolist() == [[0]]
+    assert find_border(connected_system(3, [((0, 1), 1), ((1, 2), 2), ((2, 0), 2)])).outer.numbers.tolist() == [[0]]
     # A second joint between the same two bodies, or of one body with the ground, closes none.
-    assert found(connected(2, [((0,), 1), ((0,), 1), ((0, 1), 1), ((1, 0), 1)])).count == 0
-    assert found(connected(2, [((0,), 2), ((0, 1), 2), ((1,), 1)])).outer.numbers.tolist() == [[4]]
+    assert find_border(connected_system(2, [((0,), 1), ((0,), 1), ((0, 1), 1), ((1, 0), 1)])).count == 0
+    assert find_border(connected_system(2, [((0,), 2), ((0, 1), 2), ((1,), 1)])).outer.numbers.tolist() == [[4]]
     # Springs are no constraints, so they can't be taken out.
-    assert found(connected(3, [], springs=[(0, 1), (1, 2), (2, 0)])) is None
+    assert find_border(connected_system(3, [], springs=[(0, 1), (1, 2), (2, 0)])) is None
 
 
 @pytest.mark.parametrize("compliant", [False, True])
@@ -69,13 +69,13 @@ def test_trees_with_a_border_agree_with_numpy(name, compliant):
     K, E = system.dense(), np.linspace(0.1, 0.3, system.m) if compliant else None
     if compliant:
         K[system.n :, system.n :] -= np.diag(E)
-    solver = bordered(system)
+    solver = bordered_solver(system)
     check(evaluated(lambda *args: solution(solver, *args), system.A, system.P, system.Q, b, E), K, b)
 
 
 def test_machine_code_has_the_same_solution():
     system = SYSTEMS["looped 0"]
-    solver, b = bordered(system), np.concatenate(system.right_sides())
+    solver, b = bordered_solver(system), np.concatenate(system.right_sides())
     shared = system.A, system.P, system.Q
     x = RowMap.of(lambda shared, b: solution(solver, *shared, b), shared, b)(shared, b[None])[0]
     check(x, system.dense(), b)
@@ -83,7 +83,7 @@ def test_machine_code_has_the_same_solution():
 
 def test_trees_with_a_border_have_derivatives_and_batches():
     system = SYSTEMS["looped 1"]
-    solver, b = bordered(system), np.concatenate(system.right_sides())
+    solver, b = bordered_solver(system), np.concatenate(system.right_sides())
 
     def gradient(way):
         objective = lambda values, b: jnp.sum(solution(way, *system.with_values(values)[:3], b) ** 2)  # noqa: E731
@@ -98,7 +98,7 @@ def test_trees_with_a_border_have_derivatives_and_batches():
 
 
 def test_dependent_constraints_of_the_border_give_no_finite_numbers():
-    solver = bordered(RING)
+    solver = bordered_solver(RING)
     b, outside = np.ones(RING.n + RING.m), solver.border.outer.numbers
     P = tuple(g.times(0.0 if np.isin(g.rows.numbers, outside).any() else 1.0) for g in RING.P)
     x = evaluated(lambda P: solution(solver, RING.A, P, P, b), P)
@@ -109,7 +109,7 @@ def test_large_trees_with_a_border_of_few_constraints_are_solved_so():
     joints = [((0,), 5), *(((k, 2 * k + c), 5) for k in range(31) for c in (1, 2))]
 
     def kind(more):
-        system = connected(63, [*joints, *more], size=6)
+        system = connected_system(63, [*joints, *more], size=6)
         return kkt_solver(system.A, system.P, system.n, system.m)
 
     assert isinstance(kind([]), TreeKKT)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import evaluated
-from structures import STRUCTURES, chain, connected
+from structures import STRUCTURES, chain, connected_system
 
 import polhode as ph
 from polhode import linalg
@@ -59,7 +59,7 @@ def along(system):
     return TreeKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
 
 
-def bordered(system):
+def bordered_solver(system):
     """The last constraint is beside the tree."""
     places = Border(Indices(np.arange(system.m - 1)[None]), Indices([[system.m - 1]]))
     layout = Layout(pattern(system.A), places.within(pattern(system.P)), system.n, system.m - 1)
@@ -77,7 +77,7 @@ SOLVERS = {
     "EliminationKKT": lambda system: elimination(system, False),
     "TreeKKT": along,
     "DefiniteKKT": lambda system: DefiniteKKT(system.n, system.m),
-    "BorderedKKT": bordered,
+    "BorderedKKT": bordered_solver,
     "SparseKKT": sparse,
     "CompliantKKT": lambda system: CompliantKKT(DenseKKT(system.n, system.m)),
 }
@@ -116,8 +116,8 @@ def test_every_solver_agrees_with_numpy_for_several_right_sides(name):
         factors = solver.factor(A, P, Q)
         return [jnp.concatenate(solver.solve(factors, a * r, a * s)) for a in (1.0, -3.0)]
 
-    for found, scale in zip(evaluated(solved, system.A, system.P, system.Q), (1.0, -3.0), strict=True):
-        check(found, system, scale * r, scale * s)
+    for result, scale in zip(evaluated(solved, system.A, system.P, system.Q), (1.0, -3.0), strict=True):
+        check(result, system, scale * r, scale * s)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 0), (2, 0), (7, 0), (5, 4)])
@@ -133,42 +133,42 @@ def test_pivots_are_found_without_lapack(n, m):
         return jnp.concatenate(solver.solve(solver.factor(*blocks), b[:n], b[n:]))
 
     K = np.block([[A, P.T], [Q, np.zeros((m, m))]])
-    found = RowMap.of(lambda shared, b: solved(*shared, b), (A, P, Q), b)((A, P, Q), np.asarray(b)[None])[0]
-    np.testing.assert_allclose(found, np.linalg.solve(K, b), rtol=1e-11)
+    result = RowMap.of(lambda shared, b: solved(*shared, b), (A, P, Q), b)((A, P, Q), np.asarray(b)[None])[0]
+    np.testing.assert_allclose(result, np.linalg.solve(K, b), rtol=1e-11)
 
 
-def grown(seed, bodies=20):
+def random_tree(seed, bodies=20):
     """A tree in which numbers say nothing of places: two springs, joints of one to three rows, one with the ground."""
     rng = np.random.default_rng(seed)
     name = rng.permutation(bodies).tolist()
     pairs = [(name[k], name[rng.integers(0, k)]) for k in range(1, bodies)]
     joints = [((name[0],), 2), *((pair, int(rng.integers(1, 4))) for pair in pairs[1:])]
-    return connected(bodies, joints, springs=[pairs[0], pairs[5]])
+    return connected_system(bodies, joints, springs=[pairs[0], pairs[5]])
 
 
-def linked(system):
+def links_of(system):
     return links(pattern(system.A), pattern(system.P), system.n, system.m)
 
 
-FOREST = connected(8, [((0, 1), 2), ((0, 2), 2), ((0, 3), 1), ((4, 5), 2), ((5, 6), 2), ((5, 7), 1)])
-GROWN = {"forest": FOREST, **{f"grown {seed}": grown(seed) for seed in range(4)}}
-TREES = {name: s for name, s in {**STRUCTURES, **GROWN}.items() if linked(s)}
+FOREST = connected_system(8, [((0, 1), 2), ((0, 2), 2), ((0, 3), 1), ((4, 5), 2), ((5, 6), 2), ((5, 7), 1)])
+GROWN = {"forest": FOREST, **{f"grown {seed}": random_tree(seed) for seed in range(4)}}
+TREES = {name: s for name, s in {**STRUCTURES, **GROWN}.items() if links_of(s)}
 
 
 def test_chains_and_trees_are_recognised():
-    paths = {name for name, system in TREES.items() if linked(system).is_path}
+    paths = {name for name, system in TREES.items() if links_of(system).is_path}
     assert {"chain", "chain with springs", "loop", "free body"} <= paths
     assert {"tree", "star", *GROWN} <= set(TREES) - paths
     assert not {"springs", "three bodies in one joint"} & set(TREES)
     # The last body of a branch in a second joint with the ground: together they may be more than it can meet.
-    assert linked(connected(4, [((0,), 2), ((0, 1), 2), ((0, 2), 2), ((0, 3), 2)]))
-    assert not linked(connected(4, [((0,), 2), ((0, 1), 2), ((0, 2), 2), ((0, 3), 2), ((3,), 2)]))
+    assert links_of(connected_system(4, [((0,), 2), ((0, 1), 2), ((0, 2), 2), ((0, 3), 2)]))
+    assert not links_of(connected_system(4, [((0,), 2), ((0, 1), 2), ((0, 2), 2), ((0, 3), 2), ((3,), 2)]))
 
 
 def test_few_blocks_of_trees_wait():
     assert along(STRUCTURES["chain"]).layout.registers.count == 1
     assert along(FOREST).layout.registers.count == 1
-    binary = connected(63, [], [(k, 2 * k + c) for k in range(31) for c in (1, 2)])
+    binary = connected_system(63, [], [(k, 2 * k + c) for k in range(31) for c in (1, 2)])
     assert along(binary).layout.registers.count == 5
 
 
@@ -184,14 +184,14 @@ def test_elimination_along_chains_and_trees_agrees_with_numpy(name):
 def test_elimination_along_chains_and_trees_has_derivatives_and_batches(system):
     r, s = system.right_sides()
     values, dense = system.values(), LapackKKT(system.n, system.m)
-    found, expected = (
+    result, expected = (
         evaluated(
             jax.grad(lambda values, r, s, way=way: jnp.sum(solution(way, system, values, r, s) ** 2)), values, r, s
         )
         for way in (along(system), dense)
     )
     largest = max(np.abs(y).max() for y in jax.tree.leaves(expected))
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+    for x, y in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * np.linalg.cond(system.dense()) * largest)
     several = evaluated(jax.vmap(lambda r: solution(along(system), system, values, r, s)), np.stack([r, -r]))
     check(several[1], system, -r, s)
@@ -221,11 +221,11 @@ def test_sparse_lu_agrees_with_numpy():
     values = system.values()
     check(evaluated(solution, solver, system, values, r, s), system, r, s)
     dense = LapackKKT(system.n, system.m)
-    found, expected = (
+    result, expected = (
         evaluated(jax.grad(lambda values, r, s, way=way: jnp.sum(solution(way, system, values, r, s))), values, r, s)
         for way in (solver, dense)
     )
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+    for x, y in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * np.linalg.cond(system.dense()) * np.abs(y).max())
     several = evaluated(jax.vmap(lambda r: solution(solver, system, values, r, s)), np.stack([r, -r]))
     check(several[1], system, -r, s)
@@ -242,14 +242,16 @@ def test_choice_follows_structure_and_size():
     few, many = kind(chain(3, rows=5, size=6)), kind(chain(100, rows=5, size=6))
     assert isinstance(few, EliminationKKT)
     assert isinstance(many, TreeKKT)
-    tree = connected(63, [((0,), 5)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
+    tree = connected_system(63, [((0,), 5)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
     assert isinstance(kind(tree), TreeKKT)
-    looped = connected(63, [((0,), 5), ((61, 62), 1)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
+    looped = connected_system(63, [((0,), 5), ((61, 62), 1)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
     assert isinstance(kind(looped), BorderedKKT)
-    small = connected(10, [((0,), 5), ((0, 9), 3)], [(k, k + 1) for k in range(9)], 6)
+    small = connected_system(10, [((0,), 5), ((0, 9), 3)], [(k, k + 1) for k in range(9)], 6)
     assert isinstance(kind(small), EliminationKKT)
-    assert isinstance(kind(connected(6, [((k, (k + 1) % 6), 5) for k in range(6)], size=6)), EliminationKKT)
-    net = connected(64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6)
+    assert isinstance(kind(connected_system(6, [((k, (k + 1) % 6), 5) for k in range(6)], size=6)), EliminationKKT)
+    net = connected_system(
+        64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6
+    )
     assert isinstance(kind(net), SparseKKT)
     # 100 bodies at once, then their joints by cyclic reduction.
     rounds = elimination(chain(100, rows=5, size=6), True).plan
@@ -271,7 +273,7 @@ def test_long_chains_cost_as_much_per_body_as_short_ones():
 
 
 def test_runs_on_few_scalars():
-    system = connected(3, [((0,), 5), ((0, 1), 3), ((1, 2), 4), ((2,), 5)], size=6)
+    system = connected_system(3, [((0,), 5), ((0, 1), 3), ((1, 2), 4), ((2,), 5)], size=6)
     r, s = system.right_sides()
     solver = kkt_solver(system.A, system.P, system.n, system.m)
     fun = lambda values, r, s: solution(solver, system, values, r, s)  # noqa: E731
@@ -281,7 +283,7 @@ def test_runs_on_few_scalars():
 
 
 def test_derivatives_and_batches():
-    system = connected(2, [((0,), 1), ((0, 1), 2)], springs=[(0, 1)], size=2)
+    system = connected_system(2, [((0,), 1), ((0, 1), 2)], springs=[(0, 1)], size=2)
     r, s = system.right_sides()
     values, solver = system.values(), elimination(system, True)
     weights = jnp.cos(jnp.arange(system.n + system.m))
@@ -302,8 +304,8 @@ def test_derivatives_and_batches():
     np.testing.assert_allclose(evaluated(push, values, r, s), along, rtol=0, atol=10 * bound * largest)
 
     several = np.stack([r, 2 * r, -r])
-    found = evaluated(jax.vmap(lambda r: solution(solver, system, values, r, s)), several)
-    for x, r in zip(found, several, strict=True):
+    result = evaluated(jax.vmap(lambda r: solution(solver, system, values, r, s)), several)
+    for x, r in zip(result, several, strict=True):
         check(x, system, r, s)
 
 
@@ -323,7 +325,7 @@ def test_unannounced_places_are_refused():
         elimination(system, False).factor(other.A, other.P, other.Q)
 
 
-class _Vanishing(Mechanical):
+class _VanishingMinors(Mechanical):
     """A point on a line whose constraint disappears at t = 0.055, solved by KLU."""
 
     @property
@@ -335,7 +337,7 @@ class _Vanishing(Mechanical):
 
 def test_a_singular_matrix_ends_the_run_and_not_the_program():
     line = lambda t, q: jnp.where(t < 0.055, q[1:], 0 * q[1:])  # noqa: E731
-    system = _Vanishing(Rn(2), jnp.eye(2), lambda t, q, v: jnp.array([0.0, -1.0]), line, 1)
+    system = _VanishingMinors(Rn(2), jnp.eye(2), lambda t, q, v: jnp.array([0.0, -1.0]), line, 1)
     state0 = (jnp.zeros(2), jnp.array([1.0, 0.0]))
     run = ph.simulate(system, "herk2", h=0.01, t1=0.1, state0=state0, throw=False)
     assert run.stats["result"] == ph.Result.singular_constraints

@@ -9,21 +9,21 @@ RNG = np.random.default_rng(2)
 
 
 def test_independent_rows_are_all_kept():
-    found = redundancy(RNG.normal(size=(4, 6)), {"a": [0, 1], "b": [2, 3]})
-    assert found.rank == 4
-    assert found.dependent.size == 0
-    assert found.groups == {}
+    result = redundancy(RNG.normal(size=(4, 6)), {"a": [0, 1], "b": [2, 3]})
+    assert result.rank == 4
+    assert result.dependent.size == 0
+    assert result.groups == {}
 
 
 def test_early_groups_stay_whole_and_the_cause_is_named():
     B = RNG.normal(size=(7, 9))
     B[5] = 2 * B[0] - B[3]
     groups = {"hinge": [0, 1], "slider": [2], "ball": [3, 4], "weld": [5, 6]}
-    found = redundancy(B, groups)
-    assert found.rank == np.linalg.matrix_rank(B) == 6
-    assert found.independent.tolist() == [0, 1, 2, 3, 4, 6]
-    assert found.dependent.tolist() == [5]
-    assert found.groups == {"weld": ("hinge", "ball")}
+    result = redundancy(B, groups)
+    assert result.rank == np.linalg.matrix_rank(B) == 6
+    assert result.independent.tolist() == [0, 1, 2, 3, 4, 6]
+    assert result.dependent.tolist() == [5]
+    assert result.groups == {"weld": ("hinge", "ball")}
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e8])
@@ -32,8 +32,8 @@ def test_units_do_not_matter(scale):
     B[4] = B[0] + B[1]
     B[:, :3] *= scale
     B[1:3] *= scale
-    found = redundancy(B, {"a": range(3), "b": range(3, 5)})
-    assert found.dependent.tolist() == [4]
+    result = redundancy(B, {"a": range(3), "b": range(3, 5)})
+    assert result.dependent.tolist() == [4]
 
 
 def test_near_dependence_counts_above_the_tolerance_only():
@@ -46,9 +46,9 @@ def test_near_dependence_counts_above_the_tolerance_only():
 
 def test_zero_rows_and_equal_rows_within_a_group():
     B = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
-    found = redundancy(B, {"nothing": [0], "twice": [1, 2]})
-    assert found.rank == 1
-    assert found.groups == {"nothing": (), "twice": ()}
+    result = redundancy(B, {"nothing": [0], "twice": [1, 2]})
+    assert result.rank == 1
+    assert result.groups == {"nothing": (), "twice": ()}
 
 
 def test_wrong_arguments_are_explained():

@@ -122,7 +122,7 @@ def direct_product(*parts: Representation) -> Representation:
     return Representation(np.array(basis), matrix, sum((part.powers for part in parts), ()))
 
 
-def repeated(part: Representation, n: int, take: Callable[[Any, int], Any]) -> Representation:
+def direct_power(part: Representation, n: int, take: Callable[[Any, int], Any]) -> Representation:
     full = direct_product(*[part] * n)
     return Representation(full.basis, lambda q: full.matrix([take(q, i) for i in range(n)]), full.powers)
 

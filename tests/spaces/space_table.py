@@ -11,10 +11,10 @@ import numpy as np
 from compiling import evaluated
 from group_representations import (
     Representation,
+    direct_power,
     direct_product,
     linear,
     magnetic,
-    repeated,
     rigid,
     rotation_matrices,
     unit_quaternions,
@@ -78,7 +78,7 @@ CASES = {
     "RotationVectorR3": Case(sp.RotationVectorR3(), ("r", 1), rigid(sp.RotationVectorR3())),
     "SO3xR3": Case(sp.direct_so3_r3(), ("r", 1), direct_product(_matrices(), linear(3))),
     "S3xR3": Case(sp.direct_s3_r3(), ("r", 1), direct_product(unit_quaternions(), linear(3))),
-    "S3^2": Case(sp.power(sp.S3(), 2), ("r", "r"), repeated(unit_quaternions(), 2, row)),
+    "S3^2": Case(sp.power(sp.S3(), 2), ("r", "r"), direct_power(unit_quaternions(), 2, row)),
     "T*SO3": Case(sp.Cotangent(sp.SO3()), ("r", 1), magnetic(_matrices(), (1, 1, 1))),
     "T*SE3": Case(sp.Cotangent(sp.SE3()), ("r", 1, 1, 0), magnetic(rigid(sp.SE3()), (1, 1, 1, 0, 0, 0))),
     "S2": Case(sp.S2(), ("r",)),

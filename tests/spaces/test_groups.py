@@ -20,7 +20,7 @@ ALL = pytest.mark.parametrize("case", GROUPS.values(), ids=GROUPS.keys())
 ANGLES = (0.0, 1e-12, 1e-7, 1e-3, 0.1, 0.9, 2.0, 3.1)
 
 
-def rotated(case: Case, seed: int) -> jax.Array:
+def random_elements(case: Case, seed: int) -> jax.Array:
     return elements(case, seed, ANGLES)
 
 
@@ -62,7 +62,7 @@ def test_exponential(case: Case):
             same(G, G.exp(2 * theta), square),
         )
 
-    errors = every(measure, rotated(case, 4))
+    errors = every(measure, random_elements(case, 4))
     assert float(jnp.max(jnp.stack(errors))) <= 200 * EPS, errors
 
 
@@ -107,7 +107,7 @@ def test_tangent_maps(case: Case):
             jnp.max(jnp.abs(G.Ad(q, G.dexp(-theta, v)) - spatial)),
         )
 
-    errors = every(measure, rotated(case, 8), elements(case, 9), elements(case, 10))
+    errors = every(measure, random_elements(case, 8), elements(case, 9), elements(case, 10))
     assert float(jnp.max(jnp.stack(errors))) <= 1000 * EPS, [float(jnp.max(e)) for e in errors]
 
 

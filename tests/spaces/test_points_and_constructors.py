@@ -17,8 +17,8 @@ def test_check_point_accepts_and_converts():
     assert all(isinstance(part, jax.Array) and part.dtype == jnp.float64 for part in q)
     nested = sp.product(sp.power(sp.TS2(), 2), sp.Rn(1))
     point = nested.random(jax.random.key(0))
-    for given, kept in zip(jax.tree.leaves(point), jax.tree.leaves(sp.check_point(nested, point)), strict=True):
-        np.testing.assert_array_equal(given, kept)
+    for values, kept in zip(jax.tree.leaves(point), jax.tree.leaves(sp.check_point(nested, point)), strict=True):
+        np.testing.assert_array_equal(values, kept)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def exact(s: float) -> dict[str, Any]:
     }
 
 
-def computed(s: jax.Array) -> dict[str, jax.Array]:
+def function_values(s: jax.Array) -> dict[str, jax.Array]:
     (c, a), (A, B), (f, g) = small_angle.half_angle(s), small_angle.a_b(s), small_angle.f_g(s)
     _, C, D, E = small_angle.b_c_d_e(s)
     return {"cos half": c, "sin half / w": a, "A": A, "B": B, "C": C, "D": D, "E": E, "f": f, "g": g}
@@ -47,7 +47,7 @@ def computed(s: jax.Array) -> dict[str, jax.Array]:
 def errors(low: float, high: float) -> dict[str, float]:
     """Largest error in units of round-off. Relative, save what the rounding of s to 53 bits alone would change."""
     s = np.geomspace(low, high, 60) ** 2
-    values = {name: np.asarray(x) for name, x in jax.vmap(computed)(s).items()}
+    values = {name: np.asarray(x) for name, x in jax.vmap(function_values)(s).items()}
     worst = dict.fromkeys(values, 0.0)
     with mpmath.workdps(120):
         for i, si in enumerate(s):
@@ -74,15 +74,15 @@ def test_thirteen_digits_up_to_three_turns(name: str):
 
 
 def test_values_at_zero():
-    values = computed(jnp.zeros(()))
+    values = function_values(jnp.zeros(()))
     expected = {"cos half": 1, "sin half / w": 1 / 2, "A": 1, "B": 1 / 2, "C": 1 / 6, "D": 1 / 12, "E": 1 / 60}
     for name, value in {**expected, "f": 1 / 12, "g": 1 / 360}.items():
         assert abs(values[name] - value) <= 8 * EPS * value, name
 
 
 def test_nan_beyond_the_range_instead_of_a_wrong_number():
-    beyond = computed(jnp.asarray(small_angle.LARGEST_S * (1 + 1e-15)))
-    within = computed(jnp.asarray(small_angle.LARGEST_S))
+    beyond = function_values(jnp.asarray(small_angle.LARGEST_S * (1 + 1e-15)))
+    within = function_values(jnp.asarray(small_angle.LARGEST_S))
     for name in beyond:
         assert np.isnan(beyond[name]), name
         assert np.isfinite(within[name]), name

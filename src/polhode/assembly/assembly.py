@@ -101,7 +101,7 @@ class Start(NamedTuple):
     repair: bool
     redundant: Redundant
     t0: float
-    resolve_held: tuple[HeldQuantity, ...]
+    held: tuple[HeldQuantity, ...]
 
 
 def _in_coordinates(

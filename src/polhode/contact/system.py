@@ -22,7 +22,7 @@ class UnilateralSystem(AbstractMechanical):
     r"""A mechanical system with closed contacts as constraints; the active set is an array.
 
     Rows of contacts come last, $\Phi_i = -c_i g_i(t, q)$ with $c_i = 1$ where closed, 0 where open, so that their
-    multipliers are the forces that press. A change of the active set changes no shape, so that nothing is compiled again.
+    multipliers are the contact forces. Changes of the active set change no shapes and compile nothing again.
 
     - `base`: the system without contacts. - `contacts`: k unilateral constraints.
     - `closed`: the active set, booleans of shape (k,).

@@ -1,4 +1,4 @@
-"""Events: instants at which a function of time and state passes through zero, and what happens there."""
+"""Events: zero crossings of functions of time and state, and actions there."""
 
 from polhode.events.event import Event as Event
 from polhode.events.impacts import Impact as Impact

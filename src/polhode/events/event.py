@@ -1,4 +1,4 @@
-"""Functions that are watched during a run, and actions where they pass through zero."""
+"""Events: functions of time and state whose zero crossings are located during a run, and actions there."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from polhode.systems.base import AbstractSystem, State
 
 
 class Event(eqx.Module):
-    """An instant at which a function passes through zero, located within a step, and what happens there.
+    """A zero crossing of a function, located within a step, and the actions there.
 
     The event lies where steps of the method itself end in a zero: steps are repeated, shorter, until the zero is
     bracketed within `tolerance`. So the state there is on its space, keeps constraints as all ends of steps do, and
-    has the accuracy of the method. It is taken at the end of the bracket at which the function has passed zero.
+    has the accuracy of the method. The event is at the end of the bracket at which the function has passed zero.
 
     **Arguments:**
 
-    - `function`: (t, state) → one number of whatever unit; or (t, state, system), which may change; or the name of an
-      output that is one number. Traceable by JAX, and continuous: a jump across zero, as that of an angle after half a
-      turn, is no passage, but for functions that are constant between jumps.
-    - `action`: (t, state) or (t, state, system) → the state with which the run goes on. It must keep the constraints.
+    - `function`: (t, state) → one number of any unit; or (t, state, system), where `system` may change; or the name
+      of an output that is one number. Traceable by JAX, and continuous: a jump across zero, as that of an angle after half a
+      turn, is no crossing, except of functions that are constant between jumps.
+    - `action`: (t, state) or (t, state, system) → the state after the event. It must keep the constraints.
       None: the state stays.
-    - `change`: (t, state, system) → the system that goes on, with other numbers in the same places, such as a
+    - `change`: (t, state, system) → the system after the event, with other numbers of the same shapes, such as a
       coefficient of friction or a stiffness; `state` is that before the action. None: the system stays.
     - `terminal`: whether the run ends there.
-    - `direction`: -1 if only passages from positive to negative count, 1 for the others, 0 for both.
+    - `direction`: -1 for crossings from positive to negative only, 1 for the others, 0 for both.
     - `name`: in tables and messages.
     - `tolerance`: width of the bracket, in the unit of time; never less than the resolution of time.
-    - `inside`: instants within each step at which the function is looked at besides the ends, in states on the cubic
-      through states and velocities there; more instants where it changes faster than they come.
+    - `inside`: number of instants within each step at which the function is evaluated besides the ends, in states of
+      the cubic through states and velocities there; more of them where it changes faster.
 
-    Raises ValueError for arguments that make no sense.
+    Raises ValueError for invalid arguments.
     """
 
     function: Callable[..., Array] | str
@@ -81,7 +81,7 @@ class Event(eqx.Module):
         self.inside = int(inside) if inside == 0 else checks.count("inside", inside, "instants within a step", 100)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that describe it."""
+        """Description in plain values."""
         changes = {} if self.change is None else {"changes": True}
         return {"name": self.name, "direction": self.direction, "terminal": self.terminal, **changes}
 
@@ -89,7 +89,7 @@ class Event(eqx.Module):
 class Function(eqx.Module):
     """A user's function of time, state and system, called with as many of them as it takes.
 
-    - `back`: from states of the method's system to those of the given one, or None.
+    - `back`: from states of the method's system to those of the user's, or None.
     """
 
     function: Callable[..., Any]
@@ -105,9 +105,9 @@ class Function(eqx.Module):
 
 
 def flatten_events(events: Any) -> tuple[Event, ...]:
-    """`events` as a tuple, lists within lists included. One that is given again counts once.
+    """`events` as a tuple, nested lists flattened, without duplicates.
 
-    Raises ValueError for anything that is no event.
+    Raises ValueError for other values.
     """
     unique: list[Event] = []
     for event in _flatten(events):
@@ -127,7 +127,7 @@ def _flatten(events: Any) -> Iterator[Event]:
 
 
 def _is_duplicate(a: Event, b: Event) -> bool:
-    """Whether two events are one: the same object; or made alike, and acting, so that both would act at once."""
+    """Whether two events are the same object, or equal ones with actions, which both would act at once."""
     if a is b:
         return True
     if a.action is None and a.change is None:
@@ -137,7 +137,7 @@ def _is_duplicate(a: Event, b: Event) -> bool:
 
 
 def _is_equal(a: Any, b: Any) -> bool:
-    """Whether two parts of events are one object, equal numbers, or the same code with the same values around it."""
+    """Whether two parts of events are one object, equal numbers, or the same code with equal closures."""
     if a is b:
         return True
     if isinstance(a, types.FunctionType) and isinstance(b, types.FunctionType):
@@ -149,7 +149,7 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 
 def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Function:
-    """The function that an event watches. Raises ValueError for the name of an output that isn't there."""
+    """The function of an event. Raises ValueError for names of unknown outputs."""
     if not isinstance(event.function, str):
         return Function(event.function, back)
     if event.function not in outputs:
@@ -160,7 +160,7 @@ def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Fun
 
 
 def check_function(event: Event, function: Function, state: State, system: AbstractSystem) -> None:
-    """Raises ValueError unless the function can be traced at states of that shape, and gives one number."""
+    """Raises ValueError unless the function can be traced at states of that shape and returns one number."""
     try:
         shape = jax.eval_shape(lambda t, state: function(t, state, system), jnp.zeros(()), state)
     except Exception as error:
@@ -175,7 +175,7 @@ def check_function(event: Event, function: Function, state: State, system: Abstr
 
 
 def _form(state: State) -> str:
-    """The form of a state in words."""
+    """Describes the form of a state."""
     shapes = jax.tree.map(lambda x: tuple(x.shape), state)
     if not isinstance(state, tuple):
         return f"an array of shape {shapes}"

@@ -28,11 +28,11 @@ _HINT = "With another kind of system write the action yourself: polhode.Event(fu
 
 
 class Impact(AbstractUnilateral):
-    r"""The action of an impact: the impulse along the gradient of a gap that turns its rate around.
+    r"""The action of an impact: the impulse along the gradient of a gap that reverses its rate.
 
     $M(v^+ - v^-) = G^T\Lambda - B^T\mu$, $B(v^+ - v^-) = 0$ and $\dot g^+ = -e\,\dot g^-$ with the gap g and
     $\dot g = Gv + ∂g/∂t$: Newton's law of restitution for one contact without friction (Pfeiffer and Glocker, Multibody
-    Dynamics with Unilateral Contacts, 1996, ch. 6). With e = 1 it keeps the energy, if nothing moves by prescription.
+    Dynamics with Unilateral Contacts, 1996, ch. 6). With e = 1 it keeps the energy, unless joints are driven.
     Gaps that are closed at the same instant are solved together (`polhode.contact.response`).
 
     **Arguments:**
@@ -56,12 +56,12 @@ class Impact(AbstractUnilateral):
         B, zero = system.jacobian(t, q), jnp.zeros(system.m)
         rate, along = jax.value_and_grad(lambda v: self.rate(t, (q, v), system))(v)
         x, _ = system.kkt.solution(system.mass(t, q), B, B, along, zero)
-        # What opens already, by rounding where impacts accumulate, is not turned back.
+        # Gaps that open already, by round-off where impacts accumulate, have no impulse.
         return q, v - (1 + self.restitution) * jnp.minimum(rate, 0.0) / (along @ x) * x
 
 
 class _SlowContact(eqx.Module):
-    """A number that passes zero where a gap closes slowly."""
+    """An event function that crosses zero where a gap closes slowly."""
 
     impact: Impact
     speed: Array
@@ -75,7 +75,7 @@ class _SlowContact(eqx.Module):
 
 
 class _BaseGap(eqx.Module):
-    """A gap of states of a system that is written as another one, as a function of states of what it is made of."""
+    """A gap of states of a reformulation, as a function of states of its base."""
 
     gap: Callable[[Array, State, Any], Array]
     reformulation: AbstractReformulation
@@ -86,13 +86,13 @@ class _BaseGap(eqx.Module):
 
 
 def _on_base_states(impact: Impact, reformulation: AbstractReformulation) -> Impact:
-    """The same impact of states (q, v), in which it has its impulse."""
+    """The impact as a function of states (q, v) of the base, in which its impulse acts."""
     beside = tuple(_on_base_states(other, reformulation) for other in impact.beside)
     return dataclasses.replace(impact, gap=_BaseGap(impact.gap, reformulation), beside=beside)
 
 
 def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
-    """Raises ValueError for a system that has no impacts, and for a gap that depends on velocities."""
+    """Raises ValueError for systems without a mass matrix, and for gaps that depend on velocities."""
     if not isinstance(event.action, Impact):
         return
     if not isinstance(system.base if isinstance(system, AbstractReformulation) else system, AbstractMechanical):
@@ -112,7 +112,7 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
 
 
 def _depends_on_velocities(gap: Callable[..., Array], state: State, system: Any) -> bool:
-    """Whether the velocities of a state (q, v) take part in a gap."""
+    """Whether a gap depends on the velocities of a state (q, v)."""
     q, v = state
     program = jax.make_jaxpr(lambda v, t, q: gap(t, (q, v), system))(v, jnp.zeros(()), q)
     live = {id(x) for x in program.jaxpr.outvars}
@@ -149,7 +149,7 @@ def impact(
     tolerance: float = 1e-12,
     inside: int = 7,
 ) -> list[Event]:
-    """Events at which a gap closes and velocities jump by the law of restitution, to be given to `simulate`.
+    """Events at which a gap closes and velocities jump by the law of restitution, for `simulate`.
 
     For systems with states (q, v): models in any coordinates, bodies with constraints.
 
@@ -158,11 +158,11 @@ def impact(
     - `gap`: (t, state) or (t, state, system) → the distance, positive while apart. It may depend on time and on the
       positions in `state`, which are q = state[0] of a state (q, v), and not on velocities.
     - `restitution`: e, from 0 (no rebound) to 1 (no loss).
-    - `rests_below`: a speed of closing below which the run ends there, in an event called "… at rest": impacts with
-      e < 1 otherwise follow each other ever faster, until the run gives up.
+    - `rests_below`: closing speed below which the run ends, in an event named "… at rest"; otherwise impacts with
+      e < 1 accumulate until the run ends with an error.
     - `name`, `tolerance`, `inside`: as for `polhode.Event`.
 
-    Raises ValueError for values that make no sense; `simulate` does for gaps that depend on velocities, and for systems
+    Raises ValueError for invalid values; `simulate` does for gaps that depend on velocities, and for systems
     without a mass matrix.
     """
     e = checks.array("restitution", restitution, (), "of an impact")
@@ -188,7 +188,7 @@ def stop(
     name: str = "stop",
     tolerance: float = 1e-12,
 ) -> list[Event]:
-    """Rigid stops at the ends of the range of a joint coordinate, to be given to `simulate`.
+    """Rigid stops at the ends of the range of a joint coordinate, for `simulate`.
 
     The impulse acts along the joint, through the mass matrix and the other joints of the model, in any coordinates.
 
@@ -200,7 +200,7 @@ def stop(
     - `coordinate`: which one, if the joint has several.
     - `restitution`, `rests_below`, `tolerance`: as for `impact`. - `name`: of the events, "… lower" and "… upper".
 
-    Raises ValueError for values that make no sense.
+    Raises ValueError for invalid values.
     """
     if not hasattr(joint, "value"):
         raise ValueError(
@@ -222,7 +222,7 @@ def stop(
 
 
 def _limit(name: str, value: Any) -> Any:
-    """A limit of a coordinate, which may be infinite, or traced."""
+    """A limit of a coordinate, which may be infinite or traced."""
     return (
         float(checks.numbers(name, value, "limit")) if checks.is_concrete(value) else checks.array(name, value, (), "")
     )

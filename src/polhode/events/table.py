@@ -17,15 +17,15 @@ from polhode.systems.base import State
 
 
 class Events(eqx.Module):
-    """Events of a run, in order of time; every array has leading axis n.
+    """Events of a run in order of time; every array has leading axis n.
 
-    Outside JAX's transformations, and under `grad`, `jvp`, `jacfwd` and the like, n is the number of events that came.
-    Under `jit` and `vmap` that number isn't known; there n is `max_events`, rows that are left over have the time NaN,
-    the number -1 and NaN in their states, and `happened` and `count` tell how many events came.
+    Outside JAX's transformations, and under `grad`, `jvp`, `jacfwd` and the like, n is the number of events.
+    Under `jit` and `vmap`, where that number is traced, n is `max_events`; unused rows have the time NaN, the number
+    -1 and NaN in their states, and `happened` and `count` say which rows are events and how many.
 
-    - `t`: (n,), instants, in the unit of time. - `number`: (n,), which of the events given.
+    - `t`: (n,), instants, in the unit of time. - `number`: (n,), index in the given events.
     - `before`, `after`: states, with the same structure as those of frames.
-    - `names`: of the events given, by number.
+    - `names`: of the given events, by number.
     """
 
     t: Float[Array, " n"]
@@ -36,7 +36,7 @@ class Events(eqx.Module):
 
     @classmethod
     def of(cls, stats: Mapping[str, Any], meta: Mapping[str, Any], states: State) -> Events:
-        """From the stats and meta of a run, whose states are like those stacked in `states`."""
+        """From the stats and meta of a run, whose states have the structure of the stacked `states`."""
         leaves, structure = jax.tree.flatten(states)
         table = stats.get(
             "events", {"t": [], "number": [], "before": [[] for _ in leaves], "after": [[] for _ in leaves]}
@@ -44,7 +44,7 @@ class Events(eqx.Module):
         numbers = _strip_derivatives(table["number"])
         if np.ndim(numbers) != 1:
             raise ValueError("A batch of runs has many tables of events; take one: jax.tree.map(lambda x: x[k], run).")
-        # Runs inside JAX's transformations have room for more events than came.
+        # Runs inside JAX's transformations have unused rows.
         rows = slice(None) if isinstance(numbers, Tracer) else np.asarray(numbers, int) >= 0
 
         def part(values: Any, like: Any) -> Array:
@@ -69,16 +69,16 @@ class Events(eqx.Module):
 
     @property
     def happened(self) -> Bool[Array, " n"]:
-        """Which rows are events that came: all, but under `jit` and `vmap`."""
+        """Which rows are events: all, except under `jit` and `vmap`."""
         return self.number >= 0
 
     @property
     def count(self) -> Int[Array, ""]:
-        """How many events came; under `jit` and `vmap` a traced integer."""
+        """Number of events; under `jit` and `vmap` a traced integer."""
         return self.happened.sum()
 
     def __len__(self) -> int:
-        """How many events came. Raises ValueError where that is traced by JAX; use `count` there."""
+        """Number of events. Raises ValueError where it is traced by JAX; use `count` there."""
         return int(np.sum(self._numbers("`len`", "`count` has it as an array") >= 0))
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class Events(eqx.Module):
 
 
 def _strip_derivatives(values: Any) -> Any:
-    """Values without derivatives, which are traced still if anything but derivatives is."""
+    """Values without their derivatives, which stay traced under `jit` and `vmap`."""
     while (inner := primal_of(values)) is not values:
         values = inner
     return values

@@ -16,8 +16,8 @@ from polhode.exporters.joint_axes import Axis, Kind
 from polhode.importers import appearance
 from polhode.importers.construction import Start
 from polhode.importers.joints import FileJoint
-from polhode.importers.outputs import model_outputs
 from polhode.importers.losses import NotCarried
+from polhode.importers.outputs import model_outputs
 from polhode.model import as_problem
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body

@@ -20,11 +20,11 @@ from polhode.importers import (
     equality_constraints,
     fixed_tendons,
     loads,
+    losses,
     mesh_files,
     site_actuators,
     sources,
     spatial_tendons,
-    losses,
     urdf_shapes,
 )
 from polhode.importers._mujoco import mujoco

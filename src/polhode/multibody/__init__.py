@@ -1,6 +1,6 @@
-"""Multibody systems: a mechanism, which knows poses and twists alone, in coordinates of its bodies."""
+"""Multibody systems: a mechanism, written in poses and twists, in coordinates of its bodies."""
 
 import lazy_loader
 
-# What there is stands in `__init__.pyi`, and is loaded when it is asked for.
+# Names are listed in `__init__.pyi` and loaded when first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

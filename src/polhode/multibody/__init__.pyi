@@ -1,4 +1,4 @@
-"""Multibody systems: a mechanism, which knows poses and twists alone, in coordinates of its bodies."""
+"""Multibody systems: a mechanism, written in poses and twists, in coordinates of its bodies."""
 
 from .conversions.livens import LivensMultibody as LivensMultibody
 from .conversions.separable import SeparableMultibody as SeparableMultibody

@@ -1,4 +1,4 @@
-"""Bodies: what a model is made of."""
+"""Bodies of models."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from polhode.spaces import quaternions
 
 Kind = Literal["ground", "rigid", "point", "coordinate", "integral", "flexible"]
 SINGLE = ("coordinate", "integral")
-"""Kinds that are one linear coordinate and no place."""
+"""Kinds that are a single linear coordinate without a position in space."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Body:
-    """A body of a model, as `Model.add_body` and its kin return it; a handle for joints, forces and outputs.
+    """A body of a model, as `Model.add_body` and similar methods return it; a handle for joints, forces and outputs.
 
     - `name`: unique in the model.
     - `kind`: "rigid", "point" (a mass point in R³), "coordinate" (one linear coordinate), "integral" (one whose rate
@@ -52,7 +52,7 @@ class Body:
 
     @property
     def inert(self) -> bool:
-        """Whether mass and inertia alone resist every acceleration; taken for granted of traced numbers."""
+        """Whether mass and inertia are positive definite; assumed of traced numbers."""
         if self.kind != "rigid" or not checks.is_concrete(self.mass, self.inertia):
             return True
         return float(self.mass) > 0 and float(np.linalg.eigvalsh(np.asarray(self.inertia))[0]) > 0
@@ -73,7 +73,7 @@ def rigid(
     formulation: str | None,
     check: bool,
 ) -> Body:
-    """A rigid body of numbers that users gave; see `Model.add_body`. Raises ValueError for those that make no sense."""
+    """A rigid body from values of users; see `Model.add_body`. Raises ValueError for invalid ones."""
     return Body(
         name,
         "rigid",
@@ -120,7 +120,7 @@ def _without_rotation(name: str, kind: Kind, inertia: Any, x: Any, u: Any) -> Bo
 
 
 SINGLE_PRECISION = 1e-6
-"""How far directions and inertias may be off, as numbers in single precision are, before they are made exact."""
+"""Relative error of given rotations and inertias, as of single-precision numbers, that is corrected silently."""
 
 
 def mass(value: Any, check: bool = True) -> Float[Array, ""]:
@@ -136,7 +136,7 @@ def mass(value: Any, check: bool = True) -> Float[Array, ""]:
 def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
     """Inertia from three principal moments or a matrix that is symmetric to single precision.
 
-    With `check` moments raise ValueError that aren't positive, or that no distribution of mass has.
+    With `check` raises ValueError for moments that aren't positive, or that no distribution of mass has.
     """
     array = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
     xp = np if isinstance(array, np.ndarray) else jnp

@@ -1,4 +1,4 @@
-"""Whether a model can start as given: positions and velocities that fit its joints."""
+"""Consistent initialisation: positions and velocities that satisfy the joints of a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POSITION_TOLERANCE = 1e-8
 """Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
 
 _MIN_BRANCH_COSINE = 0.5
-"""Cosine below which Newton's method may close a joint the wrong way round: a sixth of a turn."""
+"""Cosine below which Newton's method may converge to the wrong assembly branch: a sixth of a turn."""
 
 _NEAR_SINGULAR = 1e-4
 _ROUNDS = 50
@@ -41,7 +41,7 @@ DENSE = 600
 class InconsistentStart(ValueError):
     """A start that violates the joints of a model.
 
-    - `own`: what of the message the residuals of constraints don't tell.
+    - `own`: the part of the message that doesn't follow from residuals of constraints.
     """
 
     def __init__(self, message: str, own: str = "") -> None:
@@ -50,7 +50,7 @@ class InconsistentStart(ValueError):
 
 
 def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
-    """Raises UnfitStart with the `faults` of a start, if it has some."""
+    """Raises InconsistentStart with the `start_faults` of a state, if there are any."""
     message = start_faults(system, labels, t, state)
     if message:
         raise InconsistentStart(message)
@@ -59,7 +59,7 @@ def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state:
 def start_faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
     """All constraints that a state violates, or their time derivatives, by the names of joints, with remedies; or "".
 
-    Also those that it keeps the wrong way round: cosines vanish again after half a turn.
+    Also those that are closed on the wrong branch: cosines vanish again after half a turn.
     """
     if not system.m:
         return ""
@@ -103,8 +103,8 @@ def _remedies(unfit: Sequence[str], flips: bool) -> list[str]:
 def repair_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """The nearest state, in the metric of the mass matrix, that keeps the constraints.
 
-    Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Where a joint is more
-    than a sixth of a turn off, angles take the place of cosines first, which vanish after half a turn as well.
+    Positions by damped Newton steps on min ½|δ|²_M, velocities by one projection. Where a joint is off by more than a
+    sixth of a turn, angles replace cosines first, which vanish after half a turn as well.
     Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from this start.
     """
     del labels
@@ -114,7 +114,7 @@ def repair_state(system: MultibodySystem, labels: Sequence[str], t: float, state
 
 
 def close_on_branch(system: MultibodySystem, t: float, q: Point) -> Point:
-    """The position of `repaired`."""
+    """The position of `repair_state`."""
     time, rest = jnp.asarray(t), jnp.zeros(system.n)
     gaps, _, sides = _constraint_values(system, time, q, rest)
     if _wrong_branches(system, sides):
@@ -126,7 +126,7 @@ def close_on_branch(system: MultibodySystem, t: float, q: Point) -> Point:
 
 
 def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
-    """The velocities nearest to v with which the constraints have these rates.
+    """The velocities nearest to v at which the constraints have these rates.
 
     Raises ValueError, naming the joints, if there are none.
     """
@@ -146,7 +146,7 @@ def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector
 
 
 def polish_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
-    """A state that keeps the constraints to tolerance, moved to keep them to round-off; unchanged if it does."""
+    """Projects a state that keeps the constraints to tolerance onto them to round-off; unchanged if it is there."""
     q, v = state
     gaps, rates = violations(system, jnp.asarray(t), q, v)
     small = 1e-3 * POSITION_TOLERANCE
@@ -187,7 +187,7 @@ def _is_closed(gaps: Any) -> bool:
 
 
 def _position_rows(system: AbstractMechanical, B: Any) -> Any:
-    """B without the rows that hold velocities only: bodies may be put where they could not roll."""
+    """B with nonholonomic rows zero: positions may change across them."""
     if not len(system.nonholonomic):
         return B
     mask = np.ones(system.m)
@@ -196,7 +196,7 @@ def _position_rows(system: AbstractMechanical, B: Any) -> Any:
 
 
 def _wrong_branches(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
-    """Joints that are far from closed on the intended assembly branch, with its cosine; it is 1 where they are."""
+    """Joints far from the intended assembly branch, with their cosines, which are 1 on it."""
     joints: dict[str, float] = {}
     for group, cosines in zip(system.mechanism.joints, sides, strict=True):
         for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
@@ -206,7 +206,7 @@ def _wrong_branches(system: MultibodySystem, sides: Sequence[Array]) -> dict[str
 
 
 def nearly_dependent_joints(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
-    """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
+    """Describes the joints whose constraints are nearly dependent; empty if there are none."""
     if not 0 < system.m <= DENSE:
         return ""
     q, _ = state
@@ -220,7 +220,7 @@ def nearly_dependent_joints(system: AbstractMechanical, labels: Sequence[str], t
 
 
 def worst_violations(labels: Sequence[str], values: np.ndarray, tolerance: float = 0.0) -> str:
-    """The constraints that are violated most, by joint, if by more than is allowed."""
+    """Describes the largest violations above a tolerance, by joint."""
     sizes: dict[str, float] = {}
     for label, value in zip(labels, np.abs(values), strict=True):
         sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
@@ -230,7 +230,7 @@ def worst_violations(labels: Sequence[str], values: np.ndarray, tolerance: float
 
 
 def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
-    """The smallest δ in the metric of M with B δ = gap; in the sense of least squares where rows depend."""
+    """The smallest δ in the metric of M with B δ = gap; a least-squares solution where rows are dependent."""
     m, n = B.shape
     # In units in which masses and rows of B are of size 1: they may be many powers of ten apart.
     masses = M.diagonal()
@@ -244,7 +244,7 @@ def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
         M, B = dense(M), dense(B)
         kkt = np.block([[M, B.T], [B, np.zeros((m, m))]])
         return unit * np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
-    # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
+    # A small compliance regularises dependent rows; Newton's method corrects its error.
     soft = scipy.sparse.block_array([[M, B.T], [B, -1e-12 * scipy.sparse.eye_array(m)]])
     return unit * scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(soft)).solve(right)[:n]
 
@@ -257,7 +257,7 @@ def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
 
 
 def dense(matrix: Any) -> np.ndarray:
-    """The array of a matrix that may be SciPy's."""
+    """A NumPy or SciPy matrix as an array."""
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
@@ -280,24 +280,24 @@ def _constraint_values(system: MultibodySystem, t: Array, q: Point, v: Vector) -
 
 @numpy_jit
 def _displace(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
-    """The position reached by a displacement, and Φ there."""
+    """The position after a displacement, and Φ there."""
     position = system.flow(q, step, 1.0)
     return position, system.constraint(t, position)
 
 
 @numpy_jit
 def flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
-    """The position reached by a displacement."""
+    """The position after a displacement."""
     return system.flow(q, step, 1.0)
 
 
 _MAX_EDGE_TURN = 1.0
-"""Radians by which neighbouring nodes of a rod turn against each other where it has too few edges."""
+"""Relative rotation of neighbouring nodes of a rod, rad, above which it has too few edges."""
 
 
 @eager_numpy()
 def coarse_rod_edges(system: MultibodySystem, state: State) -> list[str]:
-    """Edges of rods that turn so far that there are too few of them, in words; none if all is well."""
+    """Describes the edges of rods with too large relative rotations; empty if there are none."""
     q, _ = state
     motion, edges = system.motion(q), []
     for group in stressed_groups(system.mechanism.forces):

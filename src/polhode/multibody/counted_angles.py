@@ -1,4 +1,4 @@
-"""Angles of joints as real numbers: their turns are counted along the motion and kept with the state."""
+"""Angles of joints as real numbers: their turns are counted along the motion and stored in the state."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Twist
 
 _LOOP_ABOVE = 8
-"""So many angles are evaluated side by side; more in a loop."""
+"""Number of angles above which they are evaluated in a loop instead of a vmap."""
 
 
 class AngleName(NamedTuple):
     """Names of a counted angle.
 
-    - `joint`, `coordinate`: the joint, and what that calls the angle. - `bodies`: names of its two bodies.
+    - `joint`, `coordinate`: names of the joint, and of the angle in it. - `bodies`: names of its two bodies.
     - `sign`: 1, or -1 where the coordinate is the negative of the angle.
     """
 
@@ -35,16 +35,16 @@ class AngleName(NamedTuple):
 
 
 class TurnCounter(eqx.Module):
-    r"""Counts the turns of angles: the state carries their values, each of which says in which turn the next one is.
+    r"""Counts the turns of angles, whose values are part of the state.
 
-    From one instant to the next an angle changes by about $\tfrac h2(\dot\varphi_0+\dot\varphi_1)$; it is the one
-    within half a turn of that. So turns are right as long as a step resolves the change of the rates, however many
+    From one instant to the next an angle changes by about $\tfrac h2(\dot\varphi_0+\dot\varphi_1)$; the next value
+    is the one within half a turn of this prediction. So turns are right as long as a step resolves the change of the rates, however many
     turns it makes.
 
     - `angles`: all angles, stacked; their `reference` is the value at the start of the model.
-    - `first`, `second`: rows of a `Motion` that they lie between.
-    - `names`: of those that joints have; None for others.
-    - `owners`: parts of the model that read angles on their bodies, by name, and the numbers of these.
+    - `first`, `second`: rows of a `Motion` between which they are measured.
+    - `names`: of angles of joints; None for others.
+    - `owners`: names of parts of the model that evaluate angles between their bodies, and the numbers of these.
     """
 
     angles: CountableAngle
@@ -58,11 +58,11 @@ class TurnCounter(eqx.Module):
         return self.first.numbers.size
 
     def near(self, turns: Float[Array, " k"]) -> TurnCounter:
-        """The counter of a motion that starts with other angles."""
+        """The counter with other reference angles."""
         return dataclasses.replace(self, angles=self.angles.near(turns))
 
     def values(self, motion: Motion, near: Float[Array, " k"]) -> Float[Array, " k"]:
-        """The angles within half a turn of others."""
+        """The angles within half a turn of those in `near`."""
         angles = self.angles.near(near)
         return self._each(lambda _, angle, poses: angle.value(poses), angles, self._poses(motion))
 
@@ -74,11 +74,11 @@ class TurnCounter(eqx.Module):
     def later(
         self, before: Motion, turns: Float[Array, " k"], after: Motion, h: Float[Array, ""]
     ) -> Float[Array, " k"]:
-        """The angles of a motion h after another one, in which they were `turns`."""
+        """The angles of a motion a time h after another one, in which they were `turns`."""
         return self.values(after, turns + 0.5 * h * (self.rates(before) + self.rates(after)))
 
     def number(self, joint: str | None, coordinate: str, bodies: tuple[str, ...]) -> int | None:
-        """The number of the angle of a joint; one without a name is known by its bodies if no other joins these."""
+        """The number of an angle of a joint; a joint without a name is identified by its bodies if it is the only one."""
         alike = [(k, n) for k, n in enumerate(self.names) if n and (n.coordinate, n.bodies) == (coordinate, bodies)]
         own = [k for k, name in alike if name.joint == joint]
         if joint is None and not own:
@@ -86,7 +86,7 @@ class TurnCounter(eqx.Module):
         return own[0] if len(own) == 1 else None
 
     def angles_of(self, part: str) -> tuple[int, ...] | None:
-        """The numbers of the angles that a part of the model reads on its bodies; None if it reads none there."""
+        """The numbers of the angles that a part of the model evaluates between its bodies; None if there are none."""
         return _by_name(self.owners).get(part)
 
     def sign(self, number: int) -> float:

@@ -1,4 +1,4 @@
-"""Accelerations of mechanisms with bodies that are nearly massless beside others."""
+"""Accuracy of accelerations in mechanisms with nearly massless bodies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from polhode.systems.base import AbstractSystem, State
 System = TypeVar("System", bound=AbstractSystem)
 
 _MAX_ERROR = 1e-8
-"""Relative error of accelerations that is left by the compliance of constraints."""
+"""Largest relative error of accelerations by the compliance of constraints."""
 
 _SINGULAR = 1e-14
 """Eigenvalues below which constraints depend on each other; the compliance is for those positions."""
@@ -29,13 +29,13 @@ _SINGULAR = 1e-14
 _DENSE = 600
 
 _MAX_RATIO = 1e8
-"""Ratio of masses and moments of inertia up to which no error can be that large."""
+"""Ratio of masses and moments of inertia up to which errors are smaller."""
 
 
 def is_inaccurate(system: AbstractSystem, t: float, state: State) -> bool:
-    """Whether the compliance of constraints disturbs accelerations at a state, where constraints are independent.
+    """Whether the compliance of constraints spoils accelerations at a state with independent constraints.
 
-    So it is where one joint carries inertias that differ by a factor of about 1e9.
+    That is the case where one joint connects inertias with a ratio of about 1e9.
     """
     if not (isinstance(system, MultibodySystem) and isinstance(system.kkt, CompliantKKT)):
         return False
@@ -48,7 +48,7 @@ def is_inaccurate(system: AbstractSystem, t: float, state: State) -> bool:
     if not sizes.all():
         return False
     units = np.sqrt((P**2) @ (1 / sizes))
-    # In units in which inertias are one: condition numbers of masses don't enter.
+    # In units in which inertias are one, so that ratios of masses don't matter.
     factor = np.linalg.cholesky(mass / np.sqrt(np.outer(sizes, sizes)))
     rows = np.linalg.solve(factor, (P / np.sqrt(sizes)).T).T / np.where(units > 0, units, 1.0)[:, None]
     least = float(np.min(np.linalg.svd(rows, compute_uv=False), initial=1.0)) ** 2
@@ -56,7 +56,7 @@ def is_inaccurate(system: AbstractSystem, t: float, state: State) -> bool:
 
 
 def _inertias_differ(system: MultibodySystem) -> bool:
-    """Whether inertias differ by so much that a closer look is worth it."""
+    """Whether inertias differ by more than `_MAX_RATIO`."""
     masses, moments = np.asarray(system.coordinates.masses), np.asarray(system.coordinates.inertias)
     sizes = np.concatenate((masses, np.abs(np.diagonal(moments, axis1=1, axis2=2)).reshape(-1)))
     sizes = sizes[sizes > 0]
@@ -69,7 +69,7 @@ def _matrices(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matr
 
 
 def with_pivoting_solver(system: System, t: float, state: State) -> System:
-    """The system with a solver that pivots in place of one that gives constraints a compliance, where that disturbs."""
+    """The system with a pivoting solver instead of a compliant one, where that is inaccurate."""
     if not is_inaccurate(system, t, state):
         return system
     assert isinstance(system, MultibodySystem)

@@ -1,4 +1,4 @@
-"""Parts of models: joints, forces and what consists of several of them."""
+"""Parts of models: joints, forces and composites of several of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.multibody.mechanism.poses import Pose, Poses
 
 
 class AddsCoordinates(Protocol):
-    """A model, as far as parts add to it; see `polhode.Model`."""
+    """The methods of a model by which parts add coordinates; see `polhode.Model`."""
 
     def add_coordinate(self, *, mass: Any, value: Any, velocity: Any, name: str | None) -> Body:
         """A linear coordinate with an inertia."""
@@ -25,11 +25,11 @@ class AddsCoordinates(Protocol):
 
 
 class ModelParts(AddsCoordinates, Protocol):
-    """A model, as what assembles, draws and exports it reads it; see `polhode.Model`.
+    """The attributes of a model that assembly, pictures and exporters read; see `polhode.Model`.
 
-    - `gravity`: acceleration in the inertial frame. - `units`: of its numbers; None where they are not known.
+    - `gravity`: acceleration in the inertial frame. - `units`: of its numbers; None if unknown.
     - `ground`, `bodies`: the bodies, without nodes of flexible ones. - `parts`: joints and forces by name.
-    - `register`: the names that are taken. - `file_joints`: joints by the names of the file that the model is of.
+    - `register`: the names in use. - `file_joints`: joints by their names in the file of the model.
     """
 
     gravity: Any
@@ -64,7 +64,7 @@ class ModelParts(AddsCoordinates, Protocol):
         ...
 
     def add(self, part: Any) -> Any:
-        """Add a joint, a force or a part that consists of several."""
+        """Add a joint, a force or a composite."""
         ...
 
     def add_body(
@@ -104,7 +104,7 @@ class AbstractPart(abc.ABC):
         return self.place(tuple(Pose(body.x, body.R) for body in self.bodies))
 
     def attach(self, model: AddsCoordinates) -> AbstractPart:
-        """The part that joins a model in its place; the model adds coordinates that it needs."""
+        """The part that is added to a model in its place; adds the coordinates that it needs to the model."""
         del model
         return self
 
@@ -118,9 +118,9 @@ class AbstractJoint(AbstractPart):
     def motion(self, carried: Body) -> AbstractJointMotion | None:
         """The relative motion that the joint allows one of its two bodies, with `initial` in the inertial frame.
 
-        Joint coordinates are made of it. None where the joint stays a constraint among them: it allows no motion that
-        `polhode.multibody.coordinates.tree.motions` knows, or one that depends on time. A class that overrides `place`
-        has to override this too, otherwise it counts as None.
+        It defines joint coordinates. None where the joint stays a constraint among them, because
+        `polhode.multibody.coordinates.tree.motions` has no such motion, or it depends on time. Classes that override
+        `place` have to override this too, otherwise it counts as None.
         """
         del carried
         return None
@@ -134,7 +134,7 @@ class AbstractForce(AbstractPart):
 
 
 class AbstractComposite(abc.ABC):
-    """A part that joins a model as several ones, such as a load on all nodes of a rod."""
+    """A part that is added to a model as several ones, such as a load on all nodes of a rod."""
 
     name: str | None
 

@@ -1,4 +1,4 @@
-"""Values of bodies and joints by name, from the saved states of a run and the system that it is of."""
+"""Quantities of bodies, joints and forces that were not saved, computed from the states of a run and its system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.conversion import AbstractConvertedSystem
 
 _ROWS = 256
-"""Frames that are looked at together where there is no machine code."""
+"""Frames that are evaluated together where there is no machine code."""
 
 GROUPS = {
     "motion": ("positions", "rotations", "velocities", "angular_velocities"),
@@ -33,7 +33,7 @@ GROUPS = {
 
 
 class Motion(eqx.Module):
-    """Poses and twists of all bodies that are somewhere."""
+    """Poses and twists of all bodies that have a place."""
 
     system: MultibodySystem
     readings: JointMeasurements
@@ -89,13 +89,13 @@ def group_of(name: str) -> str:
     return next(key for key, names in GROUPS.items() if name in names)
 
 
-def observer_of(group: str, system: MultibodySystem, named: NameTable) -> Motion | Coordinates | Loads | Forces:
+def observer_of(group: str, system: MultibodySystem, name_table: NameTable) -> Motion | Coordinates | Loads | Forces:
     """All quantities of a group as a function of states (q, v) of a system."""
-    return _OBSERVERS[group](system, named.force_readings if group == "forces" else named.readings)
+    return _OBSERVERS[group](system, name_table.force_readings if group == "forces" else name_table.readings)
 
 
 class ConvertedObserver(eqx.Module):
-    """An observer of states (q, v), for states of the system that a method took."""
+    """An observer of states (q, v), applied to states of the system that a method integrates."""
 
     observer: Callable[..., dict[str, Array]]
     convert: Callable[[State], State]
@@ -105,32 +105,33 @@ class ConvertedObserver(eqx.Module):
 
 
 class StateConversion(eqx.Module):
-    """The way from states of a method to (q, v)."""
+    """Conversion of states of a method to (q, v)."""
 
-    converted: Converted
+    conversion: Converted
     source: AbstractSystem
 
     def __call__(self, state: State) -> State:
-        state = self.converted.to_source(state)
+        state = self.conversion.to_source(state)
         return self.source.to_base(state) if isinstance(self.source, AbstractConvertedSystem) else state
 
 
 class RunContext(NamedTuple):
-    """Parts of the problem of a run: its bodies and joints if they have names, its system, and the same as the method
-    took it.
+    """The problem of a run: names of its bodies and joints if there are any, its system, and the system that the method
+    integrates.
     """
 
-    named: NameTable | None
+    name_table: NameTable | None
     source: AbstractSystem
-    converted: Converted
+    conversion: Converted
 
 
 class Reader:
-    """Quantities that are computed from the states of a run, besides those that were saved.
+    """Computes quantities that were not saved from the states of a run.
 
     **Arguments:**
 
-    - `find`: finds what the run is of, when it is asked for first. Raises ValueError, with the reason, if nobody can.
+    - `find`: returns the context of the run, and is called when it is first used. Raises ValueError, with the reason,
+      where there is none.
     """
 
     def __init__(self, find: Callable[[], RunContext]) -> None:
@@ -140,7 +141,7 @@ class Reader:
 
     @functools.cached_property
     def obstacle(self) -> str | None:
-        """Why nothing can be read, such as a model file that is gone; None if it can."""
+        """Why nothing can be computed, such as a missing model file; None if it can."""
         try:
             self._find()
         except ValueError as error:
@@ -148,16 +149,16 @@ class Reader:
         return None
 
     def mechanism(self) -> tuple[MultibodySystem, StateConversion] | None:
-        """The system whose states are (q, v), and the way to these; None if the run is of no multibody system.
+        """The system whose states are (q, v), and the conversion to these; None if it is no multibody system.
 
-        Raises ValueError, with the reason, if it can't be had.
+        Raises ValueError, with the reason, if the problem can't be rebuilt.
         """
-        _, source, converted = self._find()
+        _, source, conversion = self._find()
         base = source.base if isinstance(source, AbstractConvertedSystem) else source
-        return (base, StateConversion(converted, source)) if isinstance(base, MultibodySystem) else None
+        return (base, StateConversion(conversion, source)) if isinstance(base, MultibodySystem) else None
 
     def values(self, frames: Any, name: str) -> np.ndarray:
-        """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
+        """A quantity of all bodies, joints or forces at all instants of `frames`, those of the run."""
         if self._frames is not frames:
             self._frames, self._cache = frames, {}
         group = group_of(name)
@@ -166,20 +167,20 @@ class Reader:
         return self._cache[group][name]
 
     def _compute(self, group: str, frames: Any) -> dict[str, np.ndarray]:
-        named, source, converted = self._find()
+        name_table, source, conversion = self._find()
         t, state, multipliers = frames.t, frames.state, frames.multipliers
         system: Any = source.base if isinstance(source, AbstractConvertedSystem) else source
-        own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
-        assert named is not None
+        own = conversion.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
+        assert name_table is not None
         arguments = (multipliers,) if group == "loads" and own and system.m else ()
-        observer = ConvertedObserver(observer_of(group, system, named), StateConversion(converted, source))
+        observer = ConvertedObserver(observer_of(group, system, name_table), StateConversion(conversion, source))
         values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
         in_tree = isinstance(system.coordinates, JointTree)
         return values if group != "loads" or (arguments and not in_tree) else _while_open(values, frames.outputs)
 
 
 def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Loads of joints where no contact presses, NaN elsewhere: they follow from accelerations without its force."""
+    """Loads of joints, NaN where a contact is closed: they are computed without its force."""
     if "contacts" not in outputs:
         return loads
     is_closed = np.any(np.asarray(outputs["contacts"]["closed"]) > 0, axis=-1)
@@ -187,11 +188,11 @@ def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dic
     return {name: x if name == EFFORTS else np.where(rows(x), np.nan, x) for name, x in loads.items()}
 
 
-def reader_of(problem: Problem | None, source: AbstractSystem, converted: Converted) -> Reader | None:
-    """The reader of a run that was just made; None if it is of no multibody system."""
-    named = None if problem is None else problem.named
+def reader_of(problem: Problem | None, source: AbstractSystem, conversion: Converted) -> Reader | None:
+    """The reader of a run in memory; None if its system is no multibody system."""
+    name_table = None if problem is None else problem.named
     base = source.base if isinstance(source, AbstractConvertedSystem) else source
-    if named is None and not isinstance(base, MultibodySystem):
+    if name_table is None and not isinstance(base, MultibodySystem):
         return None
-    context = RunContext(named, source, converted)
+    context = RunContext(name_table, source, conversion)
     return Reader(lambda: context)

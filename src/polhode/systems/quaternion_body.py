@@ -77,7 +77,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
-        """All momenta of a free body; the vertical one if V is quadratic and invariant under rotations about the vertical."""
+        """All momenta of a free body; the vertical one if V is quadratic and invariant under turns about the vertical."""
         if self.potential is None:
             return ("angular_momentum", "vertical_angular_momentum")
         return ("vertical_angular_momentum",) if _is_symmetric_about_vertical(self.potential) else ()
@@ -168,7 +168,7 @@ def _is_positive_definite(J: np.ndarray) -> bool:
 
 
 def _is_symmetric_about_vertical(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:
-    """Whether V is quadratic and invariant under rotations about e₃, by evaluation; False inside JAX transformations."""
+    """Whether V is quadratic and invariant under turns about e₃, by evaluation; False inside JAX transformations."""
     if inside_transformation() or not checks.is_concrete(potential):
         return False
     a, b, none = jnp.array([0.7, -0.4, 0.2, 0.5]), jnp.array([-0.3, 0.6, 0.8, 0.1]), jnp.zeros(4)

@@ -49,8 +49,8 @@ def check_gaps(*all_gaps: Gaps) -> None:
             errors[violation] = gaps.remedy
         else:
             warn(
-                f"`state0` violates the constraints {violation}. That is expected when a run goes on from the end of an "
-                "`eml` step.",
+                f"`state0` violates the constraints {violation}. That is expected when a run goes on from the end of "
+                "an `eml` step.",
                 StartWarning,
             )
     if errors:

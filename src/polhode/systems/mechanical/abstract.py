@@ -60,7 +60,7 @@ class AbstractMechanical(AbstractSystem):
         """The space of q."""
 
     def as_state(self, state: Any, name: str) -> State:
-        """See `AbstractSystem.as_state`. Raises ValueError for named tuples, which are states of other kinds of systems."""
+        """See `AbstractSystem.as_state`. Raises ValueError for named tuples, which are states of other kinds."""
         if hasattr(state, "_fields"):
             raise ValueError(
                 f"`{name}` is a {type(state).__name__} ({', '.join(state._fields)}), as some methods write states, and "

@@ -65,7 +65,7 @@ def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray 
 
 
 def _tube(builder: _Builder, line: Line, points: np.ndarray, size: float) -> None:
-    """A stick for each segment, which is rotations and stretched, and a ball for each node."""
+    """A stick for each segment, turned and stretched, and a ball for each node."""
     radius = line.radius or geometry.THIN * size * (2.2 if line.tints else 1.0)
     stick, ball = (builder.mesh(shape, line.colour, name) for shape, name in _PARTS)
     for i in range(points.shape[1]):

@@ -159,8 +159,7 @@ def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float,
 
 
 def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
-    """Whether a body is constraints from above: one that swings below its joint, not one on top of it or on a "
-    "turntable."""
+    """Whether a body is held from above: one that swings below its joint, not one on top of it or on a turntable."""
     upright = any(abs(axis @ up) > 0.9 for axis in joint.angles)
     rise = arm @ up
     level = 0.2 * np.linalg.norm(arm)
