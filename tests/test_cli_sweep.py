@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import polhode as ph
-from polhode.cli import app, sampling
+from polhode.cli import app, sweep_parameters
 
 TOP = ["sweep", "heavy-top", "--set", "formulation=S3", "--integrator", "rkmk4", "--step", "1e-3", "--t1", "0.004"]
 
@@ -41,16 +41,16 @@ def test_failed_members_are_listed_with_their_parameters(tmp_path):
 def test_tables_of_spreadsheets_are_read_and_long_words_are_refused(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes("\ufeffmass, gravity\r\n1,2\r\n3,4\r\n".encode())
-    assert sampling.table(path) == {"mass": [1.0, 3.0], "gravity": [2.0, 4.0]}
+    assert sweep_parameters.table(path) == {"mass": [1.0, 3.0], "gravity": [2.0, 4.0]}
     path.write_text("mass\n" + "9" * 200_000)
     with pytest.raises(ValueError, match="can't be read as a table"):
-        sampling.table(path)
+        sweep_parameters.table(path)
 
 
 def test_values_of_parameters():
-    assert sampling.values("k", "1,2.5") == [1.0, 2.5]
-    assert sampling.values("k", "0:1:3") == [0.0, 0.5, 1.0]
-    drawn = sampling.draw("k", "normal:15:0.1")(np.random.default_rng(3))
+    assert sweep_parameters.values("k", "1,2.5") == [1.0, 2.5]
+    assert sweep_parameters.values("k", "0:1:3") == [0.0, 0.5, 1.0]
+    drawn = sweep_parameters.draw("k", "normal:15:0.1")(np.random.default_rng(3))
     assert drawn == np.random.default_rng(3).normal(15, 0.1)
 
 

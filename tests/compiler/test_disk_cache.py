@@ -238,7 +238,7 @@ def test_what_belongs_to_the_user_has_no_lasting_key():
         is not None
     )
 
-    @functools.wraps(ph.functions.breakpoints_of)
+    @functools.wraps(ph.time_functions.breakpoints_of)
     def disguised(x):
         return x
 

@@ -124,4 +124,4 @@ def test_a_file_gets_the_full_bar_only():
     ],
 )
 def test_what_is_compiled_is_said(form, said):
-    assert form.making == said
+    assert form.activity == said

@@ -82,7 +82,7 @@ def _along(part: Any) -> list[tuple[str, Any, tuple[str, ...]]]:
     whole = getattr(part, "controller", part)
     if not isinstance(whole, AbstractJointForce):
         return []
-    return [(_ONLY, whole.relative_coordinate, tuple(body.name for body in whole.joint.bodies))]
+    return [(_ONLY, whole.measured, tuple(body.name for body in whole.joint.bodies))]
 
 
 _ONLY = "effort"

@@ -172,8 +172,8 @@ def _array_error(expression: AbstractExpression) -> ValueError:
     # JAX replaces TypeErrors by its own.
     return ValueError(
         f"A Parameter can't be computed with functions and arrays of JAX, got {expression!r}: they would not see it "
-        "change. Take NumPy's functions, `np.cos(p)`, arithmetic such as `p**0.5`, and tuples for vectors, `(p, 0, 0)`; "
-        "in functions of time and of states an `equinox.Module` with the Parameter in a field."
+        "change. Take NumPy's functions, `np.cos(p)`, arithmetic such as `p**0.5`, and tuples for vectors, `(p, 0, 0)`;"
+        " in functions of time and of states an `equinox.Module` with the Parameter in a field."
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polhode._signals import end, number_of, raise_signals
-from polhode.cli import models, sampling
+from polhode.cli import models, sweep_parameters
 from polhode.cli.output import (
     RUN_FAILED,
     WRONG_USAGE,
@@ -80,7 +80,7 @@ def sweep(
     import polhode as ph
 
     with usage_errors(), file_errors():
-        members = sampling.members(parameter or [], samples, seeds)
+        members = sweep_parameters.members(parameter or [], samples, seeds)
         if out is None and not statistics:
             raise ValueError(
                 "Nothing of the sweep would be left; give `--out SWEEP.zarr`, or `--statistics` with `--json`."

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.joints._frames import distinct, start
+from polhode.joints._frames import check_distinct, initial_pose
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Wrench
@@ -28,8 +28,8 @@ class AbstractPairForce(AbstractForce):
 
     @eager_numpy()
     def __post_init__(self) -> None:
-        distinct(self, self.first, self.second)
-        self.place((start(self.first), start(self.second)))
+        check_distinct(self, self.first, self.second)
+        self.place((initial_pose(self.first), initial_pose(self.second)))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -39,12 +39,12 @@ class AbstractPairForce(AbstractForce):
     def place(self, poses: Poses) -> AbstractForceElement: ...
 
 
-def push(pose: Pose, s: Float[Array, "3"], force: Float[Array, "3"]) -> Wrench:
+def force_wrench(pose: Pose, s: Float[Array, "3"], force: Float[Array, "3"]) -> Wrench:
     """The load of an inertial force at a point s of the body frame."""
     return Wrench(cross(s, pose.R.T @ force), force)
 
 
-def constant(name: str, value: Any, meaning: str) -> Array:
+def check_constant(name: str, value: Any, meaning: str) -> Array:
     """A number of a linear law. Raises ValueError for others; for functions it names the elements that take them."""
     if callable(value):
         raise ValueError(
@@ -54,6 +54,6 @@ def constant(name: str, value: Any, meaning: str) -> Array:
     return checks.array(name, value, (), meaning)
 
 
-def vanishes(value: Any) -> bool:
+def is_zero(value: Any) -> bool:
     """Whether a number, or None, is known to be zero, so that what it multiplies can be left out."""
     return value is None or (checks.is_concrete(value) and not np.any(np.asarray(value)))

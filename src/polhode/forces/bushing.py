@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, push, vanishes
+from polhode.forces._pair import AbstractPairForce, force_wrench, is_zero
 from polhode.joints import _frames
-from polhode.joints._frames import at, has_rotation, point_on
+from polhode.joints._frames import point_position, check_has_rotation, point_on
 from polhode.joints.generic import IDENTITY
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
@@ -44,7 +44,7 @@ class Deformation(eqx.Module):
     def value(self, poses: Poses) -> Deformations:
         """r and θ."""
         first, second = poses
-        r = self.A0 @ (first.R.T @ (at(second, self.s1) - at(first, self.s0)))
+        r = self.A0 @ (first.R.T @ (point_position(second, self.s1) - point_position(first, self.s0)))
         if self.A1 is None:
             return r, None
         return r, vector_from_matrix((self.A0 @ first.R.T) @ (second.R @ self.A1.T))
@@ -65,7 +65,7 @@ class Deformation(eqx.Module):
         first, second = poses
         along = self.A0.T @ strengths[0]
         force = first.R @ along
-        on_first, on_second = Wrench(-cross(self._reach(poses), along), -force), push(second, self.s1, force)
+        on_first, on_second = Wrench(-cross(self._reach(poses), along), -force), force_wrench(second, self.s1, force)
         theta = self.value(poses)[1]
         if self.A1 is None or theta is None or strengths[1] is None:
             return on_first, on_second
@@ -76,7 +76,7 @@ class Deformation(eqx.Module):
 
     def _reach(self, poses: Poses) -> Float[Array, "3"]:
         """Where the point of the second body is in the frame of the first."""
-        return poses[0].R.T @ (at(poses[1], self.s1) - poses[0].x)
+        return poses[0].R.T @ (point_position(poses[1], self.s1) - poses[0].x)
 
 
 class ElasticBushing(AbstractForceElement):
@@ -165,15 +165,15 @@ class Bushing(AbstractPairForce):
     def place(self, poses: Poses) -> ElasticBushing | DampedBushing:
         K, D = (_matrix(name, getattr(self, name)) for name in ("stiffness", "damping"))
         C, E = (_matrix(name, getattr(self, name)) for name in ("rotational_stiffness", "rotational_damping"))
-        has_rotation(self.first, type(self).__name__)
+        check_has_rotation(self.first, type(self).__name__)
         rows = _frames.axes(self.axes)
-        rotational = not (vanishes(C) and vanishes(E))
+        rotational = not (is_zero(C) and is_zero(E))
         if rotational:
-            has_rotation(self.second, f"{type(self).__name__} with rotational stiffness or damping")
+            check_has_rotation(self.second, f"{type(self).__name__} with rotational stiffness or damping")
         s0, s1 = (point_on(body, pose, self.point) for body, pose in zip(self.bodies, poses, strict=True))
         deformation = Deformation(s0, s1, rows @ poses[0].R, rows @ poses[1].R if rotational else None)
         elastic = ElasticBushing(deformation, (K, C if rotational else None))
-        if vanishes(D) and vanishes(E):
+        if is_zero(D) and is_zero(E):
             return elastic
         return DampedBushing(elastic, (D, E if rotational else None))
 

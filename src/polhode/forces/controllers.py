@@ -192,7 +192,7 @@ def _tracking_effort(controller: PD | PID) -> TrackingEffort:
     if not callable(target):
         target = Constant(checks.array("target", target, (), meaning))
     return TrackingEffort(
-        controller.relative_coordinate,
+        controller.measured,
         of_time(controller, "target", target, (), meaning),
         checks.array("proportional", controller.proportional, (), "gain P"),
         checks.array("derivative", controller.derivative, (), "gain D"),

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.joints._frames import start
+from polhode.joints._frames import initial_pose
 from polhode.joints.named_coordinates import AbstractMeasured, Term
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.coordinate_forces import Feedback
@@ -52,7 +52,7 @@ class JointControl(AbstractForce):
             )
         if not callable(self.control):
             raise ValueError(f"`control` must be a function of (t, positions, rates), got {short_repr(self.control)}.")
-        self.place(tuple(start(body) for body in self.bodies))
+        self.place(tuple(initial_pose(body) for body in self.bodies))
 
     @property
     def bodies(self) -> tuple[Body, ...]:

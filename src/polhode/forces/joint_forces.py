@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import constant, vanishes
+from polhode.forces._pair import check_constant, is_zero
 from polhode.forces.coordinate_forces import Actuation, Friction, Spring, SpringDamper, Stops
-from polhode.joints._frames import start
+from polhode.joints._frames import initial_pose
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
@@ -47,14 +47,14 @@ class AbstractJointForce(AbstractForce):
                 f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, or a "
                 f"`Combination` of such, got {short_repr(self.joint)}. It need not be part of the model."
             )
-        self.place(tuple(start(body) for body in self.joint.bodies))
+        self.place(tuple(initial_pose(body) for body in self.joint.bodies))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
         return self.joint.bodies
 
     @property
-    def relative_coordinate(self) -> AbstractRelativeCoordinate:
+    def measured(self) -> AbstractRelativeCoordinate:
         """The coordinate."""
         return self.joint.coordinate(self.along)
 
@@ -90,12 +90,12 @@ class JointSpring(AbstractJointForce):
 
     def place(self, poses: Poses) -> Spring | SpringDamper:
         del poses
-        stiffness = constant("stiffness", self.stiffness, "force per displacement, torque per radian")
+        stiffness = check_constant("stiffness", self.stiffness, "force per displacement, torque per radian")
         damping = checks.array("damping", self.damping, (), "force per velocity, torque per angular velocity")
         rest = checks.array("rest", self.rest, (), "coordinate at rest")
-        if vanishes(damping):
-            return Spring(self.relative_coordinate, stiffness, rest)
-        return SpringDamper(self.relative_coordinate, stiffness, rest, damping)
+        if is_zero(damping):
+            return Spring(self.measured, stiffness, rest)
+        return SpringDamper(self.measured, stiffness, rest, damping)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ class JointStops(AbstractJointForce):
         del poses
         limits = check_limits("limits", self.limits)
         return Stops(
-            self.relative_coordinate,
+            self.measured,
             limits,
             checks.positive("stiffness", self.stiffness, (), "of the stops"),
             checks.array("damping", self.damping, (), "of the stops"),
@@ -160,7 +160,7 @@ class JointFriction(AbstractJointForce):
     def place(self, poses: Poses) -> Friction:
         del poses
         return Friction(
-            self.relative_coordinate,
+            self.measured,
             checks.array("friction", self.friction, (), "largest force, torque for an angle"),
             checks.positive("stick_velocity", self.stick_velocity, (), "below which the joint sticks"),
         )
@@ -199,7 +199,7 @@ class Actuator(AbstractJointForce):
         if not callable(control):
             control = Constant(checks.array("control", control, (), "of the actuator"))
         return Actuation(
-            self.relative_coordinate,
+            self.measured,
             of_time(self, "control", control, (), "of the actuator"),
             checks.array("gain", self.gain, (), "force per control"),
             checks.array("bias", self.bias, (3,), "constant, per length and per velocity"),

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import push
-from polhode.joints._frames import at, has_rotation, is_body, point_on, start
+from polhode.forces._pair import force_wrench
+from polhode.joints._frames import point_position, check_has_rotation, check_body, point_on, initial_pose
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
@@ -42,11 +42,11 @@ class DeadForce(AbstractForceElement):
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         del t
-        return -self.force @ at(poses[0], self.s)
+        return -self.force @ point_position(poses[0], self.s)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t, twists
-        return (push(poses[0], self.s, self.force),)
+        return (force_wrench(poses[0], self.s, self.force),)
 
 
 class AppliedForce(AbstractForceElement):
@@ -69,7 +69,7 @@ class AppliedForce(AbstractForceElement):
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del twists
         force = self.force(t)
-        return (push(poses[0], self.s, poses[0].R @ force if self.follower else force),)
+        return (force_wrench(poses[0], self.s, poses[0].R @ force if self.follower else force),)
 
 
 class BodyTorque(AbstractForceElement):
@@ -131,13 +131,13 @@ class PointForce(AbstractForce):
 
     @eager_numpy()
     def __post_init__(self) -> None:
-        is_body(self, "body", self.body)
+        check_body(self, "body", self.body)
         if self.body.kind in SINGLE:
             raise ValueError(
                 f"{self.body!r} is a single coordinate, not a place where a force acts. Use `Load`, of whose force it "
                 "takes the first component."
             )
-        self.place((start(self.body),))
+        self.place((initial_pose(self.body),))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -146,7 +146,7 @@ class PointForce(AbstractForce):
     def place(self, poses: Poses) -> DeadForce | AppliedForce:
         follower = checks.choice("frame", self.frame, FRAMES) == "body"
         if follower:
-            has_rotation(self.body, f"{type(self).__name__} with frame='body'")
+            check_has_rotation(self.body, f"{type(self).__name__} with frame='body'")
         s = jnp.zeros(3) if self.point is None else point_on(self.body, poses[0], self.point)
         if not callable(self.force) and not follower:
             return DeadForce(s, checks.array("force", self.force, (3,), "in the inertial frame"))
@@ -172,8 +172,8 @@ class Torque(AbstractForce):
 
     @eager_numpy()
     def __post_init__(self) -> None:
-        is_body(self, "body", self.body)
-        self.place((start(self.body),))
+        check_body(self, "body", self.body)
+        self.place((initial_pose(self.body),))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -181,7 +181,7 @@ class Torque(AbstractForce):
 
     def place(self, poses: Poses) -> BodyTorque | InertialTorque:
         del poses
-        has_rotation(self.body, type(self).__name__)
+        check_has_rotation(self.body, type(self).__name__)
         frame = checks.choice("frame", self.frame, FRAMES)
         torque = _of_time(self, "torque", self.torque, frame)
         return BodyTorque(torque) if frame == "body" else InertialTorque(torque)

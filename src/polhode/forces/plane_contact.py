@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import vanishes
-from polhode.joints._frames import axis, is_body, start
+from polhode.forces._pair import is_zero
+from polhode.joints._frames import axis, check_body, initial_pose
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
@@ -134,12 +134,12 @@ class PlaneContact(AbstractForce):
 
     @eager_numpy()
     def __post_init__(self) -> None:
-        is_body(self, "body", self.body)
+        check_body(self, "body", self.body)
         if self.body.kind in SINGLE:
             raise ValueError(
                 f"{self.body!r} is a single coordinate, not a place that can touch a plane. Use a body or a mass point."
             )
-        self.place((start(self.body),))
+        self.place((initial_pose(self.body),))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -156,7 +156,7 @@ class PlaneContact(AbstractForce):
             _at_least("exponent", self.exponent, 1.0, "power of the depth; smaller ones are infinitely stiff at touch"),
         )
         damping = _at_least("damping", self.damping, 0.0, "time per length")
-        return contact if vanishes(damping) else DampedSphereOnPlane(contact, damping)
+        return contact if is_zero(damping) else DampedSphereOnPlane(contact, damping)
 
 
 def _at_least(name: str, value: Any, least: float, meaning: str) -> Float[Array, ""]:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, constant, push, vanishes
-from polhode.joints._frames import at, gap, point_on
+from polhode.forces._pair import AbstractPairForce, check_constant, force_wrench, is_zero
+from polhode.joints._frames import point_position, point_distance, point_on
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross, norm
@@ -44,7 +44,7 @@ class LineSpring(AbstractForceElement):
 
     def reach(self, poses: Poses) -> tuple[Float[Array, "3"], Float[Array, ""]]:
         """d from the first to the second point, and 1/|d|; 0 where d = 0."""
-        d = at(poses[1], self.s1) - at(poses[0], self.s0)
+        d = point_position(poses[1], self.s1) - point_position(poses[0], self.s0)
         square = d @ d
         apart = square > _COINCIDENT
         return d, jnp.where(apart, 1 / jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
@@ -60,7 +60,7 @@ class LineSpring(AbstractForceElement):
 
     def loads(self, poses: Poses, pull: Float[Array, "3"]) -> tuple[Wrench, Wrench]:
         """The loads of a force on the first point and its reaction on the second."""
-        return push(poses[0], self.s0, pull), push(poses[1], self.s1, -pull)
+        return force_wrench(poses[0], self.s0, pull), force_wrench(poses[1], self.s1, -pull)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t, twists
@@ -141,9 +141,9 @@ class SpringDamper(AbstractPairForce):
         s0 = point_on(self.first, poses[0], self.first_point, "first_point")
         s1 = point_on(self.second, poses[1], self.second_point, "second_point")
         if self.length is None:
-            length = gap(self.first_point, self.second_point)
+            length = point_distance(self.first_point, self.second_point)
         else:
             length = checks.array("length", self.length, (), "length at rest")
-        spring = LineSpring(s0, s1, constant("stiffness", self.stiffness, "force per length"), length)
+        spring = LineSpring(s0, s1, check_constant("stiffness", self.stiffness, "force per length"), length)
         damping = checks.array("damping", self.damping, (), "force per speed")
-        return spring if vanishes(damping) else LineSpringDamper(spring, damping)
+        return spring if is_zero(damping) else LineSpringDamper(spring, damping)

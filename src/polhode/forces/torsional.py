@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, vanishes
+from polhode.forces._pair import AbstractPairForce, is_zero
 from polhode.forces.coordinate_forces import Spring, SpringDamper
-from polhode.joints._frames import axis, has_rotation
+from polhode.joints._frames import axis, check_has_rotation
 from polhode.joints._pair import angle_about
 from polhode.multibody.mechanism.poses import Poses
 
@@ -38,9 +38,9 @@ class TorsionalSpringDamper(AbstractPairForce):
 
     def place(self, poses: Poses) -> Spring | SpringDamper:
         for body in self.bodies:
-            has_rotation(body, type(self).__name__)
+            check_has_rotation(body, type(self).__name__)
         angle = angle_about(axis("axis", self.axis), poses)
         stiffness = checks.array("stiffness", self.stiffness, (), "torque per radian")
         rest = checks.array("angle", self.angle, (), "angle at rest, rad")
         damping = checks.array("damping", self.damping, (), "torque per angular velocity")
-        return Spring(angle, stiffness, rest) if vanishes(damping) else SpringDamper(angle, stiffness, rest, damping)
+        return Spring(angle, stiffness, rest) if is_zero(damping) else SpringDamper(angle, stiffness, rest, damping)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.joints._frames import start
+from polhode.joints._frames import initial_pose
 from polhode.multibody.bodies import Body, rotation_vector
 from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractPotentialElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
@@ -106,7 +106,7 @@ class Potential(AbstractForce):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        self.place(tuple(start(body) for body in self.bodies))
+        self.place(tuple(initial_pose(body) for body in self.bodies))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -160,7 +160,7 @@ class Load(AbstractForce):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        self.place(tuple(start(body) for body in self.bodies))
+        self.place(tuple(initial_pose(body) for body in self.bodies))
 
     @property
     def bodies(self) -> tuple[Body, ...]:

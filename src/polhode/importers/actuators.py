@@ -66,7 +66,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], optio
 
 
 def _check_control(name: str, control: Any) -> None:
-    """Raises ValueError for values at several times, which don't say at which."""
+    """Raises ValueError for arrays: values in time need their times."""
     if not callable(control) and checks.shape(f"controls[{name!r}]", control, "control of an actuator"):
         raise ValueError(
             f"The control of actuator `{name}` must be a number or a function of time, got "
@@ -76,13 +76,13 @@ def _check_control(name: str, control: Any) -> None:
 
 
 def _is_off(m: Any, i: int) -> bool:
-    """Whether the file switches off the group of an actuator."""
+    """Whether the file disables the group of an actuator."""
     group = int(m.actuator_group[i])
     return 0 <= group <= 30 and bool(int(m.opt.disableactuator) >> group & 1)
 
 
 def _add_at_site(construction: Construction, i: int, control: Any, name: str) -> str:
-    """An actuator that acts along no coordinate; returns why it is not carried, or nothing."""
+    """An actuator that acts along no coordinate; returns why it is not carried, or ""."""
     m = construction.start.compiled
     if not site_actuators.is_at_site(m, i):
         return "only those on hinges, slides, fixed tendons and at sites are carried"
@@ -93,18 +93,18 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
 
 
 def _control_limits(m: Any, i: int) -> np.ndarray:
-    # Actuators may have several controls and outputs, and these have numbers of their own.
+    # Actuators may have several controls and outputs, which are numbered separately.
     has_limits = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not is_disabled(m, "clampctrl")
     return m.actuator_ctrlrange[m.actuator_ctrladr[i]] if has_limits else _UNBOUNDED
 
 
 def _force_limits(m: Any, i: int) -> np.ndarray:
-    """Of an actuator itself."""
+    """Force limits of the actuator itself."""
     return m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
 
 
 def _reason_not_carried(start: Start, i: int, control: Any) -> str:
-    """Why an actuator is not carried, whatever it acts along, or nothing."""
+    """Why an actuator is not carried, whatever it acts along, or ""."""
     m = start.compiled
     if not is_affine(m, i):
         return "only those with a force affine in control, coordinate and rate are carried"
@@ -132,7 +132,7 @@ def _actuated_coordinate(m: Any, joints: Mapping[int, FileJoint], i: int) -> Abs
 
 
 def _effort_range(m: Any, i: int) -> np.ndarray | None:
-    """Limits of all that actuators do along what one acts along; None if there are none."""
+    """Limits of the total effort of actuators along a joint or tendon; None if there are none."""
     kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind in _ON_JOINT:
         return m.jnt_actfrcrange[number] if m.jnt_actfrclimited[number] else None
@@ -144,7 +144,7 @@ def _actuator(m: Any, i: int, coordinate: AbstractMeasured, control: Any, name: 
     gear, most = float(m.actuator_gear[m.actuator_outadr[i], 0]), _effort_range(m, i)
     limits = _force_limits(m, i)
     if most is not None and gear:
-        # Joints limit efforts behind the gear, tendons forces before it.
+        # Joints limit efforts after the gear, tendons forces before it.
         within = np.sort(most / gear) if int(m.actuator_trntype[i]) in _ON_JOINT else most
         limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
     return Actuator(
@@ -184,7 +184,7 @@ def _remote_joints(m: Any, i: int) -> list[int]:
 
 
 def _is_shared(m: Any, i: int) -> bool:
-    """Whether several actuators act along what has a limit of effort, which is that of their sum."""
+    """Whether several actuators share one limit of effort, which applies to their sum."""
     same = (m.actuator_trnid[:, 0] == m.actuator_trnid[i, 0]) & (m.actuator_trntype == m.actuator_trntype[i])
     if int(m.actuator_trntype[i]) in _ON_JOINT:
         on_joint = np.isin(m.actuator_trntype, list(_ON_JOINT))

@@ -1,4 +1,4 @@
-"""Joints of a file between the bodies of a model, by their names."""
+"""Joints of a file, added between the bodies of a model."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _add_chain(
 def held_values(
     records: Sequence[FileJoint], positions: Mapping[str, Any], velocities: Mapping[str, Any]
 ) -> list[HeldQuantity]:
-    """The user's values for joints of the file, in the order in which they were given."""
+    """The joints whose values the user sets, in the order of the arguments, as quantities to hold."""
     by_name = {record.name: record for record in records}
     quantities = []
     for name in dict.fromkeys((*positions, *velocities)):

@@ -1,4 +1,4 @@
-"""How the bodies of a compiled MuJoCo model look, and the skeleton that stands for those without a shape."""
+"""Appearance of the bodies of a compiled MuJoCo model, and a skeleton for bodies without a shape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLES = 30
 
 
 def machine(construction: Construction, shapes: tuple[Shape, ...]) -> Machine:
-    """Bodies, frames and bones of what is imported, with shapes."""
+    """Bodies, frames and bones of an imported model, with shapes."""
     own = {number: body for number, body in construction.carriers.items() if number}
     frames = {}
     for number, body in own.items():
@@ -66,7 +66,7 @@ def _joint(construction: Construction, number: int) -> np.ndarray:
 
 
 def mujoco_shapes(construction: Construction, unseen: Collection[int]) -> tuple[Shape, ...]:
-    """The geoms that MuJoCo's viewer shows; of bodies without any, those that it hides. - `unseen`: numbers without."""
+    """The geoms that MuJoCo's viewer shows, or hidden ones of bodies without any. - `unseen`: numbers to leave out."""
     m = construction.start.compiled
     by_body: dict[str, list[int]] = {}
     for geom in range(m.ngeom):
@@ -101,7 +101,7 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
     mesh = None
     if form == "mesh":
         of, data_number = (_HeightField if kind == _GEOM.mjGEOM_HFIELD else _CompiledMesh), int(m.geom_dataid[geom])
-        # Geoms share what they show, so that a page has it once.
+        # Geoms share meshes, so that a page holds each once.
         mesh = meshes.setdefault((of.__name__, data_number), of(m, data_number))
     # MuJoCo has moved the vertices of meshes to their centres and principal axes; the places of geoms follow that.
     return Shape(
@@ -117,7 +117,7 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
 
 
 class _AbstractLazyMesh(AbstractMesh):
-    """Triangles of a compiled model, made coarser once."""
+    """Triangles of a compiled model, decimated when they are first used."""
 
     def __init__(self, m: Any, number: int) -> None:
         self._compiled, self._number = m, number
@@ -159,13 +159,13 @@ class _HeightField(_AbstractLazyMesh):
 
 
 def _rgba(m: Any, geom: int) -> np.ndarray:
-    """Of a geom itself, otherwise of its material."""
+    """Colour of a geom, by default that of its material."""
     own, material = m.geom_rgba[geom], int(m.geom_matid[geom])
     return m.mat_rgba[material] if material >= 0 and np.array_equal(own, _DEFAULT_COLOUR) else own
 
 
 def _colour(m: Any, geom: int) -> str | None:
-    """With the mean of the texture; None if the file says nothing."""
+    """Colour with the mean of the texture; None if the file gives none."""
     rgba, material = np.array(_rgba(m, geom), dtype=float), int(m.geom_matid[geom])
     if material < 0 and np.array_equal(m.geom_rgba[geom], _DEFAULT_COLOUR):
         return None
@@ -185,7 +185,7 @@ def _mean(m: Any, texture: int) -> np.ndarray:
 
 
 def warn_of_missing(undrawn: Sequence[str], label: str) -> None:
-    """Names what isn't drawn, with the reasons."""
+    """Warns of shapes that are not drawn, with the reasons."""
     if undrawn:
         warn(
             f"{label}: shapes that are not drawn: {'; '.join(undrawn)}. The motion doesn't depend on them. Files are "

@@ -1,4 +1,4 @@
-"""Files that MJCF refers to: those that MuJoCo may read, and what stands for the others."""
+"""Files that MJCF refers to: paths of those that MuJoCo may read, and placeholders for the others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FROM_GEOMS = mujoco.mjtInertiaFromGeom
 
 @dataclasses.dataclass(frozen=True)
 class OmittedAssets:
-    """Parts left out of a specification. - `files`: each with the reason. - `geoms`: of it, which nothing shows."""
+    """Assets left out of a specification. - `files`: each with the reason. - `geoms`: those without their shape."""
 
     files: tuple[str, ...] = ()
     geoms: tuple[Any, ...] = ()
 
 
 def resolve_files(spec: Any, finder: Finder) -> OmittedAssets:
-    """Lets a specification read what `finder` finds and nothing else; what it can't read has stand-ins.
+    """Restricts the files of a specification to those that `finder` finds; the others get placeholders.
 
     Raises ValueError for a mesh that gives a moving body its inertia.
     """
@@ -47,7 +47,7 @@ def resolve_files(spec: Any, finder: Finder) -> OmittedAssets:
             field.file, field.nrow, field.ncol, field.userdata = "", 2, 2, np.zeros(4)
             files[why] = None
     for skin in list(spec.skins):
-        # Nothing draws skins.
+        # Skins are not drawn.
         if skin.file:
             spec.delete(skin)
     for texture in spec.textures:
@@ -59,7 +59,7 @@ def resolve_files(spec: Any, finder: Finder) -> OmittedAssets:
 
 
 def _resolve_file(spec: Any, asset: Any, folder: str, finder: Finder) -> str:
-    """Sees to it that MuJoCo finds the file of an asset; otherwise says what is missing, and why."""
+    """Sets the path of an asset's file; returns which file can't be read and why, or ""."""
     if not asset.file:
         return ""
     name = _name(spec, asset, asset.file, folder)
@@ -67,14 +67,14 @@ def _resolve_file(spec: Any, asset: Any, folder: str, finder: Finder) -> str:
         path = finder.find(name)
     except UnreadableFile as error:
         return str(error)
-    # Without a name of its own an asset has that of the file, which its place must not change.
+    # An asset without a name has that of its file, which must not change with the folder.
     asset.name = asset.name or PurePosixPath(asset.file.replace("\\", "/")).stem
     asset.file = str(path)
     return ""
 
 
 def _name(spec: Any, asset: Any, file: str, folder: str) -> str:
-    """The path of a file as MuJoCo puts it together, relative to the folder of the model file."""
+    """The path of a file by MuJoCo's rules, relative to the folder of the model file."""
     plain = file.replace("\\", "/")
     if spec.strippath:
         plain = PurePosixPath(plain).name
@@ -104,14 +104,14 @@ def _moves(body: Any) -> bool:
 
 
 def _stand_in_mesh(mesh: Any) -> None:
-    """A tetrahedron, so that whatever refers to geoms of the mesh finds them."""
+    """Replaces a mesh by a tetrahedron, so that references to its geoms stay valid."""
     mesh.file, mesh.scale = "", np.ones(3)
     mesh.uservert = np.array([0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1], dtype=float)
     mesh.userface = np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3])
 
 
 def _texture(spec: Any, texture: Any, finder: Finder) -> str:
-    """Likewise of one file or six."""
+    """Sets the paths of the one or six files of a texture; returns as `_resolve_file` does."""
     if any(texture.cubefiles):
         for i, file in enumerate(texture.cubefiles):
             if file:
@@ -124,7 +124,7 @@ def _texture(spec: Any, texture: Any, finder: Finder) -> str:
 
 
 def _stand_in_texture(texture: Any) -> None:
-    """Plain grey."""
+    """Replaces a texture by plain grey."""
     texture.file, texture.cubefiles = "", [""] * len(texture.cubefiles)
     texture.builtin, texture.rgb1 = mujoco.mjtBuiltin.mjBUILTIN_FLAT, [0.8, 0.8, 0.8]
     texture.width = texture.height = 1

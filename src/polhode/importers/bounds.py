@@ -1,4 +1,4 @@
-"""Sizes that a model file may ask for. They are looked up in its XML, before anything of them takes memory."""
+"""Bounds of the sizes in a model file, checked in its XML before memory is allocated."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_ELEMENTS = 200_000
 MOST_CELLS = 2**24
 """Numbers of a height field, pixels of a texture, nodes of a flexible body."""
 MOST_VALUES = 10_000
-"""Numbers that a user adds to each object, samples of a delay."""
+"""User data of each object, samples of a delay."""
 _MOST_BYTES = 2**34
-"""Bytes that <size> sets aside."""
+"""Bytes that <size> reserves."""
 _DEEPEST = 20
-"""Files within files."""
+"""Depth of nested includes."""
 
 _PRODUCTS = {
     "hfield": (("nrow", "ncol"), MOST_CELLS),
@@ -29,7 +29,7 @@ _PRODUCTS = {
     "camera": (("resolution",), MOST_CELLS),
     "numeric": (("size",), MOST_CELLS),
 }
-"""Attributes whose numbers multiply to a size, by element."""
+"""Attributes whose product is a size, by element."""
 _SINGLE = {
     "nkey": MOST_VALUES,
     "nconmax": MOST_CELLS,
@@ -37,9 +37,9 @@ _SINGLE = {
     "nstack": MOST_CELLS,
     "nuserdata": MOST_CELLS,
 }
-"""Attributes of <size>; those of users' numbers besides."""
+"""Attributes of <size>, besides those of user data."""
 _EVERYWHERE = {"nsample": MOST_VALUES, "actdim": MOST_VALUES, "maxhullvert": MOST_CELLS, "dim": MOST_CELLS}
-"""Attributes of whatever has them."""
+"""Attributes of any element."""
 _SUBDIVISIONS = {"sphere": 4, "hemisphere": 4}
 """Built-in meshes that grow by this factor with their first parameter."""
 _FILES = {"include", "model"}
@@ -66,7 +66,7 @@ def check(root: Element, folder: Path | None) -> None:
 
 
 class _ElementCounter:
-    """Counts the elements of a file and of all that it refers to."""
+    """Counts the elements of a file and of all files that it includes."""
 
     def __init__(self, main: Path) -> None:
         self.main = main
@@ -74,7 +74,7 @@ class _ElementCounter:
         self.models: dict[str, Element] = {}
 
     def count(self, element: Element, copies: int, folders: tuple[Path, ...]) -> None:
-        """`copies` of an element and what is in it. - `folders`: of the files around it, the innermost last."""
+        """Counts an element `copies` times, with its children. - `folders`: of the enclosing files, innermost last."""
         ready = [(element, copies)]
         while ready:
             one, times = ready.pop()
@@ -94,7 +94,7 @@ class _ElementCounter:
             ready += [(child, times) for child in one]
 
     def _enter(self, element: Element, times: int, folders: tuple[Path, ...]) -> None:
-        """A file that an element names, as far as its XML is one."""
+        """Counts the file that an element names, if it is well-formed XML."""
         name = element.get("file") or element.get("filename") or ""
         if not name or "$" in name:
             return
@@ -107,7 +107,7 @@ class _ElementCounter:
             try:
                 inner = ElementTree.parse(path).getroot()
             except (ElementTree.ParseError, UnicodeDecodeError):
-                # MuJoCo says what is wrong with it.
+                # MuJoCo reports the error.
                 continue
             if element.tag == "model":
                 self.models[element.get("name") or inner.get("model") or ""] = inner
@@ -134,7 +134,7 @@ def _check_sizes(element: Element) -> None:
 
 
 def _singles(element: Element) -> Iterator[tuple[str, float]]:
-    """Attributes that are sizes by themselves, and the most that they may be."""
+    """Attributes that are sizes by themselves, with their bounds."""
     if element.tag == "size":
         for name in element.attrib:
             if name.startswith("nuser_"):
@@ -157,7 +157,7 @@ _MULTIPLES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, "P": 2.0**
 
 
 def _numbers(text: str) -> list[float]:
-    """Numbers of an attribute, with their multiples of bytes; those that are none count as none."""
+    """Numbers of an attribute, with suffixes of bytes; words that are no numbers count as 0."""
     values = []
     for word in text.split():
         factor = _MULTIPLES.get(word[-1:].upper(), 1.0)

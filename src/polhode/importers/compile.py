@@ -1,4 +1,4 @@
-"""Model files, compiled by MuJoCo and set to their initial positions and velocities."""
+"""Compiles model files with MuJoCo and sets initial positions and velocities."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _OBJECTS = {
     "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
     "eq": mujoco.mjtObj.mjOBJ_EQUALITY,
 }
-"""How names of arrays of a compiled model begin, and what their rows are of."""
+"""Prefixes of the arrays of a compiled model, and the objects of their rows."""
 
 
 class CompiledModel(NamedTuple):
-    """A `mujoco.MjModel`, and masses that count in place of its own, by the numbers of bodies.
+    """A `mujoco.MjModel`, and inertials that replace its own, by the numbers of bodies.
 
     - `withheld`: files that it refers to and that were not read, each with the reason.
-    - `unseen`: numbers of geoms without their shape for that.
+    - `unseen`: numbers of geoms whose shape is missing for that reason.
     """
 
     model: Any
@@ -42,7 +42,7 @@ class CompiledModel(NamedTuple):
 
 
 def compile_source(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> CompiledModel:
-    """A source as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
+    """A source compiled by MuJoCo. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
     try:
         compiled = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia, finder)
     except ValueError as error:
@@ -55,7 +55,7 @@ def compile_source(source: Source, floating: bool, check_inertia: bool, finder: 
 
 
 def _check_finite(model: Any, label: str) -> None:
-    """Raises ValueError for what MuJoCo reads and no motion can be computed with."""
+    """Raises ValueError for non-finite numbers, which MuJoCo accepts."""
     for prefix, kind in _OBJECTS.items():
         for name in (name for name in dir(model) if name.startswith(f"{prefix}_")):
             values = np.asarray(getattr(model, name))
@@ -90,7 +90,7 @@ def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -
     except ValueError as error:
         if check_inertia or "inertia" not in str(error):
             raise
-    # MuJoCo doesn't take the masses of some bodies; it sees others, and those of the file count.
+    # MuJoCo refuses the masses of some bodies: it gets placeholders, and those of the file are used.
     spec, withdrawn = _build_spec(source, finder)
     aside = [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
     model = spec.compile()
@@ -99,7 +99,7 @@ def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -
 
 def _build_spec(source: Source, finder: Finder) -> tuple[Any, OmittedAssets]:
     spec = source.build_spec()
-    # A specification of the user has its files from where the user says.
+    # A specification of the user has the paths that the user set.
     return spec, OmittedAssets() if source.specification is not None else assets.resolve_files(spec, finder)
 
 
@@ -108,7 +108,7 @@ def _compiled_model(model: Any, inertials: Mapping[int, Inertial], withdrawn: Om
 
 
 def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
-    """Gives a body a mass that MuJoCo doesn't refuse; its own one follows from the attitude of its principal axes."""
+    """Replaces a body's inertial by one that MuJoCo accepts; returns its own as a function of the principal axes."""
     mass, centre, moments, full = (
         float(body.mass),
         np.nan_to_num(body.ipos),
@@ -143,7 +143,7 @@ def build_start(
     positions: Mapping[str, Any],
     velocities: Mapping[str, Any],
 ) -> Start:
-    """A compiled model at a keyframe, or its defaults, with some joints set otherwise."""
+    """A compiled model at a keyframe or its defaults, with the given joint positions and velocities."""
     model = compiled.model
     data = mujoco.MjData(model)
     if keyframe is not None:

@@ -1,4 +1,4 @@
-"""The joints of one MuJoCo body, applied one after another, as one joint between two bodies."""
+"""Conversion of the successive joints of one MuJoCo body into a joint between two bodies."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class JointChain:
     armatures: np.ndarray
 
     def places(self, kind: int) -> list[int]:
-        """Which joints of the stack are of a kind."""
+        """Positions in the chain of the joints of a kind."""
         return [i for i, k in enumerate(self.kinds) if k == kind]
 
     @property
     def is_opposed(self) -> bool:
-        """Whether a slide points against the hinge that the joint of the model takes its axis from."""
+        """Whether the slide points against the hinge, whose axis the joint of the model has."""
         return len(self.kinds) == 2 and set(self.kinds) == {HINGE, SLIDE} and self.axes[0] @ self.axes[1] < 0
 
     def part(self, first: int, last: int, parent: Body, child: Body) -> JointChain:
-        """Some of the joints in a row, between other bodies."""
+        """The joints from `first` to `last` as a chain between other bodies."""
         at = slice(first, last)
         return dataclasses.replace(
             self,
@@ -76,9 +76,9 @@ class JointChain:
 
 
 class ConvertedChain(NamedTuple):
-    """The joints and bodies that a stack becomes.
+    """A joint chain converted to a joint of the model.
 
-    - `part`: the joint of the model; None if everything is free.
+    - `part`: the joint; None if all motions are free.
     - `coordinates`: number of a hinge or slide → its coordinate, for poses of (parent, child); joints whose coordinate
       is not a function of the two poses are missing.
     """
@@ -88,7 +88,7 @@ class ConvertedChain(NamedTuple):
 
 
 def read_chain(construction: Construction, body: int) -> JointChain:
-    """The joints of a MuJoCo body."""
+    """The joint chain of a MuJoCo body."""
     m, data = construction.start.compiled, construction.start.data
     first, count = int(m.body_jntadr[body]), int(m.body_jntnum[body])
     numbers = tuple(range(first, first + count))
@@ -107,7 +107,7 @@ def read_chain(construction: Construction, body: int) -> JointChain:
 
 
 def split(construction: Construction, chain: JointChain) -> list[JointChain]:
-    """The stack cut where its joints are none between two bodies, with bodies without mass in between."""
+    """The chain split into parts that are joints between two bodies, with massless bodies in between."""
     chains, first, total = [], 0, len(chain.numbers)
     parent = chain.parent
     while first < total:
@@ -119,7 +119,7 @@ def split(construction: Construction, chain: JointChain) -> list[JointChain]:
 
 
 def _is_joint(chain: JointChain, first: int, last: int) -> bool:
-    """Whether some of the joints in a row are one, and one that can carry a body if they are not all of them."""
+    """Whether part of a chain is a joint, and one that can carry a body unless it is the whole chain."""
     try:
         part = convert(chain.part(first, last, chain.parent, chain.child), "").part
     except ValueError:
@@ -128,7 +128,7 @@ def _is_joint(chain: JointChain, first: int, last: int) -> bool:
 
 
 def convert(chain: JointChain, name: str) -> ConvertedChain:
-    """The joint that leaves free exactly what the stack does. Raises ValueError if there is none."""
+    """The joint with the same freedoms as the chain. Raises ValueError if there is none."""
     hinges, slides, balls = chain.places(HINGE), chain.places(SLIDE), chain.places(BALL)
     if chain.places(FREE):
         return ConvertedChain(None, {})
@@ -141,14 +141,14 @@ def convert(chain: JointChain, name: str) -> ConvertedChain:
     coordinates = _slide_coordinates(chain, slides, centre, in_child) | _hinge_coordinates(chain, hinges)
     if len(coordinates) < len(hinges) + len(slides):
         raise _conversion_error(chain, "the angles of its three hinges are none of two rotations")
-    # Angles have inertia everywhere then, also where the first and the third axis fall together.
+    # Then angles have inertia even where the first and the third axis are parallel.
     if len(hinges) == len(coordinates) == 3 and chain.armatures[0] + chain.armatures[2] > 0:
         return ConvertedChain(HingedBall(chain.parent, chain.child, centre, chain.axes, name), coordinates)
     return ConvertedChain(_part(chain, name, hinges, slides, balls, centre, in_child), coordinates)
 
 
 def angle_name(part: AbstractJoint | None, place: int) -> str | None:
-    """The name that a joint of several hinges has for the angle of one of them, by its place in the stack."""
+    """Name of the angle of one hinge in a joint of several hinges, by its place in the chain."""
     if not isinstance(part, joints.Universal | HingedBall):
         return None
     return ("first_angle", "second_angle", "third_angle")[place]
@@ -179,7 +179,7 @@ def _part(
             return joints.Planar(*ends, normal=axes[hinges[0]], point=centre, name=name)
         case 3, 3:
             return None
-    # The directions that don't slide are fixed in the body that carries the slides.
+    # Directions without slides are fixed in the body that carries the slides.
     carrier, other = (ends[::-1]) if in_child else ends
     across = _complement(axes[list(slides)])
     rotation_axes = [axes[i] for i in (hinges[::-1] if in_child else hinges)]
@@ -202,7 +202,7 @@ def _locked_axes(hinges: Sequence[np.ndarray], ball: bool) -> tuple[np.ndarray, 
 
 
 def _slides_with_child(chain: JointChain, rotations: Sequence[int], slides: Sequence[int]) -> bool:
-    """Whether the slides' directions turn with the child; raises ValueError if only some of them do."""
+    """Whether the slides turn with the child. Raises ValueError if only some of them do."""
     if not rotations or not slides:
         return False
     sides = set()
@@ -220,7 +220,7 @@ def _slides_with_child(chain: JointChain, rotations: Sequence[int], slides: Sequ
 
 
 def _centre(chain: JointChain, rotations: Sequence[int]) -> np.ndarray:
-    """The point where all hinges meet; with none the centre of mass of the child."""
+    """The point where all hinges meet; the centre of mass of the child without hinges."""
     if not rotations:
         return np.asarray(chain.child.x)
     centre = chain.anchors[rotations[0]]
@@ -244,7 +244,7 @@ def _slide_coordinates(
 ) -> dict[int, AbstractRelativeCoordinate]:
     if not slides:
         return {}
-    # Each coordinate is read along the vector dual to its axis, so that the others don't disturb it.
+    # Each coordinate is measured along the vector dual to its axis, so that it is independent of the others.
     dual = np.linalg.pinv(chain.axes[list(slides)]).T
     here, there = (chain.child, chain.parent) if in_child else (chain.parent, chain.child)
     sign = -1.0 if in_child else 1.0
@@ -258,7 +258,7 @@ def _slide_coordinates(
 
 
 def _hinge_coordinates(chain: JointChain, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:
-    """Angles of one hinge, of two, or of three with perpendicular neighbours; otherwise none."""
+    """Angles of one hinge, of two, or of three with perpendicular neighbours; empty otherwise."""
     if not hinges:
         return {}
     axes = chain.axes[list(hinges)]
@@ -284,7 +284,7 @@ def _hinge_coordinates(chain: JointChain, hinges: Sequence[int]) -> dict[int, Ab
 def _angle(
     chain: JointChain, axis: np.ndarray, pointer: np.ndarray, value: float, of_child: bool
 ) -> AbstractRelativeCoordinate:
-    """Angle about an axis of one body that a direction of the other shows; `value` at the start."""
+    """Angle about an axis of one body of a direction `pointer` of the other; `value` at the start."""
     across = pointer - axis * (axis @ pointer)
     sign = -1.0 if of_child else 1.0
     e1 = _rotate(across / np.linalg.norm(across), axis, -sign * value)
@@ -303,7 +303,7 @@ def _local_direction(body: Body, vector: np.ndarray) -> np.ndarray:
 
 
 def _rotate(vector: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
-    """`vector` turned by `angle` about a unit `axis` (Rodrigues' formula)."""
+    """`vector` rotated by `angle` about a unit `axis` (Rodrigues' formula)."""
     along = axis * (axis @ vector)
     return along + np.cos(angle) * (vector - along) + np.sin(angle) * np.cross(axis, vector)
 

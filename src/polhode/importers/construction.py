@@ -1,4 +1,4 @@
-"""Bodies of a compiled MuJoCo model, with everything that is rigidly joined lumped together."""
+"""Bodies of a compiled MuJoCo model; rigidly joined ones are lumped into one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MASSLESS = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
 def from_principal_moments(mass: float, centre: np.ndarray, quaternion: np.ndarray, moments: np.ndarray) -> Inertial:
-    """From moments about axes that a quaternion turns."""
+    """Inertial from principal moments and the quaternion of the principal axes."""
     R = np.zeros(9)
     mujoco.mju_quat2Mat(R, quaternion)
     R = R.reshape(3, 3)
@@ -47,7 +47,7 @@ class Start:
     """A compiled model at its initial positions and velocities.
 
     - `compiled`: `mujoco.MjModel`; `data`: `mujoco.MjData`, with kinematics up to date.
-    - `inertials`: in place of those of the compiled model, by the numbers of bodies.
+    - `inertials`: replace those of the compiled model, by the numbers of bodies.
     """
 
     compiled: Any
@@ -66,13 +66,13 @@ class Start:
         return body
 
     def inertial(self, body: int) -> Inertial:
-        """Of a MuJoCo body by itself."""
+        """Inertial of a single MuJoCo body."""
         m = self.compiled
         own = from_principal_moments(m.body_mass[body], m.body_ipos[body], m.body_iquat[body], m.body_inertia[body])
         return self.inertials.get(body, own)
 
     def pose(self, body: int) -> Frame:
-        """Of the frame of a MuJoCo body, in the inertial frame."""
+        """Pose of the frame of a MuJoCo body, in the inertial frame."""
         return Frame(self.data.xpos[body].copy(), self.data.xmat[body].reshape(3, 3).copy())
 
 
@@ -80,7 +80,7 @@ class Start:
 class Construction:
     """The bodies of a model under construction.
 
-    - `model`: receives bodies and parts; `start`: what is imported.
+    - `model`: receives bodies and parts; `start`: the compiled model to import.
     - `carriers`: number of a MuJoCo body with joints → the body of the model; the world 0 → the ground.
     """
 
@@ -93,13 +93,13 @@ class Construction:
         return self.carriers[self.start.carrier(number)]
 
     def add_between(self, number: int, joints: Sequence[int]) -> Body:
-        """A body without mass that the first joints of a MuJoCo body carry."""
+        """A massless body carried by the first joints of a MuJoCo body."""
         m, data = self.start.compiled, self.start.data
         anchor, twist = data.xanchor[joints[-1]].copy(), np.zeros(6)
         parent = int(m.body_parentid[number])
         mujoco.mj_objectVelocity(m, data, mujoco.mjtObj.mjOBJ_XBODY, parent, twist, 0)
         omega, velocity = twist[:3], twist[3:] + np.cross(twist[:3], anchor - data.xpos[parent])
-        # MuJoCo's screws are those of points at the centre of mass of the tree.
+        # MuJoCo's screws refer to the centre of mass of the tree.
         arm = anchor - data.subtree_com[m.body_rootid[number]]
         for joint in joints:
             dofs = slice(m.jnt_dofadr[joint], m.jnt_dofadr[joint] + (6, 3, 1, 1)[m.jnt_type[joint]])
@@ -121,7 +121,7 @@ class Construction:
         return f"{name} ({kind})" if self.model.register.takes(name) else name
 
     def inertia_along(self, joint: int) -> float:
-        """Of all that a hinge or slide carries, along it at the start."""
+        """Inertia of the subtree of a hinge or slide along its coordinate at the start."""
         m, data = self.start.compiled, self.start.data
         mass, moment, inertia = self._subtree_inertias[int(m.jnt_bodyid[joint])]
         armature = float(m.dof_armature[m.jnt_dofadr[joint]])
@@ -135,14 +135,14 @@ class Construction:
 
     @property
     def _middle(self) -> np.ndarray:
-        """A point near the bodies, which keeps round-off small."""
+        """A reference point near the bodies, to keep round-off small."""
         return self.start.data.subtree_com[0]
 
     @functools.cached_property
     def _subtree_inertias(self) -> dict[int, tuple[float, np.ndarray, np.ndarray]]:
         """Mass, first moment and inertia about `_middle` of each body together with all that it carries."""
         sums: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
-        # Bodies follow those that carry them.
+        # Parents come before children.
         for number in sorted(self.carriers, reverse=True):
             if number == 0:
                 continue
@@ -161,7 +161,7 @@ class Construction:
         return np.asarray(body.R).T @ (point - np.asarray(body.x))
 
     def direction(self, number: int, vector: np.ndarray) -> np.ndarray:
-        """A direction of the inertial frame at the start, likewise."""
+        """A direction of the inertial frame at the start in the frame of that body."""
         return np.asarray(self.body(number).R).T @ vector
 
 
@@ -172,13 +172,13 @@ def _sum(
 
 
 def _squared_distance(axis: np.ndarray, point: np.ndarray) -> float:
-    """Of a point from an axis through the origin."""
+    """Squared distance of a point from an axis through the origin."""
     across = np.cross(axis, point)
     return float(across @ across)
 
 
 def build_bodies(start: Start, check_inertia: bool) -> Construction:
-    """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
+    """One body for each MuJoCo body with joints, in its frame, with the mass of all that is fixed to it."""
     m = start.compiled
     gravity = m.opt.gravity * (not is_disabled(m, "gravity"))
     model = Model(gravity=gravity, units="SI")
@@ -214,9 +214,9 @@ def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], ch
 
 
 def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
-    """Raises ValueError for a body with joints that move nothing at all."""
+    """Raises ValueError for a body with joints whose subtree has no mass and no inertia."""
     heavy: set[int] = set()
-    # Bodies follow those that carry them.
+    # Parents come before children.
     for carrier in sorted(members, reverse=True):
         parts = [start.inertial(part) for part in members[carrier]]
         if carrier in heavy or any(part.mass > 0 or np.any(part.inertia) for part in parts):
@@ -230,7 +230,7 @@ def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
 
 
 def _combined_inertia(start: Start, carrier: int, parts: Sequence[int]) -> Inertial:
-    """Of all that is rigidly joined to a body, in its frame."""
+    """Combined inertial of the parts of a body, in its frame."""
     frame = start.pose(carrier)
     inertials: list[Inertial] = []
     for part in parts:
@@ -248,7 +248,7 @@ def _combined_inertia(start: Start, carrier: int, parts: Sequence[int]) -> Inert
 
 
 def _check(name: str, fixed_names: Sequence[str], inertia: np.ndarray, strict: bool) -> None:
-    """Says which moments no distribution of mass has; raises ValueError if `strict`."""
+    """Warns of moments that no distribution of mass has; raises ValueError if `strict`."""
     moments = np.linalg.eigvalsh(inertia)
     if moments[0] >= -SINGLE_PRECISION * moments[2] and moments[2] <= (moments[0] + moments[1]) * (
         1 + SINGLE_PRECISION

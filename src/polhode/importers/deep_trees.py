@@ -1,4 +1,4 @@
-"""Trees deeper than MuJoCo compiles: their bodies are compiled side by side and put behind one another afterwards."""
+"""Trees deeper than MuJoCo compiles: their bodies are compiled side by side and nested afterwards."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 DEEPEST = 200
-"""Bodies in a row that MuJoCo's compiler is given: it refuses a thousand, and its time grows with their cube."""
+"""Depth of trees given to MuJoCo's compiler: it refuses a thousand, and its time grows with the cube of the depth."""
 
 
 def is_deep(parents: Mapping[str, str]) -> bool:
-    """Whether there are more bodies in a row than that; `parents`: of bodies by name, each after its own parent."""
+    """Whether a tree is deeper than that; `parents`: of bodies by name, parents first."""
     depths: dict[str, int] = {}
     for name, parent in parents.items():
         depths[name] = depths.get(parent, 0) + 1
@@ -18,9 +18,9 @@ def is_deep(parents: Mapping[str, str]) -> bool:
 
 
 def nest(model: Any, parents: Mapping[str, str]) -> None:
-    """Put bodies of a compiled model, whose places are relative to their parents, behind these.
+    """Set the parents of bodies of a compiled model whose places are relative to these parents.
 
-    Kinematics are those of the tree then. MuJoCo's mass matrix is not: nothing here asks for it.
+    Kinematics are then those of the tree; MuJoCo's mass matrix, which is not used here, is not.
     """
     if not parents:
         return
@@ -30,7 +30,7 @@ def nest(model: Any, parents: Mapping[str, str]) -> None:
         model.body_rootid[body] = model.body_rootid[carrier] if carrier else body
         if not model.body_jntnum[body]:
             model.body_weldid[body] = model.body_weldid[carrier]
-    # Bodies follow those that carry them.
+    # Parents come before children.
     for body in range(model.nbody - 1, 0, -1):
         parent = model.body_parentid[body]
         if parent:

@@ -21,7 +21,7 @@ from polhode.spaces import quaternions
 
 _EQ = mujoco.mjtEq
 _TORQUE_SCALE = 10
-"""Place of `torquescale` among the numbers of a weld."""
+"""Index of `torquescale` in the data of a weld."""
 
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
@@ -55,7 +55,7 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
 
 
 def _add_loop(construction: Construction, i: int, name: str, weld: bool) -> None:
-    """Two frames, one a body, that share their origin, and by welds their directions too."""
+    """A constraint of two frames: common origins, and for welds common directions."""
     numbers, frames = _ends(construction, i, weld)
     first, second = (construction.body(number) for number in numbers)
     if first is second:
@@ -78,7 +78,7 @@ def _add_loop(construction: Construction, i: int, name: str, weld: bool) -> None
 
 
 def _ends(construction: Construction, i: int, weld: bool) -> tuple[list[int], list[Frame]]:
-    """Numbers of the two MuJoCo bodies, and the frames on them that are to coincide, in the inertial frame."""
+    """Numbers of the two MuJoCo bodies, and the frames on them that coincide, in the inertial frame."""
     start = construction.start
     m, data = start.compiled, start.data
     objects = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
@@ -97,12 +97,12 @@ def _ends(construction: Construction, i: int, weld: bool) -> tuple[list[int], li
 
 
 def _relative_rotation(numbers: np.ndarray) -> np.ndarray:
-    """Of the second body of a weld relative to the first."""
+    """Rotation of the second body of a weld relative to the first."""
     return np.asarray(quaternions.to_matrix(jnp.asarray(numbers[6:10] / np.linalg.norm(numbers[6:10]))))
 
 
 def _add_coupling(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
-    """One joint coordinate as a polynomial of another; returns why not, or nothing."""
+    """One joint coordinate as a polynomial of another; returns why it is not carried, or ""."""
     m = construction.start.compiled
     by_number = {r.number: r for r in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
@@ -141,7 +141,7 @@ def _couple(
 
 
 def _add_tendon(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
-    """The length of a fixed tendon as a polynomial of that of another; returns why not, or nothing."""
+    """The length of a fixed tendon as a polynomial of that of another; returns why it is not carried, or ""."""
     m = construction.start.compiled
     by_number = {record.number: record for record in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]

@@ -31,14 +31,14 @@ def is_feedback(control: Any) -> TypeGuard[Callable[..., Any]]:
 
 
 class FeedbackActuator(NamedTuple):
-    """An actuator, as if it had no control, and that control: a function of (t, positions, rates) by name."""
+    """An actuator with zero control, and its control: a function of (t, positions, rates) by name."""
 
     actuator: Actuator
     control: Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Any]
 
 
 class _Servos(eqx.Module):
-    """Forces of actuators from what the joints of the file do, and what the actuators act along, in this order."""
+    """Forces of actuators from the coordinates of the joints followed by those of the actuators."""
 
     controls: tuple[Callable[..., Any], ...]
     elements: tuple[Actuation, ...]
@@ -54,7 +54,7 @@ class _Servos(eqx.Module):
 
 
 def controller(joints: Sequence[FileJoint], actuators: Sequence[FeedbackActuator], name: str) -> JointControl:
-    """All of these actuators; `joints` are those with a coordinate."""
+    """A controller with all of these actuators; `joints` are those with a coordinate."""
     elements = tuple(actuator.place(()) for actuator, _ in actuators)
     servos = _Servos(tuple(control for _, control in actuators), elements, tuple(joint.name for joint in joints))
     return JointControl([*joints, *(actuator.joint for actuator, _ in actuators)], servos, name=name)

@@ -44,7 +44,7 @@ def add_fixed_tendons(construction: Construction, joints: Mapping[int, FileJoint
 def _add(
     construction: Construction, joints: Mapping[int, FileJoint], tendon: int, name: str, options: Any
 ) -> list[str]:
-    """Returns what is not carried."""
+    """Adds the forces of one tendon; returns what is not carried."""
     m = construction.start.compiled
     length = combination(m, joints, tendon)
     if length is None:
@@ -84,7 +84,7 @@ def _add_spring(
     shortest, longest = map(float, slack)
     between = shortest < longest
     if stiffness and between:
-        # Springs beyond two limits are stops without dampers.
+        # A spring that acts beyond two lengths is a pair of undamped stops.
         spring = JointStops(length, (shortest, longest), stiffness, name=f"{name} spring")
         construction.model.add(spring)
     if damping or (stiffness and not between):

@@ -1,4 +1,4 @@
-"""Starts of joints that follow others by an equation of the file: what wasn't given comes from what was."""
+"""Initial values of coupled joints: those that the user leaves out follow from those that are set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLI
 
 
 class _Equation(NamedTuple):
-    """y - y₀ = p(x - x₀) with the coordinates of two joints, by their numbers, and zeros (y₀, x₀)."""
+    """y - y₀ = p(x - x₀) between the coordinates of two joints, by their numbers; zeros (y₀, x₀)."""
 
     follower: int
     leader: int
@@ -28,10 +28,9 @@ class _Equation(NamedTuple):
 
 
 def place(model: Any, data: Any, positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> None:
-    """Set followers where their leaders are, and leaders that weren't given where a given follower has them.
+    """Set followers from their leaders, and leaders without a value from followers with one.
 
-    Closing loops would find the nearest value of an angle that poses give up to full turns, but a follower may have to
-    start some turns away.
+    Closing loops finds an angle from poses, up to full turns, but a follower may have to start some turns away.
     """
     equations = _equations(model)
     if not equations:
@@ -44,7 +43,7 @@ def place(model: Any, data: Any, positions: Mapping[str, Any], velocities: Mappi
 
 
 def _propagate(model: Any, data: Any, equations: list[_Equation], solved: set[int], rates: bool) -> None:
-    """Values of all joints that follow from those of `solved` ones, which grow."""
+    """Solve equations with one unknown until none is left; extends the set `solved`."""
     changed = True
     while changed:
         changed = False
@@ -57,7 +56,7 @@ def _propagate(model: Any, data: Any, equations: list[_Equation], solved: set[in
 
 
 def _solve(model: Any, data: Any, e: _Equation, forwards: bool, rates: bool) -> None:
-    """The follower's value from the leader's, or the other way round."""
+    """Set the follower's value from the leader's, or the leader's from the follower's."""
     (y0, x0), (y, x) = e.zeros, (model.jnt_qposadr[e.follower], model.jnt_qposadr[e.leader])
     dy, dx = model.jnt_dofadr[e.follower], model.jnt_dofadr[e.leader]
     slope = e.polynomial.deriv()(data.qpos[x] - x0)
@@ -72,7 +71,7 @@ def _solve(model: Any, data: Any, e: _Equation, forwards: bool, rates: bool) -> 
 
 
 def _equations(model: Any) -> list[_Equation]:
-    """Those between two hinges or slides that are in force."""
+    """The active joint equations between two hinges or slides."""
     equations = []
     for i in range(model.neq):
         joints = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])

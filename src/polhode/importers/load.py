@@ -1,4 +1,4 @@
-"""From a file to a model: what is read one after another, and what is left out."""
+"""Reads a model file into a model, and lists what could not be carried over."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LoadRequest(NamedTuple):
     folders: tuple[Path, ...]
 
     def parameters(self, path: str | None) -> dict[str, Any]:
-        """The arguments that a problem reports it was made with; `path`: the path, or XML."""
+        """The arguments as the parameters of a problem; `path`: the path, or XML."""
         return {
             "path": path,
             "positions": dict(self.positions),
@@ -65,7 +65,7 @@ class LoadRequest(NamedTuple):
 
 
 def mapping(name: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Values by name, none by default. Raises ValueError for what is no mapping."""
+    """Values by name, none by default. Raises ValueError unless they are a mapping."""
     if values is not None and not isinstance(values, Mapping):
         raise ValueError(f"`{name}` must be a mapping from names to values, got {short_repr(values)}.")
     return {} if values is None else values
@@ -111,7 +111,7 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
 def _add_parts(
     construction: Construction, joints: list[FileJoint], options: ImportOptions, robot: ElementTree.Element | None
 ) -> list[NotCarried]:
-    """Adds everything but bodies and joints; returns what could not be carried over."""
+    """Adds all parts but bodies and joints; returns what could not be carried over."""
     site_actuators.add_compensation(construction)
     return [
         *([] if robot is None else losses.urdf_losses(robot)),
@@ -127,7 +127,7 @@ def _add_parts(
 def _looks(
     source: sources.Source, construction: Construction, compiled: compile.CompiledModel, finder: mesh_files.Finder
 ) -> tuple[Machine, list[str]]:
-    """How its bodies look, and what can't be drawn, with the reason."""
+    """The appearance of the bodies, and what can't be drawn, with the reason."""
     if source.root is None or not source.is_robot:
         shapes, undrawn = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.unread)
     else:
@@ -136,7 +136,7 @@ def _looks(
 
 
 def _check_moving(source: sources.Source, m: Any) -> None:
-    """Raises ValueError for what stands still, with what lets it go."""
+    """Raises ValueError, with the remedy, if nothing can move."""
     if np.any(m.body_jntnum):
         return
     remedy = " Give a body a joint, or a <freejoint/>."

@@ -71,7 +71,7 @@ def _rkmk(tableau: rk.Tableau, **fixed: Any) -> _Entry:
     return _Entry(RKMK, {"tableau": tableau, **fixed})
 
 
-def _free(scheme: cf.Scheme) -> _Entry:
+def _commutator_free(scheme: cf.Scheme) -> _Entry:
     return _Entry(CommutatorFree, {"scheme": scheme})
 
 
@@ -104,13 +104,13 @@ _INTEGRATORS: dict[str, _Entry] = {
     "rkmk6": _rkmk(rk.BUTCHER6),
     "rkmk32": _rkmk(rk.BOGACKI_SHAMPINE),
     "rkmk54": _rkmk(rk.DORMAND_PRINCE),
-    "cg3": _free(cf.CG3),
-    "cg4": _free(cf.CG4),
-    "cf3": _free(cf.CF3),
-    "cf4": _free(cf.CF4),
-    "cf32a": _free(cf.CF32A),
-    "cf32b": _free(cf.CF32B),
-    "cf43": _free(cf.CF43),
+    "cg3": _commutator_free(cf.CG3),
+    "cg4": _commutator_free(cf.CG4),
+    "cf3": _commutator_free(cf.CF3),
+    "cf4": _commutator_free(cf.CF4),
+    "cf32a": _commutator_free(cf.CF32A),
+    "cf32b": _commutator_free(cf.CF32B),
+    "cf43": _commutator_free(cf.CF43),
     "rk4": _classical(rk.RK4),
     "rk6": _classical(rk.BUTCHER6),
     "ode23": _classical(rk.BOGACKI_SHAMPINE),
@@ -186,7 +186,7 @@ def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
     """Raises ValueError unless `value` is of the annotated kind; the class checks its range."""
     kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     if not any(_fits(value, one) for one in kinds):
-        alternatives = " or ".join(_in_words(one) for one in kinds)
+        alternatives = " or ".join(_describe_kind(one) for one in kinds)
         raise ValueError(f"`{option}` must be {alternatives} for integrator `{name}`, got {short_repr(value)}.")
 
 
@@ -199,7 +199,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-def _in_words(kind: Any) -> str:
+def _describe_kind(kind: Any) -> str:
     if typing.get_origin(kind) is Literal:
         return " or ".join(map(repr, typing.get_args(kind)))
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", types.NoneType: "None"}

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.joints._frames import at
+from polhode.joints._frames import point_position
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses
 from polhode.spaces.base import cross
@@ -59,7 +59,7 @@ class FrameConstraint(AbstractConstraintElement):
         if not (self.pinned or self.directions.shape[-2]):
             return ()
         first, second = poses
-        d = at(second, self.s1) - at(first, self.s0)
+        d = point_position(second, self.s1) - point_position(first, self.s0)
         return (d if self.pinned else self.directions @ (first.R.T @ d),)
 
     def counterparts(self) -> Float[Array, "r 3"] | None:

@@ -16,24 +16,24 @@ from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import cross, norm
 
 
-def at(pose: Pose, s: Float[Array, "3"]) -> Float[Array, "3"]:
+def point_position(pose: Pose, s: Float[Array, "3"]) -> Float[Array, "3"]:
     """Where a body-fixed point is."""
     return pose.x + pose.R @ s
 
 
-def local(pose: Pose, point: Float[Array, "3"]) -> Float[Array, "3"]:
+def to_body_frame(pose: Pose, point: Float[Array, "3"]) -> Float[Array, "3"]:
     """A point of the inertial frame in the frame of a body."""
     return pose.R.T @ (point - pose.x)
 
 
-def start(body: Body) -> Pose:
+def initial_pose(body: Body) -> Pose:
     """Pose of a body at the initial time."""
     return Pose(body.x, body.R)
 
 
 def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[Array, "3"]:
     """A point given in the inertial frame, in the frame of a body; on a mass point it can only be the point itself."""
-    s = local(pose, checks.values(name, value, (3,), "in the inertial frame at the initial time"))
+    s = to_body_frame(pose, checks.values(name, value, (3,), "in the inertial frame at the initial time"))
     if body.kind in SINGLE:
         raise ValueError(f"{short_repr(body)} is a single coordinate, not a place; `{name}` can't lie on it.")
     if body.kind == "point" and checks.is_concrete(s) and np.max(np.abs(np.asarray(s))) > 1e-9:
@@ -44,12 +44,12 @@ def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[A
     return s
 
 
-def gap(first_point: Any, second_point: Any) -> Float[Array, ""]:
+def point_distance(first_point: Any, second_point: Any) -> Float[Array, ""]:
     """Distance of two points of the inertial frame, exactly 0 for equal ones."""
     return norm(jnp.asarray(second_point, dtype=float) - jnp.asarray(first_point, dtype=float))
 
 
-def is_body(part: object, name: str, value: Any) -> None:
+def check_body(part: object, name: str, value: Any) -> None:
     """Raises ValueError for an end of a part that is no body."""
     if not isinstance(value, Body):
         raise ValueError(
@@ -58,15 +58,15 @@ def is_body(part: object, name: str, value: Any) -> None:
         )
 
 
-def distinct(part: object, first: Body, second: Body) -> None:
+def check_distinct(part: object, first: Body, second: Body) -> None:
     """Raises ValueError if a part connects a body with itself, or anything but bodies."""
-    is_body(part, "first", first)
-    is_body(part, "second", second)
+    check_body(part, "first", first)
+    check_body(part, "second", second)
     if first is second:
         raise ValueError(f"{type(part).__name__} connects {short_repr(first)} with itself; give two different bodies.")
 
 
-def has_rotation(body: Body, what: str) -> None:
+def check_has_rotation(body: Body, what: str) -> None:
     """Raises ValueError if `what` needs a rotation that the body lacks."""
     if body.kind not in ("rigid", "ground"):
         raise ValueError(
@@ -94,7 +94,7 @@ def axis(name: str, value: Any) -> Float[Array, "3"]:
 def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
     """A right-handed frame, one axis a row, with the last one given."""
     # The coordinate axis least aligned with it, as a constant: the choice is not differentiated.
-    xp = _library(third)
+    xp = _array_module(third)
     least = (xp.arange(3) == xp.argmin(xp.abs(third))).astype(third.dtype)
     first = _unit(least - third * (third @ least))
     return xp.stack((first, _cross(third, first) if xp is np else cross(third, first), third))
@@ -107,11 +107,11 @@ def _cross(a: Any, b: Any) -> np.ndarray:
 
 
 def _unit(v: Float[Array, "3"]) -> Float[Array, "3"]:
-    xp = _library(v)
+    xp = _array_module(v)
     return v / xp.sqrt(xp.sum(v * v))
 
 
-def _library(v: Any) -> Any:
+def _array_module(v: Any) -> Any:
     return np if isinstance(v, np.ndarray) else jnp
 
 

@@ -16,7 +16,7 @@ from polhode import checks
 from polhode.compiler.fingerprint.closures import is_immutable
 from polhode.compiler.numpy.eager import array_of, eager_numpy
 from polhode.joints._elements import FrameConstraint
-from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
+from polhode.joints._frames import check_distinct, frame, check_has_rotation, to_body_frame, point_on, initial_pose
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import Angle, Displacement
 from polhode.multibody.bodies import Body
@@ -44,7 +44,7 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
 
     @eager_numpy()
     def __post_init__(self) -> None:
-        distinct(self, self.first, self.second)
+        check_distinct(self, self.first, self.second)
         # Building the element checks the data.
         _ = self._element
 
@@ -72,7 +72,7 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
         return self.coordinate(name).difference(self._start(), 0.0)
 
     def _start(self) -> Poses:
-        return start(self.first), start(self.second)
+        return initial_pose(self.first), initial_pose(self.second)
 
 
 class TurningJoint(AbstractPairJoint):
@@ -110,7 +110,7 @@ def displacement_along(axis: Array, poses: Poses, point: Any) -> Displacement:
     """The displacement along an axis of a point that both bodies share at the initial time."""
     first, second = checks.readable(poses)
     place = checks.values("point", point, (3,), "in the inertial frame at the initial time")
-    return Displacement(*map(_array, (first.R.T @ axis, local(first, place), local(second, place))))
+    return Displacement(*map(_array, (first.R.T @ axis, to_body_frame(first, place), to_body_frame(second, place))))
 
 
 def _array(values: Any) -> Array:
@@ -139,9 +139,9 @@ def join(
     directions, a, b = (_rows(axes) if len(axes) else NO_AXES for axes in (along, *perpendicular))
     what = type(joint).__name__
     if len(a):
-        has_rotation(joint.second, what)
+        check_has_rotation(joint.second, what)
     if len(a) or len(directions):
-        has_rotation(joint.first, what)
+        check_has_rotation(joint.first, what)
     s0: Any = np.zeros(3)
     s1: Any = np.zeros(3)
     if pinned or len(directions):

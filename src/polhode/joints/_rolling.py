@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.joints._frames import at
+from polhode.joints._frames import point_position
 from polhode.multibody.mechanism.elements import AbstractRollingElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
 from polhode.spaces.base import cross
@@ -40,7 +40,7 @@ class EdgeConstraint(AbstractRollingElement):
 
     def slip(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, "1"]:
         del t
-        point = at(poses[1], self.s1)
+        point = point_position(poses[1], self.s1)
         relative = velocity(poses[1], twists[1], point) - velocity(poses[0], twists[0], point)
         return ((poses[1].R @ self.across) @ relative)[None]
 
@@ -75,12 +75,12 @@ class AbstractContact(AbstractRollingElement):
 
     def gap(self, t: Array, poses: Poses) -> Float[Array, "1"]:
         del t
-        lowest = at(poses[1], self.s1) + self.arm(poses)
-        return ((poses[0].R @ self.normal) @ (lowest - at(poses[0], self.s0)))[None]
+        lowest = point_position(poses[1], self.s1) + self.arm(poses)
+        return ((poses[0].R @ self.normal) @ (lowest - point_position(poses[0], self.s0)))[None]
 
     def slip(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, "2"]:
         del t
-        point = at(poses[1], self.s1) + self.arm(poses)
+        point = point_position(poses[1], self.s1) + self.arm(poses)
         return self.tangents(poses) @ (velocity(poses[1], twists[1], point) - velocity(poses[0], twists[0], point))
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.joints._frames import at, gap, point_on
+from polhode.joints._frames import point_position, point_distance, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses
@@ -36,7 +36,7 @@ class ConstantDistance(AbstractConstraintElement):
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
         del t
-        d = at(poses[1], self.s1) - at(poses[0], self.s0)
+        d = point_position(poses[1], self.s1) - point_position(poses[0], self.s0)
         return (0.5 * (d @ d / self.length - self.length))[None]
 
     def points(self) -> tuple[Array, ...]:
@@ -69,7 +69,7 @@ class Distance(AbstractPairJoint):
         s1 = point_on(self.second, poses[1], self.second_point, "second_point")
         if self.length is not None:
             return ConstantDistance(s0, s1, checks.positive("length", self.length, (), "distance of the points"))
-        between = gap(self.first_point, self.second_point)
+        between = point_distance(self.first_point, self.second_point)
         if checks.is_concrete(between) and not float(between) > 0:
             raise ValueError(
                 "`first_point` and `second_point` are the same; a distance joint needs a length. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from polhode.joints._frames import axis, has_rotation, point_on
+from polhode.joints._frames import axis, check_has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import EdgeConstraint
 from polhode.multibody.mechanism.poses import Poses
@@ -33,6 +33,6 @@ class KnifeEdge(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> EdgeConstraint:
-        has_rotation(self.first, "KnifeEdge")
-        has_rotation(self.second, "KnifeEdge")
+        check_has_rotation(self.first, "KnifeEdge")
+        check_has_rotation(self.second, "KnifeEdge")
         return EdgeConstraint(point_on(self.second, poses[1], self.point), axis("across", self.across) @ poses[1].R)

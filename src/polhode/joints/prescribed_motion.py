@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import _frames
 from polhode.joints._elements import FrameConstraint
-from polhode.joints._frames import at, has_rotation
+from polhode.joints._frames import point_position, check_has_rotation
 from polhode.joints._pair import (
     AbstractPairJoint,
     angle_about,
@@ -82,7 +82,7 @@ class DrivenConstraint(AbstractConstraintElement):
             return Pose(first.x + first.R @ r, first.R), poses[1]
         G = self.axes.T @ self.rotation(t) @ self.axes
         # The moved frame has the same point s0, so that its origin makes way for the rotation.
-        return Pose(at(first, s0 + r - G @ s0), first.R @ G), poses[1]
+        return Pose(point_position(first, s0 + r - G @ s0), first.R @ G), poses[1]
 
     def _counterparts(self) -> Float[Array, "r 3"] | None:
         """Those of the constraint at rest; a prescribed angle has one as well."""
@@ -202,7 +202,7 @@ class PrescribedMotion(AbstractPairJoint):
 
     def place(self, poses: Poses) -> DrivenConstraint:
         inner = Generic(self.first, self.second, self.point, self.fixed, self.axes).place(poses)
-        has_rotation(self.first, type(self).__name__)
+        check_has_rotation(self.first, type(self).__name__)
         names = directions(self.fixed)
         if self.translation is not None and names.isdisjoint(TRANSLATIONS):
             raise ValueError("`translation` prescribes nothing: none of 'x', 'y', 'z' is in `fixed`.")
@@ -235,10 +235,10 @@ class PrescribedPose(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> DrivenConstraint:
-        has_rotation(self.first, type(self).__name__)
+        check_has_rotation(self.first, type(self).__name__)
         a = b = jnp.zeros((0, 3))
         if self.rotation is not None:
-            has_rotation(self.second, type(self).__name__)
+            check_has_rotation(self.second, type(self).__name__)
             a, b = (jnp.stack(rows) for rows in locked_axes(*jnp.eye(3)))
         zero = jnp.zeros(3)
         inner = FrameConstraint(zero, zero, jnp.zeros((0, 3)), a, b, self.position is not None)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.joints._frames import at
+from polhode.joints._frames import point_position
 from polhode.multibody.mechanism.angles import PlacedAngle
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate as AbstractRelativeCoordinate
 from polhode.multibody.mechanism.coordinate_forces import Scalar
@@ -103,12 +103,12 @@ class Displacement(AbstractRelativeCoordinate):
 
     @jax.jit
     def difference(self, poses: Poses, target: Any) -> Scalar:
-        return (poses[0].R @ self.n) @ (at(poses[1], self.s1) - at(poses[0], self.s0)) - target
+        return (poses[0].R @ self.n) @ (point_position(poses[1], self.s1) - point_position(poses[0], self.s0)) - target
 
     @jax.jit
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
         first, second = poses
-        reach = first.R.T @ (at(second, self.s1) - first.x)
+        reach = first.R.T @ (point_position(second, self.s1) - first.x)
         velocity = twists[1].u + second.R @ cross(twists[1].omega, self.s1) - twists[0].u
         # Relative to the first body; its rotation carries the place where the point of the second is now.
         return self.n @ (first.R.T @ velocity - cross(twists[0].omega, reach))
@@ -116,7 +116,7 @@ class Displacement(AbstractRelativeCoordinate):
     @jax.jit
     def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
         first, second = poses
-        reach = first.R.T @ (at(second, self.s1) - first.x)
+        reach = first.R.T @ (point_position(second, self.s1) - first.x)
         force = strength * (first.R @ self.n)
         return (
             Wrench(-strength * cross(reach, self.n), -force),

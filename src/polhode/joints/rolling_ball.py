@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from polhode import checks
-from polhode.joints._frames import axis, frame, has_rotation, point_on
+from polhode.joints._frames import axis, frame, check_has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import BallContact
 from polhode.multibody.mechanism.poses import Poses
@@ -40,8 +40,8 @@ class RollingBall(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> BallContact:
-        has_rotation(self.first, "RollingBall")
-        has_rotation(self.second, "RollingBall")
+        check_has_rotation(self.first, "RollingBall")
+        check_has_rotation(self.second, "RollingBall")
         x, y, normal = frame(axis("normal", self.normal))
         return BallContact(
             s0=point_on(self.first, poses[0], self.point),

@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.joints._frames import axis as direction
-from polhode.joints._frames import has_rotation, point_on
+from polhode.joints._frames import check_has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import DiscContact
 from polhode.multibody.mechanism.poses import Poses
@@ -48,8 +48,8 @@ class RollingDisc(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> DiscContact:
-        has_rotation(self.first, "RollingDisc")
-        has_rotation(self.second, "RollingDisc")
+        check_has_rotation(self.first, "RollingDisc")
+        check_has_rotation(self.second, "RollingDisc")
         radius = checks.positive("radius", self.radius, (), "of the disc")
         normal, axis = direction("normal", self.normal), direction("axis", self.axis)
         if checks.is_concrete(normal, axis) and not np.linalg.norm(np.cross(normal, axis)) > _FLAT:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.joints._frames import start
+from polhode.joints._frames import initial_pose
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
@@ -73,7 +73,7 @@ class RotorInertia(AbstractJoint):
 
     def attach(self, model: AddsCoordinates) -> AttachedRotor:
         coordinate = self.joint.coordinate(self.coordinate)
-        poses = tuple(start(body) for body in self.bodies)
+        poses = tuple(initial_pose(body) for body in self.bodies)
         twists = tuple(Twist(body.omega, body.u) for body in self.bodies)
         rotor = model.add_coordinate(
             mass=self.inertia,

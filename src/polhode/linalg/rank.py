@@ -79,7 +79,7 @@ def _normalise(B: np.ndarray) -> np.ndarray:
 
 def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tuple[np.ndarray, list[int]]:
     """An orthonormal basis of what the rows add to `basis`, and the rows that it is made of: the longest first."""
-    rest = _without(rows.T, basis)
+    rest = _orthogonal_part(rows.T, basis)
     if rest.shape[1] > _FEW:
         q, r, pivots = cast(tuple[np.ndarray, ...], scipy.linalg.qr(rest, mode="economic", pivoting=True))
         rank = int(np.sum(np.abs(np.diag(r)) > tolerance))
@@ -90,7 +90,7 @@ def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tu
         longest = int(np.argmax(lengths))
         if not lengths[longest] > tolerance:
             break
-        direction = _without(rest[:, [longest]] / lengths[longest], np.hstack((basis, new)))
+        direction = _orthogonal_part(rest[:, [longest]] / lengths[longest], np.hstack((basis, new)))
         direction = direction / np.linalg.norm(direction)
         new, indices = np.hstack((new, direction)), [*indices, longest]
         rest = rest - direction @ (direction.T @ rest)
@@ -98,7 +98,7 @@ def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tu
     return new, sorted(indices)
 
 
-def _without(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
+def _orthogonal_part(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """The part orthogonal to a basis. Projecting twice removes what round-off has mixed in."""
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)

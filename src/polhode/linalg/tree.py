@@ -80,7 +80,7 @@ def bodies_of(A: Pattern, P: Pattern, n: int) -> np.ndarray | None:
     A single velocity that appears in one constraint only, such as that of a rotor, is taken for one of another body of
     that constraint.
     """
-    body = _held_together(A, n)
+    body = _diagonal_bodies(A, n)
     if body is None:
         return None
     sizes = np.bincount(body)
@@ -100,7 +100,7 @@ def bodies_of(A: Pattern, P: Pattern, n: int) -> np.ndarray | None:
     return np.unique(whole[body], return_inverse=True)[1]
 
 
-def _held_together(A: Pattern, n: int) -> np.ndarray | None:
+def _diagonal_bodies(A: Pattern, n: int) -> np.ndarray | None:
     body = np.full(n, -1)
     count = 0
     for rows, cols in A:

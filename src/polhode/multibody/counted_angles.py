@@ -78,7 +78,7 @@ class TurnCounter(eqx.Module):
         return self.values(after, turns + 0.5 * h * (self.rates(before) + self.rates(after)))
 
     def number(self, joint: str | None, coordinate: str, bodies: tuple[str, ...]) -> int | None:
-        """The number of an angle of a joint; a joint without a name is identified by its bodies if it is the only one."""
+        """The number of an angle of a joint; one without a name is identified by its bodies if that is unique."""
         alike = [(k, n) for k, n in enumerate(self.names) if n and (n.coordinate, n.bodies) == (coordinate, bodies)]
         own = [k for k, name in alike if name.joint == joint]
         if joint is None and not own:

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.forces._pair import AbstractPairForce, vanishes
-from polhode.joints._frames import at, has_rotation, point_on
+from polhode.forces._pair import AbstractPairForce, is_zero
+from polhode.joints._frames import point_position, check_has_rotation, point_on
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
@@ -58,7 +58,7 @@ class ElasticBond(AbstractForceElement):
 
     def along(self, poses: Poses) -> tuple[Float[Array, ""], Float[Array, "3"]]:
         """Distance of the points, and the direction from the second to the first, zero where they meet."""
-        d = at(poses[0], self.s0) - at(poses[1], self.s1)
+        d = point_position(poses[0], self.s0) - point_position(poses[1], self.s1)
         length = norm(d)
         return length, d / jnp.where(length > 0, length, 1.0)
 
@@ -153,12 +153,12 @@ class Bond(AbstractPairForce):
                 "particles by themselves with `polhode.particles.Particles`."
             )
         for body in self.bodies:
-            has_rotation(body, "A bond")
+            check_has_rotation(body, "A bond")
         s = (
             _end(self.first, poses[0], self.first_point, "first_point"),
             _end(self.second, poses[1], self.second_point, "second_point"),
         )
-        d = at(poses[0], s[0]) - at(poses[1], s[1])
+        d = point_position(poses[0], s[0]) - point_position(poses[1], s[1])
         length = norm(d)
         if checks.is_concrete(d) and not float(length) > 0:
             raise ValueError(
@@ -177,7 +177,7 @@ class Bond(AbstractPairForce):
             shear=k.shear,
             length=length,
         )
-        if vanishes(k.axial_damping) and vanishes(k.bending_damping):
+        if is_zero(k.axial_damping) and is_zero(k.bending_damping):
             return bond
         return DampedBond(bond, k.axial_damping, k.bending_damping)
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import AbstractPairForce, vanishes
-from polhode.joints._frames import is_body, start
+from polhode.forces._pair import AbstractPairForce, is_zero
+from polhode.joints._frames import check_body, initial_pose
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
@@ -169,7 +169,7 @@ class SphereContact(AbstractPairForce):
             not_negative("stiffness", self.stiffness), checks.positive("reach", self.reach, (), "mean of the diameters")
         )
         damping = not_negative("damping", self.damping)
-        return contact if vanishes(damping) else DampedSphereContactElement(contact, damping)
+        return contact if is_zero(damping) else DampedSphereContactElement(contact, damping)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -191,9 +191,9 @@ class WallContact(AbstractForce):
 
     @eager_numpy()
     def __post_init__(self) -> None:
-        is_body(self, "body", self.body)
+        check_body(self, "body", self.body)
         walls_of((self.wall,), self.stiffness)
-        self.place((start(self.body),))
+        self.place((initial_pose(self.body),))
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -204,4 +204,4 @@ class WallContact(AbstractForce):
         radius = checks.positive("radius", self.radius, (), "radius of the sphere")
         contact = WallContactElement(self.wall, not_negative("stiffness", self.stiffness), radius)
         damping = not_negative("damping", self.damping)
-        return contact if vanishes(damping) else DampedWallContactElement(contact, damping)
+        return contact if is_zero(damping) else DampedWallContactElement(contact, damping)

@@ -17,7 +17,7 @@ from polhode.results.unwrapping import library, matrices, quaternions, without_j
 
 @jax.tree_util.register_pytree_with_keys_class
 class Outputs(dict[str, Any]):
-    """Outputs by name, a tree as dictionaries are; a name that isn't there is answered with near ones."""
+    """Outputs by name, a pytree like a dictionary; the error for an unknown name lists close matches."""
 
     def __missing__(self, name: Any) -> Any:
         raise unknown_name("output", name, list(self))
@@ -135,7 +135,7 @@ class JointResults:
 
     @property
     def holds(self) -> bool:
-        """Whether it transmits a load that is known."""
+        """Whether it has constraint forces."""
         return self._description["load"] is not None
 
     @property
@@ -248,16 +248,16 @@ def joints(run: ResultView) -> ByName[JointResults]:
 
 
 NO_MODEL = "the problem is not one of a model, or its model has none."
-"""Why there are no names."""
+"""The reason for a run without names, for messages."""
 
 
 def model_names(run: ResultView) -> Mapping[str, Any]:
-    """The names of its model and all that is known of them."""
+    """Descriptions of the bodies, joints and forces of its model by name, as they are stored with the run."""
     return run.meta.get("names", {})
 
 
 def value(run: ResultView, name: str, of: str) -> Any:
-    """A quantity of all bodies, joints or forces: as it was saved, or from the saved states."""
+    """A quantity of all bodies, joints or forces: saved, or computed from the saved states."""
     if name in run.saved.outputs:
         return run.saved.outputs[name]
     for group in ("joint_loads", "force_loads"):

@@ -12,7 +12,7 @@ from polhode.printable import printable
 T = TypeVar("T")
 
 _KINDS = {"body": "bodies", "joint": "joints", "force": "forces"}
-"""Kinds of things with names in a run, and the attributes of runs by which they are found."""
+"""Kinds of named things in a run, and the attributes of runs that hold them."""
 
 
 class ByName(Mapping[str, T], Generic[T]):

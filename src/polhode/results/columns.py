@@ -1,4 +1,4 @@
-"""The numbers of a run as columns with names that a person would write."""
+"""Tables of a run: columns by readable names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAVED_AS = {
 _LOADS = {"force_": ("force", _VECTOR), "moment_": ("moment", _VECTOR)}
 _MOTION_OUTPUTS = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
 _LOAD_OUTPUTS = ("joint_velocities", "joint_loads", "force_loads")
-"""Outputs that columns of bodies, joints and forces say."""
+"""Outputs that the columns of bodies, joints and forces already contain."""
 
 
 def select_columns(run: Run, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -60,7 +60,7 @@ def select_columns(run: Run, columns: str | Sequence[str] | None = None) -> dict
 def _match(run: Run, readers: Mapping[str, ColumnReader], pattern: Any) -> list[str]:
     inside = _fitting_names(readers, pattern)
     if not inside:
-        # Reading what was not saved says so, and what to do.
+        # Reading a quantity that was not saved raises the error with the remedy.
         every = _named_columns(run, readable=True)
         for name in _fitting_names(every, pattern):
             every[name]()
@@ -70,7 +70,7 @@ def _match(run: Run, readers: Mapping[str, ColumnReader], pattern: Any) -> list[
 
 
 def _read_quantity(run: Run, pattern: Any) -> None:
-    """Reads "motor.torque" as in Python, where a load has more names than its column."""
+    """Reads "motor.torque" as an attribute, since loads have more names than columns."""
     name, _, quantity = pattern.rpartition(".") if isinstance(pattern, str) else ("", "", "")
     for group in (run.forces, run.joints):
         if name in group and quantity in dir(group[name]):
@@ -85,13 +85,13 @@ def _fitting_names(readers: Mapping[str, ColumnReader], pattern: Any) -> list[st
 
 
 def _columns(run: Run) -> dict[str, ColumnReader]:
-    """All columns by name, read when they are asked for."""
+    """Readers of all columns by name, called when a column is used."""
     if np.ndim(run.t) != 1:
         raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
     readers: dict[str, ColumnReader] = {"time": lambda: run.t}
     named_readers = _named_columns(run, _can_read(run))
     for name, reader in (*named_readers.items(), *_of_frames(run, bool(named_readers))):
-        # What has the name of something else keeps its section before it.
+        # On a collision of names the section stays in front.
         readers.setdefault(name, reader)
     return readers
 
@@ -115,7 +115,7 @@ def _is_saved(run: Run, quantity: str) -> bool:
 
 
 def _can_read(run: Run) -> bool:
-    """Whether states tell what was not saved."""
+    """Whether quantities that were not saved can be computed from the states."""
     return run.reader is not None and run.reader.obstacle is None
 
 
@@ -159,7 +159,7 @@ def _part(run: Run, group: str, name: str, quantity: str, i: int) -> Any:
 
 
 def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
-    """Columns of everything that was saved; outputs and invariants without their section, but where names are taken."""
+    """Columns of all saved arrays; outputs and invariants without their section, unless that is ambiguous."""
     leaves = run.columns()
     skipped_outputs = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if by_name else ()
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
@@ -179,7 +179,7 @@ def _entry(values: Any, index: tuple[int, ...]) -> np.ndarray:
 
 
 def _spelt(shape: tuple[int, ...], index: tuple[int, ...], name: str) -> list[str]:
-    """Indices as a person would write them: x, y, z of vectors, xy of matrices, w, x, y, z of quaternions."""
+    """Readable indices: x, y, z of vectors, xy of matrices, w, x, y, z of quaternions."""
     numbers = list(map(str, index))
     if shape[-2:] == (3, 3) and "rotation" in name:
         return [*numbers[:-2], _VECTOR[index[-2]] + _VECTOR[index[-1]]]

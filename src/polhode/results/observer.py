@@ -1,4 +1,4 @@
-"""Physical quantities of states: outputs, invariants and residuals."""
+"""Outputs, invariants and residuals of states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Observation(NamedTuple):
 
 
 class Observer(eqx.Module):
-    """Evaluates everything that is reported about a state.
+    """Evaluates all outputs, invariants and residuals of a state.
 
     - `beside`: residuals besides those of the system itself.
     """
@@ -60,7 +60,7 @@ class Observer(eqx.Module):
 
 
 class BatchedObserver:
-    """Looks at the states of one run, with what users' functions have captured when it first looks."""
+    """Evaluates an observer over stacked states of one run; closures of users are read at the first call."""
 
     def __init__(self, observer: eqx.Module, rows: int, *, once: bool = False) -> None:
         self.observe = BatchedFunction(observer, rows, once=once)

@@ -12,7 +12,7 @@ from polhode.results.by_name import ByName
 
 
 class Values(Protocol):
-    """Quantities of all bodies, joints or forces that were not saved.
+    """Computes quantities of all bodies, joints or forces that were not saved.
 
     - `obstacle`: why nothing can be computed; None if it can.
     """
@@ -27,7 +27,7 @@ class Values(Protocol):
 class ResultView(Protocol):
     """The saved instants of a run, or a single instant, of which arrays have no axis n.
 
-    - `meta`: with the names of the model. - `saved`: the instants. - `reader`: what computes that which was not saved.
+    - `meta`: with the names of the model. - `saved`: the instants. - `reader`: computes what was not saved.
     """
 
     @property
@@ -82,5 +82,5 @@ class Run(ResultView, Protocol):
         ...
 
     def audit(self) -> Any:
-        """The promises of the method beside what was measured."""
+        """The promises of the method against measured drifts."""
         ...

@@ -1,4 +1,4 @@
-"""Series of angles and rotations without jumps. Arrays have the instants on their last axis of frames."""
+"""Quaternions of a series of rotations without jumps of sign."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SMALL = 0.1
 """Size of w below which a unit quaternion is near half a turn."""
 
 _ALMOST = 0.9
-"""Part of the largest component from which one counts as large."""
+"""Fraction of the largest component from which a component counts as large."""
 
 
 def library(values: Any) -> Any:
-    """NumPy, but JAX's for values that it traces."""
+    """NumPy, or jax.numpy for traced values."""
     return jnp if isinstance(values, Tracer) else np
 
 
@@ -54,7 +54,7 @@ def matrices(q: Any) -> Any:
 
 
 def without_jumps(q: Any) -> Any:
-    """Quaternions whose sign is that of the one before; `positive` says that of the first one."""
+    """Quaternions, each with the sign nearest to its predecessor; `positive` decides the first sign."""
     xp = library(q)
     if xp.ndim(q) < 2:
         # A single instant.

@@ -86,7 +86,7 @@ def _digits(error: float, size: float) -> float:
 
 
 def _finer(run: Run, solution: Solution) -> tuple[list[Segment], SaveSchedule]:
-    """The same legs with half the step, and what to save so that frames are those of the run."""
+    """The same segments with half the step, and the schedule that saves the frames of the run."""
     method, schedule = run.task.integrator, run.schedule
     segments = [segment._replace(stepper=segment.stepper.finer(method)) for segment in run.plan.segments]
     if schedule.at is None and schedule.every is not None:

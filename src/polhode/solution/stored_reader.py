@@ -47,5 +47,5 @@ def _stored_context(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: 
     if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
         raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
     method = deserialise(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
-    conversion = convert_for(problem.system, method, meta["t0"], problem.state0, check_state=False)
-    return RunContext(problem.named, problem.system, conversion.converted)
+    converted_system = convert_for(problem.system, method, meta["t0"], problem.state0, check_state=False)
+    return RunContext(problem.named, problem.system, converted_system.converted)

@@ -77,7 +77,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
-        """All momenta of a free body; the vertical one if V is quadratic and invariant under turns about the vertical."""
+        """All momenta of a free body; the vertical one if V is quadratic and invariant under turns about e₃."""
         if self.potential is None:
             return ("angular_momentum", "vertical_angular_momentum")
         return ("vertical_angular_momentum",) if _is_symmetric_about_vertical(self.potential) else ()

@@ -122,7 +122,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     def attempt(self, system: LivensMultibody, t: Array, h: Array, carry: Carry, keep: Array) -> tuple[Carry, StepInfo]:
         """A step of bodies whose velocities satisfy the joints' rates if `keep` is one, and need not if it is zero."""
         memory: _Memory = carry.memory
-        guess = memory.ahead()
+        guess = memory.extrapolate()
         guess = guess._replace(x=h * guess.x, rates=keep * guess.rates)
         newton = Newton("modified", 0.0, _FLOOR, self.max_iterations, lifetime=12)
         solution = solve(_equations(system, t, h, carry.state, keep), guess, memory.factors, newton)
@@ -145,7 +145,7 @@ class _Memory(NamedTuple):
     begun: Array
     factors: Any
 
-    def ahead(self) -> BodiesUnknowns:
+    def extrapolate(self) -> BodiesUnknowns:
         """A guess for the next step by a parabola through averages, which are smooth even where ends scatter."""
         return jax.tree.map(lambda a, b, c: 3 * (a - b) + c, *self.past)
 
@@ -219,7 +219,7 @@ def _with_rates(
     one_more = lambda so_far: attempt(arrays, so_far)  # noqa: E731
     as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
     return _outcome(
-        jax.lax.cond(is_differentiated(), lambda start: _all_of(one_more, start), as_needed, _no_attempts(first))
+        jax.lax.cond(is_differentiated(), lambda start: _run_all(one_more, start), as_needed, _no_attempts(first))
     )
 
 
@@ -232,10 +232,10 @@ def _all_attempts(
     method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
     """The same by a loop of known length, which can be differentiated in reverse."""
-    return _outcome(_all_of(_try_next(method, system, t, h, first), _no_attempts(first)))
+    return _outcome(_run_all(_try_next(method, system, t, h, first), _no_attempts(first)))
 
 
-def _all_of(attempt: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attempts:
+def _run_all(attempt: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attempts:
     idle = lambda so_far: so_far  # noqa: E731
     one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, attempt, so_far), None)  # noqa: E731
     return jax.lax.scan(one_more, start, None, length=_PARTS + 2)[0]

@@ -119,7 +119,7 @@ class HalfExplicit(AbstractIntegrator):
         stages = _stages(tableau, system, t, h, carry)
         end = stages.places[s]
         _, v = carry.state
-        q, v = end.q, _forward(v, h, tableau.A[s, :s], stages.accelerations)
+        q, v = end.q, _advance_velocity(v, h, tableau.A[s, :s], stages.accelerations)
         multipliers = carry.multipliers
         if system.m:
             multipliers = combine(jnp.ones(()), [float(d) for d in tableau.d], stages.multipliers)
@@ -212,7 +212,7 @@ def _run_unrolled(
     places, rates, vdot, forces, multipliers, _ = initial
     for i in range(1, _count(tableau, system)):
         here = places[i]
-        v = _forward(v0, h, A[i, :i], vdot)
+        v = _advance_velocity(v0, h, A[i, :i], vdot)
         rates.append(_rate(system, here, v))
         theta = combine(h, A[i + 1, : i + 1], rates)
         q = move_if(system.configuration, q0, theta)
@@ -309,7 +309,7 @@ def _solve(
 
     Also a result code. The constraint's row is divided by h times the last weight.
     """
-    return _solve_from(system, here, there, force, _forward(v0, h, weights[:-1], vdot), h * float(weights[-1]))
+    return _solve_from(system, here, there, force, _advance_velocity(v0, h, weights[:-1], vdot), h * float(weights[-1]))
 
 
 def _solve_from(
@@ -341,7 +341,7 @@ def _embedded_solution(
     if system.m:
         there = _place(system, t + h, move_if(system.configuration, q0, theta), theta)
         last_vdot = _solve(system, stages.places[last], there, stages.forces[last], v0, h, b_hat, vdot)[0]
-    return theta, _forward(v0, h, b_hat, [*vdot, last_vdot])
+    return theta, _advance_velocity(v0, h, b_hat, [*vdot, last_vdot])
 
 
 def _acceleration(system: AbstractMechanical, place: _Place, v: Vector, multipliers: Multipliers | None) -> Vector:
@@ -357,7 +357,7 @@ def _mass_solve(system: AbstractMechanical, mass: Matrix, force: Vector) -> Vect
     return solver.solve(solver.factor(mass, (), ()), force, jnp.zeros(0))[0]
 
 
-def _forward(v0: Vector, h: Array, weights: Sequence[float] | np.ndarray, vdot: list[Vector]) -> Vector:
+def _advance_velocity(v0: Vector, h: Array, weights: Sequence[float] | np.ndarray, vdot: list[Vector]) -> Vector:
     """v0 + h Σ weights·v̇."""
     step = combine(h, weights, vdot)
     return v0 if step is None else v0 + step

@@ -138,7 +138,7 @@ class BDF(AbstractIntegrator):
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         q, v = state
         vdot, multipliers = system.accelerations(t, q, v)
-        earlier, ages, is_resolved = _within(system, t, h, state, vdot, self.max_order)
+        earlier, ages, is_resolved = _starting_points(system, t, h, state, vdot, self.max_order)
         order = jnp.where(is_resolved, self.max_order, 1).astype(jnp.int32)
         zero = jnp.zeros((), jnp.int32)
         factors = None
@@ -152,14 +152,14 @@ class BDF(AbstractIntegrator):
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         memory, k = carry.memory, carry.memory.order
-        past = _differences(_local(system.state_space, carry.state, memory.earlier), memory.ages)
+        past = _differences(_local_coordinates(system.state_space, carry.state, memory.earlier), memory.ages)
         # Before a start with order 1 there is a tangent, whatever the size of the attempt that it was made for: it
         # touches at the present point, and its distance in the estimate must not be longer than the step.
         tangent = (k == 1) & (memory.count == 0)
         distances = h + jnp.concatenate((jnp.zeros(1), jnp.where(tangent, 0.0, memory.ages)))
         value, slope = _predict(past, distances, k)
         spans = [1 / jnp.sum(1 / distances[:p]) for p in range(1, self.max_order + 1)]
-        equations, guess = self._equations(system, t + h, carry.state, value, slope, _pick(spans, k))
+        equations, guess = self._equations(system, t + h, carry.state, value, slope, _value_of_order(spans, k))
         solution = solve(equations, guess, memory.factors, self._solver)
         q, v = solution.place.q, solution.place.v
         _, v0 = carry.state
@@ -167,7 +167,7 @@ class BDF(AbstractIntegrator):
         errors = _errors(past, distances, spans, end)
         factors = solution.factors if self._solver.keeps_factors else equations.factor(solution.place, solution.x)
         error, lower, higher = (
-            propagate_error(equations, solution.place, factors, solution.x, _pick(errors, p)) for p in (k, k - 1, k + 1)
+            propagate_error(equations, solution.place, factors, solution.x, _value_of_order(errors, p)) for p in (k, k - 1, k + 1)
         )
         info = StepInfo(
             result=solution.result,
@@ -184,14 +184,14 @@ class BDF(AbstractIntegrator):
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
     ) -> tuple[Point, Vector]:
         space, memory = system.state_space, carry1.memory
-        past = _differences(_local(space, carry1.state, memory.earlier), memory.ages)
+        past = _differences(_local_coordinates(space, carry1.state, memory.earlier), memory.ages)
         distances = (s - 1) * h + jnp.concatenate((jnp.zeros(1), memory.ages))
         return space.move(carry1.state, _predict(past, distances, memory.used)[0])
 
     def with_step_control(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         """With order 1, which needs nothing before the start but a slope."""
         vdot, _ = system.accelerations(t, *carry.state)
-        earlier, ages = _straight(system, h, carry.state, vdot, self.max_order)
+        earlier, ages = _extrapolate_backward(system, h, carry.state, vdot, self.max_order)
         memory = carry.memory._replace(earlier=earlier, ages=ages, order=jnp.ones((), jnp.int32))
         return carry._replace(memory=memory)
 
@@ -242,9 +242,9 @@ class BDF(AbstractIntegrator):
         """Equations of a step to t, for which the past predicts `value` and `slope`, and their initial guess."""
         (q, v), space = state, system.configuration
         theta, dv = value[: space.dim], value[space.dim :]
-        ahead = Prediction(t, q, theta, v + dv, span * span, span)
-        formula = Formula(ahead, slope[: space.dim], slope[space.dim :])
-        rate = space.rate(theta, ahead.v)
+        prediction = Prediction(t, q, theta, v + dv, span * span, span)
+        formula = Formula(prediction, slope[: space.dim], slope[space.dim :])
+        rate = space.rate(theta, prediction.v)
         if system.m == 0:
             return FreeEquations(system, formula), (formula.vdot, rate)
         M, B = system.mass(t, q), system.jacobian(t, q)
@@ -267,7 +267,7 @@ class BDF(AbstractIntegrator):
         )
 
 
-def _local(space: AbstractSpace, state: Any, earlier: Any) -> Float[Array, "points dim"]:
+def _local_coordinates(space: AbstractSpace, state: Any, earlier: Any) -> Float[Array, "points dim"]:
     """Coordinates of the present state and of earlier ones about the present one."""
     points = jax.vmap(lambda other: space.difference(state, other))(earlier)
     return jnp.concatenate((jnp.zeros((1, points.shape[1])), points))
@@ -308,13 +308,13 @@ def _errors(past: list[Vector], distances: Array, spans: list[Array], end: Vecto
     return errors
 
 
-def _pick(values: list[Array], order: Array) -> Array:
+def _value_of_order(values: list[Array], order: Array) -> Array:
     """`values[order - 1]`, or zeros where there is none."""
     terms = [jnp.where(order == p, value, 0.0) for p, value in enumerate(values, start=1)]
     return sum(terms[1:], start=terms[0])
 
 
-def _within(
+def _starting_points(
     system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
 ) -> tuple[tuple[Point, Vector], Array, Array]:
     """States at points of the first step, their ages, and whether the polynomial through them resolves the motion.
@@ -323,18 +323,18 @@ def _within(
     steps don't resolve the motion, states before the start are extrapolated with the first slope.
     """
     space, part = system.state_space, h / (number + 1)
-    ahead = _ahead(system, t, part, state, number)
-    speeds = _local(space, state, ahead)[:, system.configuration.dim :]
-    first, last = speeds[1] - speeds[0], jnp.asarray(_highest(number)) @ speeds
+    explicit_states = _explicit_states(system, t, part, state, number)
+    speeds = _local_coordinates(space, state, explicit_states)[:, system.configuration.dim :]
+    first, last = speeds[1] - speeds[0], jnp.asarray(_difference_weights(number)) @ speeds
     _, v = state
     size = jnp.max(jnp.abs(first)) + 1e-6 * jnp.max(jnp.abs(v))
     is_resolved = jnp.max(jnp.abs(last)) <= size
-    straight, ages = _straight(system, h, state, vdot, number)
-    states = jax.tree.map(lambda a, b: jnp.where(is_resolved, a, b), ahead, straight)
+    extrapolated_states, ages = _extrapolate_backward(system, h, state, vdot, number)
+    states = jax.tree.map(lambda a, b: jnp.where(is_resolved, a, b), explicit_states, extrapolated_states)
     return states, jnp.where(is_resolved, -part * jnp.arange(1.0, number + 1), ages), is_resolved
 
 
-def _straight(
+def _extrapolate_backward(
     system: AbstractMechanical, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
 ) -> tuple[tuple[Point, Vector], Array]:
     """States before the start, extrapolated with the first slope, and their ages."""
@@ -344,7 +344,7 @@ def _straight(
     return jax.vmap(move)(ages), ages
 
 
-def _ahead(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], number: int) -> Any:
+def _explicit_states(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], number: int) -> Any:
     """States after so many explicit steps, stacked."""
     method = RKMK(without_pair(DORMAND_PRINCE))
     field = VectorField(system.state_space, system.velocity)
@@ -357,7 +357,7 @@ def _ahead(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, V
     return jax.lax.scan(one, method.init(field, t, h, state), times)[1]
 
 
-def _highest(number: int) -> np.ndarray:
+def _difference_weights(number: int) -> np.ndarray:
     """Weights of the finite difference of that order."""
     weights = np.ones(1)
     for _ in range(number):

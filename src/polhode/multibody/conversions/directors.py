@@ -31,7 +31,7 @@ _NOW: Any = np.zeros(())
 """For energies and constraints, which don't depend on time."""
 
 _UPPER = np.triu_indices(3)
-"""Places of the products of two directors in their Gram matrix."""
+"""Indices of the products of two directors in their Gram matrix."""
 
 
 class ToDirectors(AbstractConversion):
@@ -72,7 +72,7 @@ class ToDirectors(AbstractConversion):
 class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     """Bodies, joints and forces on Livens' principle in positions and rotation matrices.
 
-    q has 12 coordinates for every rigid body, (x, R row by row), and those of mass points as they are. Constraints are
+    q has 12 coordinates for every rigid body, (x, R row by row), and those of mass points unchanged. Constraints are
     those of the joints in their order, then six for each rigid body.
 
     - `base`: the system in its own coordinates.
@@ -132,7 +132,7 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
         return jnp.concatenate(values)
 
     def load(self, t: Array, q: Coordinates, v: Coordinates) -> Coordinates:
-        """All loads, less those of the potential; a moment τ in the body acts on R as ½ R hat(τ)."""
+        """All loads except those of the potential; a body-fixed moment τ acts on R as ½ R hat(τ)."""
         if self.conservative:
             return super().load(t, q, v)
         loads, wrenches = [], self.base.coordinates.wrenches(self.base.mechanism, t, self.motion(q, v))
@@ -159,7 +159,7 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     # --- states -----------------------------------------------------------------------------------------------------
 
     def from_base(self, state: State) -> State:
-        """The state that belongs to (q, v) of the base."""
+        """The state that corresponds to (q, v) of the base."""
         motion = self.base.motion(*state)
         assert motion.twists is not None
         places, speeds, at = [], [], 0

@@ -1,4 +1,4 @@
-"""Models of one body that turns about a point, in unit quaternions on Livens' principle."""
+"""Models of one body with a fixed point, in unit quaternions on Livens' principle."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _NOW: Any = np.zeros(())
 class ToFixedPointBody(AbstractConversion):
     r"""One spherical joint in joint coordinates as a `QuaternionBody`: $T = \tfrac12\Omega\cdot J\Omega$, J constant.
 
-    Its quaternion turns the axes of the joint that move with the body into the inertial frame, so that momenta are
-    those of the inertial frame.
+    Its quaternion rotates the body-fixed axes of the joint into the inertial frame, in which momenta are given.
     """
 
     source: MultibodySystem
@@ -96,7 +95,7 @@ class _Back(eqx.Module):
 
 
 def _group(system: MultibodySystem) -> AbstractRotationGroup | None:
-    """The rotations that the coordinates are, if they are nothing else."""
+    """The rotation group of the coordinates; None if they are anything else."""
     space: Any = system.configuration
     while isinstance(space, AbstractProduct) and len(space.spaces) == 1:
         space = space.spaces[0]
@@ -104,7 +103,7 @@ def _group(system: MultibodySystem) -> AbstractRotationGroup | None:
 
 
 def _frame(system: MultibodySystem) -> Quaternion:
-    """The attitude of the joint's axes that stay: R_b(1) ∂ω_b/∂Ω, where body b turns with the joint."""
+    """The attitude of the joint's fixed axes: R_b(1) ∂ω_b/∂Ω, where body b turns with the joint."""
     origin = system.configuration.origin()
     rates = jax.vmap(lambda omega: _angular_velocities(system, origin, omega), out_axes=-1)(jnp.eye(3))
     # Others may be fixed to the ground.
@@ -119,7 +118,7 @@ def _angular_velocities(system: MultibodySystem, q: Any, v: Array) -> Float[Arra
 
 
 def _point(system: MultibodySystem, frame: Quaternion, q: Quaternion) -> Any:
-    """The coordinates that belong to an attitude; polynomial in q, also where its length isn't one."""
+    """The coordinates of an attitude; polynomial in q, also off the unit sphere."""
     group = _group(system)
     assert group is not None
     attitude = group.from_quaternion(quaternions.multiply(quaternions.conjugate(frame), q))

@@ -117,7 +117,7 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     # --- states -----------------------------------------------------------------------------------------------------
 
     def from_base(self, state: State) -> State:
-        """The state that belongs to (q, v) of the base."""
+        """The state that corresponds to (q, v) of the base."""
         q, v = state
         flat = jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(self._bare(q))])
         return self.with_turns(LivensState(flat, v, self.base.momentum(_NOW, q, v)), self.base.turns(q))
@@ -143,7 +143,7 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
         return jax.tree.unflatten(structure, pieces)
 
     def _bare(self, q: Point) -> Point:
-        """A position of the base without the angles that are counted."""
+        """A position of the base without counted angles."""
         return q if self.base.counter is None else q[:-1]
 
 
@@ -152,7 +152,7 @@ _NOW: Any = np.zeros(())
 
 
 def is_flat(space: AbstractSpace) -> bool:
-    """Whether a space is linear, with `move` the sum."""
+    """Whether a space is linear, so that `move` is addition."""
     if isinstance(space, AbstractProduct):
         return all(map(is_flat, space.spaces))
     return is_flat(space.space) if isinstance(space, AbstractPower) else type(space) in (Rn, Constants)

@@ -41,8 +41,8 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
     `systems.QuaternionBody`. Potentials and constraints of elements are averaged by discrete gradients in the positions
     and rotation matrices y = (x, R) of their bodies, through the relative pose $(R_a^T(x_b-x_a), R_a^TR_b)$, which is
-    quadratic in them and doesn't notice how the whole is turned: forces of a pair then are exactly opposite, with
-    moments that cancel about any point. `joints` says how that is carried over to quaternions:
+    quadratic in them and invariant under rigid motions: forces of a pair then are exactly opposite, with
+    moments that cancel about any point. `joints` selects how that is transferred to quaternions:
 
     - "invariant": attitudes move with the mean angular velocity, $R_1 = \mathrm{cay}(c)R_0,\ c = hR_0\bar\Omega$ with
       $\bar\Omega = \tfrac12(\Omega_0+\Omega_1)$, and their angular momentum by the moments of all loads. Body-fixed
@@ -52,9 +52,9 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     - "vector": as published, Δq = h v̄ and levers R(q̄)s. The energy is kept, the angular momentum to O(h²) only; a part
       of v and p alternates from step to step and can grow until Newton's method finds no next step.
 
-    - `base`: the bodies in coordinates (quaternion, x), which everything but the steps is taken from. With invariant
+    - `base`: the bodies in coordinates (quaternion, x), on which everything but the steps is based. With invariant
       joints, residuals between two bodies are in the frame of the first, and multipliers with them.
-    - `relative`: whether all joints see relative poses only.
+    - `relative`: whether all joints depend on relative poses only.
     """
 
     kind_name: ClassVar = "model in quaternions on Livens' principle"
@@ -93,7 +93,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
 
     @property
     def keeps_rates(self) -> bool:
-        """Whether velocities are to keep the joints' time derivatives at the ends of steps."""
+        """Whether velocities satisfy the time derivatives of the joints at the ends of steps."""
         return self.m > 0 and self.joints == "invariant"
 
     @property
@@ -107,7 +107,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     def free(self) -> bool:
         """Whether nothing acts from outside: no gravity, no element on the ground, and forces of relative poses only.
 
-        Not known of numbers inside JAX transformations; then False.
+        False for traced numbers inside JAX transformations.
         """
         on_ground = any(slot.group is None for group in self.base.mechanism.joints for slot in group.slots)
         return self.conservative and self.relative and not on_ground and self.base.mechanism.acts_inside
@@ -118,7 +118,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
 
     @property
     def dropped(self) -> dict[str, tuple[int, ...]]:
-        """Redundant components that were left out, by the name of the joint."""
+        """Redundant components that are not imposed, by the name of the joint."""
         return self.base.dropped
 
     @property
@@ -127,7 +127,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         return self.base.conservative
 
     def start(self, *state: Any) -> State:
-        """The state that belongs to a state (q, v) of `base`."""
+        """The state that corresponds to a state (q, v) of `base`."""
         (points, flat), qs, vs, ps = state, [], [], []
         for group, point in zip(self.bodies, points[: len(self.bodies)], strict=True):
             v = group.velocities(flat)
@@ -163,7 +163,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         parts = [flat[a:b] for a, b in itertools.pairwise(ends)]
         return [part.reshape(group.count, -1) for part, group in zip(parts, self.bodies, strict=True)]
 
-    # --- what is seen -----------------------------------------------------------------------------------------------
+    # --- observation ------------------------------------------------------------------------------------------------
 
     def generalised_energy(self, t: Array, state: State) -> Float[Array, ""]:
         """E = p·v - T + V, which the energy–momentum method keeps."""
@@ -234,7 +234,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         return "`system.start(q, v)` makes a state from one of `system.base`."
 
     def repaired(self, t: float, state: State) -> State:
-        """The nearest state that keeps the joints, with momenta that belong to it; see `MultibodySystem.repaired`."""
+        """The nearest state that keeps the joints, with consistent momenta; see `MultibodySystem.repaired`."""
         return self.start(*self.base.repaired(t, self.to_base(state)))
 
     def joint_multipliers(self, t: Array, state: LivensState, multipliers: Array) -> dict[str, Array]:
@@ -254,12 +254,12 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         return self.base.constraint_rate(t, *self.to_base(state))
 
     def velocities(self, state: LivensState) -> Float[Array, " d"]:
-        """Velocities (Ω, u) of all bodies, which impulses and the rates belong to."""
+        """Velocities (Ω, u) of all bodies, in whose terms impulses and rates are given."""
         return self.to_base(state)[1]
 
     def choose_solver(self) -> AbstractKKT:
-        """The solver that suits the places of the blocks."""
-        # All that counts is where blocks lie, which is known without the derivatives of all elements.
+        """The solver for the sparsity pattern of the blocks."""
+        # Only the places of blocks matter, which don't take the derivatives of elements.
         inertia = [Blocks.zeros(g.columns, g.columns) for g in self.bodies]
         forces = [np.zeros(_square(g.slots)) for g in self.base.mechanism.forces]
         joints = []
@@ -272,10 +272,10 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     def assemble_blocks(
         self, h: Any, inertia: Sequence[Blocks], forces: Sequence[Any], joints: Sequence[Sequence[Any]]
     ) -> tuple[Matrix, Matrix, Matrix]:
-        """Matrices of a step of length h, from blocks of the inertia and what each group of elements contributes.
+        """Matrices of a step of length h, from blocks of the inertia and the contributions of each group of elements.
 
-        Derivatives of the balance of momenta by the increments, transposed that by the multipliers, and of the gaps by
-        the increments.
+        Derivatives of the momentum balance by the increments and, transposed, by the multipliers, and of the gaps by the
+        increments.
         """
         A, P, Q = list(inertia), [], []
         for group, derivative in zip(self.base.mechanism.forces, forces, strict=True):
@@ -290,13 +290,13 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
         return tuple(A), tuple(P), tuple(Q)
 
     def slot_columns(self, slot: Slot) -> np.ndarray:
-        """Which of (turn, move) are increments of the bodies at a slot."""
+        """Indices of the increments of the bodies at a slot in (rotation, translation)."""
         assert slot.group is not None
         group = self.bodies[slot.group]
         return np.arange(6) if is_rigid(group) else 3 + np.arange(group.formulation.n)
 
     def sum_on_increments(self, slots: tuple[Slot, ...], values: Float[Array, "elements 6slots"]) -> Float[Array, " d"]:
-        """Sums of what acts on each increment."""
+        """Sums of the contributions to each increment."""
         total = jnp.zeros(self.d)
         for k, slot in _body_slots(slots):
             total = total.at[slot.columns.numbers].add(values[:, 6 * k : 6 * k + 6][:, self.slot_columns(slot)])

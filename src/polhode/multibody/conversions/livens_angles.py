@@ -1,4 +1,4 @@
-"""Angles that are counted, in models on Livens' principle."""
+"""Counted angles in models on Livens' principle."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from polhode.systems.lagrangian import CountedLivensState, LivensState
 
 
 class AbstractLivensModel(AbstractConvertedSystem):
-    """A model on Livens' principle; its states have the angles that its base counts, if there are some.
+    """A model on Livens' principle; its states contain the angles that its base counts, if any.
 
-    - `base`: the model with states (q, v); within a step it reads angles in the turns of the start of the step.
+    - `base`: the model with states (q, v); within a step it evaluates angles near those at the start of the step.
     """
 
     base: eqx.AbstractVar[Any]
@@ -42,7 +42,7 @@ class AbstractLivensModel(AbstractConvertedSystem):
         return self.base.counts
 
     def with_turns(self, state: State, turns: Float[Array, " k"]) -> State:
-        """A state (q, v, p) with angles that are counted."""
+        """A state (q, v, p) with counted angles."""
         return state if self.base.counter is None else CountedLivensState(*plain(state), turns)
 
     def position(self, q: Point, state: State) -> Point:

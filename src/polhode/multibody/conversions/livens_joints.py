@@ -1,4 +1,4 @@
-"""Joints of bodies on Livens' principle: in the frame of their first body where only the relative pose matters."""
+"""Joints of bodies on Livens' principle, in the frame of the first body where only the relative pose matters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from polhode.systems.base import State
 
 
 def in_first_frame(system: MultibodySystem[AbsoluteCoordinates], state: State) -> MultibodySystem[AbsoluteCoordinates]:
-    """Joints between two bodies of which only the relative pose matters, put into the frame of the first."""
+    """The system with joints in the frame of their first body where they depend on the relative pose only."""
 
     def one(group: JointGroup) -> JointGroup:
         if not is_relative(system, group, state):
@@ -40,25 +40,25 @@ def as_defined(group: JointGroup) -> JointGroup:
 
 
 def as_defined_where_complete(group: JointGroup) -> JointGroup:
-    """The same for joints of which nothing was dropped and whose discrete gradient needs no relative poses.
+    """As defined, where all components are imposed and the discrete gradient needs no relative poses.
 
-    Their multipliers are carried through a step in the inertial frame then, which prefers neither of the bodies.
+    Their multipliers then are in the inertial frame throughout a step, symmetric in both bodies.
     """
     bare = as_defined(group)
     return bare if bare.elements.quadratic and len(group.components) == bare.elements.size else group
 
 
 def are_relative(system: MultibodySystem[AbsoluteCoordinates], state: State) -> bool:
-    """Whether all joints hold two bodies relative to each other."""
+    """Whether all joints constrain relative poses only."""
     return all(is_relative(system, group, state) for group in system.mechanism.joints)
 
 
 def is_relative(system: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State) -> bool:
-    """Whether a joint holds the relative pose of two bodies only, in whatever frame its residual is."""
+    """Whether a joint constrains the relative pose of two bodies only, in any frame of its residual."""
     if isinstance(group.elements, InFirstFrame):
         return True
     if group.nonholonomic:
-        # What they hold is no function of poses.
+        # Nonholonomic components are no functions of poses.
         return False
     if not checks.is_concrete(system, state):
         return len(group.slots) == 2
@@ -68,7 +68,7 @@ def is_relative(system: MultibodySystem[AbsoluteCoordinates], group: JointGroup,
 def is_objective(
     base: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State, f: Callable[[Any, Poses, Array], Array]
 ) -> bool:
-    """Whether a function of two poses and time sees their relative pose only, tried out near the start and far off."""
+    """Whether a function of two poses and time depends on their relative pose only, tested near and far from the start."""
     if len(group.slots) != 2:
         return False
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Bodies in other coordinates as bodies in unit quaternions and positions, for the systems that are built on these."""
+"""Conversion of bodies in other coordinates to unit quaternions and positions, and to systems in these."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ToLivens(AbstractConversion):
 
 
 class _Composition(eqx.Module):
-    """Functions one after the other."""
+    """The composition of functions, first to last."""
 
     functions: tuple[Callable[[Any], Any], ...]
 
@@ -96,7 +96,7 @@ class _Livens(eqx.Module):
 
 
 class _ToQuaternions(eqx.Module):
-    """States of bodies in some coordinates as those in quaternions, and back.
+    """Converts states of bodies between other coordinates and quaternions.
 
     - `source`, `other`: the bodies in both.
     """
@@ -106,7 +106,7 @@ class _ToQuaternions(eqx.Module):
 
     @classmethod
     def of(cls, source: MultibodySystem[AbsoluteCoordinates]) -> _ToQuaternions:
-        """From the coordinates of a system."""
+        """The conversion from the coordinates of a system."""
         groups = tuple(
             dataclasses.replace(group, formulation=_QUATERNIONS) if group.formulation.rotates else group
             for group in source.coordinates.bodies
@@ -118,7 +118,7 @@ class _ToQuaternions(eqx.Module):
         return self._between(self.source, self.other, state)
 
     def back(self, state: State) -> State:
-        """The other way."""
+        """The inverse conversion."""
         return self._between(self.other, self.source, state)
 
     @staticmethod

@@ -51,12 +51,12 @@ class SeparableMultibody(AbstractSeparable):
 
     @property
     def dropped(self) -> dict[str, tuple[int, ...]]:
-        """Redundant components that were left out; there are no constraints here."""
+        """Redundant components; none, without constraints."""
         return {}
 
     @property
     def conservative(self) -> bool:
-        """Whether energy is kept; true of all that `assemble` makes."""
+        """Whether energy is kept; always, as `assemble` checks the forces."""
         return True
 
     @property
@@ -81,7 +81,7 @@ class SeparableMultibody(AbstractSeparable):
         return ((attitude, x),), jnp.concatenate((body, v), axis=1).reshape(-1)
 
     def start(self, state: State) -> BodyStates:
-        """The state that belongs to (q, v) of `base`."""
+        """The state that corresponds to (q, v) of `base`."""
         motion = self.base.motion(*state)
         assert motion.twists is not None
         R, omega = motion.poses.R[:-1], motion.twists.omega[:-1]

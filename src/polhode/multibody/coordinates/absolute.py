@@ -33,14 +33,14 @@ from polhode.systems.base import State
 class AbsoluteCoordinates(AbstractCoordinates):
     """Bodies in coordinates of their own choice.
 
-    q is a tuple with one stacked point for each group of bodies with the same coordinates, and behind them the angles
-    that are counted, if there are some; v is one flat array. Constraints among the coordinates of single bodies are
-    numbered behind those of the joints.
+    q is a tuple with one stacked point for each group of bodies with the same coordinates, then the counted
+    angles, if any; v is one flat array. Constraints among the coordinates of single bodies are
+    numbered after those of the joints.
 
     - `bodies`: groups of bodies with the same coordinates.
     - `internal`: rows of the constraints among the coordinates of each body, by group; None without any.
-    - `places`: name, group, member and node of bodies and of nodes of flexible ones, as rows of a motion stand.
-    - `turns`: number of the angles that are counted.
+    - `places`: name, group, member and node of bodies and of nodes of flexible ones, in the order of rows of a `Motion`.
+    - `turns`: number of counted angles.
     """
 
     bodies: tuple[BodyGroup, ...]
@@ -283,7 +283,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return tuple(blocks)
 
     def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix:
-        """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
+        """Constraint forces are those of a potential, -λ·Φ, so their tangents are formed like those of springs."""
         blocks = self._fixed_loads(mechanism, [reaction_of(group, multipliers) for group in mechanism.joints], t, q)
         for g, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
             if rows is not None:
@@ -340,7 +340,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return kkt_solver(*self.outline(mechanism), self.n, m, compliant=compliant)
 
     def outline(self, mechanism: Mechanism) -> tuple[Matrix, Matrix]:
-        """Where blocks lie in the matrix of changes of velocities and in the Jacobian of the constraints; all zero."""
+        """Sparsity patterns, as zero blocks, of the iteration matrix and of the Jacobian of the constraints."""
         forces = [group.slots for group in mechanism.forces if self._resists(group)]
         pairs = [pair for slots in forces for pair in itertools.product(_columns(slots), repeat=2)]
         rows = [(group.rows, columns) for group in mechanism.joints for columns in _columns(group.slots)]
@@ -349,7 +349,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return (*(Blocks.zeros(g.columns, g.columns) for g in self.bodies), *A), tuple(P)
 
     def _resists(self, group: ForceGroup) -> bool:
-        """Whether changes of velocities, and of the positions that they lead to, change the forces of a group."""
+        """Whether the forces of a group depend on velocities, or on the positions that follow from them."""
         return group.elements.uses_twists or (self.identity_kinematics and group.elements.uses_poses)
 
     def _find(self, body: Body | str) -> tuple[int, int, int]:
@@ -365,5 +365,5 @@ def _stack(*parts: Any) -> Any:
 
 
 def _columns(slots: Sequence[Slot]) -> list[Indices]:
-    """Velocities at those ends of elements that move."""
+    """Velocities at the ends of elements that aren't the ground."""
     return [slot.columns for slot in slots if slot.group is not None]

@@ -20,11 +20,10 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 
 
 class AbstractCoordinates(eqx.Module):
-    """Where the bodies of a model are, how they move and what moves them, as functions of coordinates q, velocities v.
+    """Kinematics and dynamics of the bodies of a model as functions of coordinates q and velocities v.
 
-    Coordinates have the bodies, with masses and inertias; elements are a `Mechanism`'s, which all that loads or
-    constrains them is taken from. The derivatives of its loads and constraints may be None: then `MultibodySystem`
-    differentiates these.
+    Coordinates have the bodies, with masses and inertias; loads and constraints come from a `Mechanism`. Their
+    derivatives may be None; then `MultibodySystem` differentiates them.
     """
 
     # --- sizes ------------------------------------------------------------------------------------------------------
@@ -47,7 +46,7 @@ class AbstractCoordinates(eqx.Module):
     @property
     @abc.abstractmethod
     def shown(self) -> tuple[str, ...]:
-        """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
+        """Names of the bodies with positions in space, in the order of the rows of the outputs."""
 
     @property
     @abc.abstractmethod
@@ -56,57 +55,57 @@ class AbstractCoordinates(eqx.Module):
 
     @property
     def conservative(self) -> bool:
-        """Whether loads of the coordinates' own, if there are any, keep the energy."""
+        """Whether loads along the coordinates themselves, if any, keep the energy."""
         return True
 
     @property
     def has_own_loads(self) -> bool:
-        """Whether there are loads of the coordinates' own."""
+        """Whether there are loads along the coordinates themselves."""
         return False
 
     @property
     @abc.abstractmethod
     def turns(self) -> int:
-        """How many angles that are counted besides q holds at its end."""
+        """Number of counted angles at the end of q."""
 
     @property
     def brief(self) -> bool:
-        """Whether some of these may come and go within a few steps, as stops do."""
+        """Whether some of these loads may act within a few steps only, as stops do."""
         return False
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
-        """Power of these loads that is no change of `strain_energy`."""
+        """Power of these loads, except the rate of `strain_energy`."""
         del t, q, v
         return jnp.zeros(())
 
     def joint_coordinate(
         self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
     ) -> Float[Array, ""] | None:
-        """A relative coordinate of a joint that is one of q, turns included, zero at the start; None if it is none.
+        """A relative coordinate of a joint among q, turns included, zero at the start; None if q doesn't contain it.
 
-        A joint without a name is known by its bodies.
+        A joint without a name is identified by its bodies.
         """
         del q, joint, name, bodies
         return None
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
-        """All relative coordinates that are coordinates of q, by joint and name."""
+        """All relative coordinates among q, by joint and name."""
         del q
         return {}
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
-        """Sum of the forces along a coordinate of a joint that q counts; None if it doesn't."""
+        """Sum of the forces along a joint coordinate among q; None if q doesn't contain it."""
         del t, q, v, joint, name
         return None
 
     @property
     def local(self) -> bool:
-        """Whether velocities belong to single bodies, so that `load_blocks` are known element by element."""
+        """Whether velocities belong to single bodies, so that `load_blocks` has blocks of elements."""
         return False
 
     @property
     def identity_kinematics(self) -> bool:
-        """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
+        """Whether `kinematics` is the identity."""
         return True
 
     def kinematics(self, q: Point, v: Vector) -> Vector:
@@ -144,7 +143,7 @@ class AbstractCoordinates(eqx.Module):
 
     @property
     def has_momenta(self) -> bool:
-        """Whether `momenta` are known: all coordinates are those of bodies."""
+        """Whether `momenta` is defined: all coordinates are those of bodies."""
         return False
 
     def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
@@ -154,7 +153,7 @@ class AbstractCoordinates(eqx.Module):
     @property
     @abc.abstractmethod
     def masses(self) -> Float[Array, " rows"]:
-        """Masses by the rows of `motion` but the ground's; zero for what is no body, and for nodes on bodies."""
+        """Masses by the rows of `motion` without the ground; zero for coordinates, and for nodes on bodies."""
 
     @property
     @abc.abstractmethod
@@ -169,7 +168,7 @@ class AbstractCoordinates(eqx.Module):
     @property
     @abc.abstractmethod
     def connected_rows(self) -> tuple[tuple[int, int], ...]:
-        """Rows of `motion` that the coordinates themselves hold together; the ground is -1."""
+        """Pairs of rows of `motion` that the coordinates themselves connect; the ground is -1."""
 
     @property
     def has_deformable_bodies(self) -> bool:
@@ -183,11 +182,11 @@ class AbstractCoordinates(eqx.Module):
 
     @property
     def has_strain_energy(self) -> bool:
-        """Whether there is a `strain_energy`: some bodies deform, or the coordinates have loads of their own."""
+        """Whether there is a `strain_energy`: of deformable bodies, or of loads along the coordinates."""
         return False
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
-        """The energy that deformations of bodies and the coordinates' own loads store."""
+        """Energy of deformations of bodies, and of loads along the coordinates."""
         del q
         return jnp.zeros(())
 
@@ -239,12 +238,12 @@ class AbstractCoordinates(eqx.Module):
         return None
 
     def stresses(self, mechanism: Mechanism, t: Array, q: Point) -> tuple[Array, ...]:
-        """Stresses inside of elements at rest that loads are linear in; none where these don't help."""
+        """Stresses of elements at rest, in which their loads are linear; empty where that isn't used."""
         del mechanism, t, q
         return ()
 
     def stress_stiffness(self, mechanism: Mechanism, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
-        """The part of the stiffness that belongs to fixed stresses."""
+        """The part of the stiffness at fixed stresses."""
         del mechanism, t, q, stresses
         return ()
 
@@ -264,4 +263,4 @@ class AbstractCoordinates(eqx.Module):
 
     @abc.abstractmethod
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        """The solver that suits the places of the blocks of M, C, K and B."""
+        """The solver for the sparsity pattern of M, C, K and B."""

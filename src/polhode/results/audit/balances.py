@@ -1,4 +1,4 @@
-"""Momenta and energy of a run against the impulse and the work of its loads."""
+"""Balances of momenta and energy of a run with the impulse and the work of its loads."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _ROWS = 256
-"""Frames that are looked at together where there is no machine code."""
+"""Frames that are evaluated together where there is no machine code."""
 
 _LARGEST_DOUBT = 3e-2
-"""Uncertainty of an impulse or of work, relative to the size of what it changes, up to which it is good for a row."""
+"""Largest uncertainty of an impulse or of work, relative to the size of the quantity, for a row in the audit."""
 
 _WRONG = 1e-2
-"""Drift beyond uncertainty, relative to the same, that is told in any case."""
+"""Drift beyond uncertainty, relative to the same size, that is reported in any case."""
 
 _SPARSE = 2.0
-"""Steps per frame from which on frames may miss loads that come and go."""
+"""Steps per frame above which frames may miss brief loads."""
 
 _LEAST_RELATIVE = 0.01
-"""Part of the momenta of all bodies below which those relative to the centre of mass don't count."""
+"""Fraction of the momenta of all bodies below which those relative to the centre of mass are neglected."""
 
 _LEAST_EXCHANGE = 0.01
-"""Part of the kinetic energy below which what is exchanged doesn't count: steady motions exchange nothing."""
+"""Fraction of the kinetic energy below which an exchange is neglected: steady motions exchange no energy."""
 
 
 class BalancedQuantity(NamedTuple):
-    """A quantity less what loads have added to it, which the exact motion keeps.
+    """A quantity minus its gain from loads, which is constant for the exact motion.
 
-    - `column`: shape (n, k). - `doubt`: how far it may be off because loads are known in the frames alone, shape (n,).
-    - `size`: what drifts are measured by. - `scale`: the largest magnitude that rounding sees.
+    - `column`: shape (n, k). - `doubt`: error bound, since loads are sampled in the frames only, shape (n,).
+    - `size`: scale of relative drifts. - `scale`: the largest magnitude, for the round-off allowance.
     """
 
     column: Float[np.ndarray, "n k"]
@@ -54,18 +54,18 @@ class BalancedQuantity(NamedTuple):
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether the frames tell anything: the column is known well enough, or is off by more than its doubt."""
+        """Whether the error bound is small enough, or the drift exceeds it."""
         return bool(np.max(self.doubt) <= _LARGEST_DOUBT * self.size or np.max(self.beyond) > _WRONG * self.size)
 
     @property
     def beyond(self) -> Float[np.ndarray, " n"]:
-        """Drift beyond doubt."""
+        """Drift beyond the error bound."""
         drift = np.max(np.abs(self.column - self.column[:1]), axis=1)
         return np.maximum(drift - self.doubt, 0.0) if np.isfinite(drift).all() else drift
 
 
 def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, BalancedQuantity]:
-    """Of a run of a multibody system: momenta of bodies that nothing holds, and energy, where loads have done work."""
+    """Balances of a multibody run: momenta of unconstrained systems, and energy where loads do work."""
     reader = solution.reader
     if reader is None or reader.obstacle is not None or _has_changed(solution):
         return {}
@@ -74,7 +74,7 @@ def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, Balanced
 
 
 def _has_changed(solution: Run) -> bool:
-    """Whether events have changed the system, so that nobody knows what it was when."""
+    """Whether events have changed the system, so that the system at earlier frames is unknown."""
     events = solution.stats.get("events", {})
     return bool(len(events.get("number", ()))) and "jumps" not in events
 
@@ -89,7 +89,7 @@ class _Energy(eqx.Module):
 
 
 class _RunBalances:
-    """A run whose balances are looked for."""
+    """Computes the balances of one run."""
 
     def __init__(
         self, solution: Run, columns: Mapping[str, Any], system: MultibodySystem, conversion: StateConversion
@@ -116,7 +116,7 @@ class _RunBalances:
         return {name: one for name, one in quantities.items() if one.is_conclusive}
 
     def _quantities(self, rule: Balance) -> set[str]:
-        """Quantities to balance: those that are no invariants, of loads that the frames tell of."""
+        """Names of quantities to balance: no invariants, and with loads that the frames resolve."""
         dense = self._solution.stats["steps"] <= _SPARSE * (len(self._t) - 1)
         names: set[str] = set()
         if rule.free and (dense or not rule.brief_impulse):
@@ -145,7 +145,7 @@ class _RunBalances:
         return _less(energy, work, exchange, float(max(np.max(T), np.max(np.abs(V)))))
 
     def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
-        """Less what events have changed."""
+        """The column minus the jumps at events."""
         if not len(self._solution.stats.get("events", {}).get("number", ())):
             return column
         events = self._solution.events

@@ -1,4 +1,4 @@
-"""Measures of a series, taken block by block, so that runs larger than memory can be audited."""
+"""Statistics of a series, computed block by block, so that runs larger than memory can be audited."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 BLOCKS = 16
-"""Parts into which a run is cut to see where a series goes."""
+"""Number of parts of a run over which trends of a series are judged."""
 
 _ROWS = 1 << 16
 
 
 class SeriesStatistics(NamedTuple):
-    """A series of shape (n, components) in numbers.
+    """Statistics of a series of shape (n, components).
 
     - `first`: its first row. - `largest`, `end`: max-norm of the drift, largest and at the end.
     - `at_step_ends`: largest at the frames that are ends of steps. - `finite`: whether all numbers are.
@@ -80,14 +80,14 @@ def series_statistics(
 
 
 def is_drifting(m: SeriesStatistics) -> np.ndarray:
-    """Whether each component of a series of 32 rows or more wanders one way (see `polhode.results.audit`)."""
+    """Whether each component of a series of 32 rows or more drifts monotonically; see `polhode.results.audit`."""
     moves = np.diff(m.means, axis=0)
     one_way = np.all(moves > 0, axis=0) | np.all(moves < 0, axis=0)
     return one_way & (np.abs(m.means[-1] - m.means[0]) > 0.5 * np.median(m.ranges, axis=0))
 
 
 def is_growing(m: SeriesStatistics) -> np.ndarray:
-    """Whether a component of a series of 32 rows or more swings ever wider or explodes; see `polhode.results.audit`."""
+    """Whether each component of a series of 32 rows or more grows in amplitude; see `polhode.results.audit`."""
     widens = np.all(np.diff(m.ranges, axis=0) > 0, axis=0) & (m.ranges[-1] > 2 * m.ranges[0])
     return widens | (m.late > 20 * m.early)
 

@@ -1,4 +1,4 @@
-"""Invariants without what events have changed in them."""
+"""Invariants without their jumps at events."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 class WithoutJumps:
-    """A column of numbers, read slice by slice, less what has been added to it at some instants.
+    """A column of numbers, read slice by slice, minus its jumps at some instants.
 
     **Arguments:**
 
     - `column`: of shape (n, …). - `time`: of its rows. - `at`: instants, in order of the run, shape (k,).
-    - `jumps`: what was added there, shape (k, …). A row at an instant shows what was before.
+    - `jumps`: shape (k, …). A row at an instant has the value before the jump.
     """
 
     def __init__(self, column: Any, time: Any, at: np.ndarray, jumps: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Limits that a model states and that no method keeps."""
+"""Limits of a model file that no method enforces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.results.audit.block_statistics import span
 def limit_remarks(joints: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[str]:
     """A remark for each joint whose rate exceeds its limit in a saved frame.
 
-    `joints`: what a run knows of them by name; `columns`: the run's, by name.
+    `joints`: descriptions of the run's joints by name; `columns`: of the run by name.
     """
     limits = {name: joint for name, joint in joints.items() if "velocity_limit" in joint}
     rates = columns.get("outputs.joint_velocities")

@@ -1,4 +1,4 @@
-"""Integrals over the frames of a run, with how far they can be off."""
+"""Integrals over the frames of a run, with error bounds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LEAST = 8
 """Frames below which nothing is integrated."""
 
 _JUMP = 3.0
-"""Change from one frame to the next, by the largest of its neighbours, from which on it counts as a jump."""
+"""Ratio of a change between frames to the larger of its neighbours above which it counts as a jump."""
 
 _DEVIATIONS = 3.0
-"""Standard deviations of the sum of what jumps leave open, each as much as half of it."""
+"""Standard deviations of the sum of the errors by jumps; half a jump is one deviation."""
 
 
 class Integral(NamedTuple):
@@ -25,11 +25,11 @@ class Integral(NamedTuple):
 
 
 def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Integral:
-    """Of a rate that is known in the frames: by parabolas through three of them, an order 4 where steps are even.
+    """Of a rate that is sampled in the frames: by parabolas through three of them, of order 4 for equal steps.
 
-    Each interval has a parabola on either side, and takes the mean. Half of their difference, of order 3, is in doubt.
-    Where the rate jumps between two frames nobody knows when: half of the jump stays open. Too few frames, or instants
-    that don't follow each other, leave everything open.
+    Each interval takes the mean of the parabolas on both sides. Half of their difference, of order 3, is the error bound.
+    For a jump of the rate between two frames, whose time is unknown, half of the jump is added. For too few frames, or
+    times that are not monotonic, the bound is infinite.
     """
     steps = np.diff(t)
     if len(t) < _LEAST or not (np.all(steps > 0) or np.all(steps < 0)):
@@ -49,7 +49,7 @@ def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Inte
 
 
 def _open(steps: Float[np.ndarray, " n"], changes: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Half of what a jump may add in each interval, zero where the rate changes about as much as in the next ones."""
+    """Half of the largest integral error of a jump in each interval; zero where changes are like neighbouring ones."""
     neighbours = np.concatenate((changes[1:2], changes, changes[-2:-1]))
     beside = np.maximum(neighbours[:-2], neighbours[2:])
     return np.where(changes > _JUMP * beside, 0.5 * steps * changes, 0.0)

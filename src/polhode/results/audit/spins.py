@@ -1,4 +1,4 @@
-"""Bodies that turn too fast for the steps of a run."""
+"""Remarks on bodies that rotate too fast for the steps of a run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _FAST = 0.05
-"""Radians in a step from which on a turning body may be why a run is inaccurate."""
+"""Radians in a step above which a rotating body may be the cause of an inaccurate run."""
 
 _QUANTITIES = ("linear_momentum", "angular_momentum", "energy")
 
 
 def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[str]:
-    """A remark on the body that turns fastest, with remedies, where momenta or the energy of a run are inaccurate."""
+    """A remark on the fastest rotating body, with remedies, where momenta or the energy of a run are inaccurate."""
     speeds = columns.get("outputs.angular_velocities")
     if speeds is None or not any(row.accuracy != "accurate" and row.quantity in _QUANTITIES for row in rows):
         return
@@ -41,7 +41,7 @@ def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row])
 
 
 def _is_absolute(solution: Run) -> bool:
-    """Whether bodies with joints have coordinates each of its own."""
+    """Whether the run has joints and absolute coordinates of each body."""
     if solution.reader is None or solution.reader.obstacle is not None:
         return False
     mechanism = solution.reader.mechanism()

@@ -1,4 +1,4 @@
-"""The table of promises and measurements, in all its forms."""
+"""The table of promises and measurements, as text, rich table, dictionary and HTML."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ class Row:
     - `max_drift`, `end_drift`: max-norm of the change since the first frame (for residuals: the residual).
     - `slope`: of a straight line fitted to the drift, per unit of time; the steepest component of a vector.
     - `allowed`: the largest drift that a numeric promise leaves, None for "bounded" and without a promise.
-    - `relative`, `accuracy`: the drift relative to what it is to be measured by, and what that says of the run.
-    - `remark`: what is to be said of its accuracy, in words; empty where it is accurate.
-    - `verdict`: "undecided" where fewer than 32 frames, or a motion that hardly swings, can't tell a drift from
-      an oscillation; "between steps" where
-      a promise for the ends of steps is exceeded by frames between them only.
+    - `relative`, `accuracy`: the drift relative to its scale, and the judgement of the run that follows.
+    - `remark`: on its accuracy, in words; empty where it is accurate.
+    - `verdict`: "undecided" where fewer than 32 frames, or a motion that hardly oscillates, can't distinguish a drift
+      from an oscillation; "between steps" where only frames between ends of steps exceed a promise for these.
     """
 
     quantity: str

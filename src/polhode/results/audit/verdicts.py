@@ -1,4 +1,4 @@
-"""How verdicts are reached; the rules are those of `polhode.results.audit`."""
+"""Verdicts of an audit, by the rules in `polhode.results.audit`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _NEWTON_TOLERANCE = 1e-8
-"""For runs made by hand, which don't say how they were solved."""
+"""Default for solutions that were not made by `simulate` and have no tolerance."""
 
 _COARSE, _WRONG = 1e-3, 1e-2
-"""Relative drifts from which on a run is coarse, or wrong."""
+"""Relative drifts above which a run counts as coarse, and as wrong."""
 
 _LEAST_EXCHANGE = 0.01
-"""Part of the kinetic energy below which what is exchanged doesn't count: steady motions exchange nothing."""
+"""Fraction of the kinetic energy below which an exchange is neglected: steady motions exchange no energy."""
 
 _LEAST_SIZE = 0.1
-"""Part of the state below which the size of an invariant doesn't count: many start near zero."""
+"""Fraction of the state below which the size of an invariant is neglected: many start near zero."""
 
 _MOMENTA = ("linear_momentum", "angular_momentum")
 
@@ -59,7 +59,7 @@ def audit(solution: Run) -> Audit:
 
 
 class _Auditor:
-    """One audit on its way."""
+    """State of one audit: the run, its columns and scales."""
 
     def __init__(self, solution: Run) -> None:
         self.meta, self.columns = solution.meta, solution.columns()
@@ -80,7 +80,7 @@ class _Auditor:
         return rows + [self._balance_row(name, one) for name, one in self.balances.items()]
 
     def _balance_row(self, quantity: str, one: BalancedQuantity) -> Row:
-        """The row of a quantity that loads change, less what they have added; no method promises anything of it."""
+        """The row of a quantity minus the gain from loads; no method makes promises about it."""
         m = series_statistics(self.time, one.column, False, self.is_step_end)
         is_rounding = m.finite and m.largest <= min(
             self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
@@ -158,11 +158,11 @@ class _Auditor:
 
     @functools.cached_property
     def swings(self) -> bool:
-        """Whether the motion goes to and fro, so that a bounded oscillation of an invariant would have shown itself."""
+        """Whether the motion oscillates, so that a bounded oscillation of an invariant would be visible."""
         return any(swings(column) for column in self.states)
 
     def _allowance(self, section: str, scale: float) -> dict[str, float]:
-        """The largest drift allowed by each promise; for "bounded" what is put down to rounding in any case."""
+        """The largest drift allowed by each promise; for "bounded" the round-off allowance."""
         tolerance = float(self.meta.get("newton_tolerance", _NEWTON_TOLERANCE))
         round_off = scale * self.epsilon * (100 + 8 * self.steps)
         newton = scale * tolerance * (10 if section == "residuals" else 10 + self.steps)
@@ -170,7 +170,7 @@ class _Auditor:
 
     @functools.cached_property
     def epsilon(self) -> float:
-        """Of the least exact numbers that states are made of."""
+        """Machine epsilon of the least precise number type in the state."""
         kinds = {np.asarray(column[0:1]).dtype for column in self.states}
         floats = (float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f")
         return max(floats, default=float(np.finfo(float).eps))
@@ -200,13 +200,13 @@ class _Auditor:
         start = float(np.max(np.abs(m.first), initial=0.0))
         parts = np.max(np.abs(list(self.parts.values())), initial=0.0)
         if quantity == "energy" and parts > 0:
-            # Their sum may start near zero because of where potentials have theirs.
+            # Their sum may start near zero, depending on the zero of the potential.
             return float(max(start, parts))
         return start if start > 1e-6 * (self.state or 1.0) else max(self.state, 1.0)
 
     @functools.cached_property
     def parts(self) -> dict[str, tuple[float, float]]:
-        """Least and largest kinetic and potential energy, as far as they are reported."""
+        """Least and largest kinetic and potential energy, where the run reports them."""
         parts = {}
         for name in ("kinetic_energy", "potential_energy"):
             if f"outputs.{name}" in self.columns:
@@ -227,7 +227,7 @@ class _Auditor:
             return max(scale, self.fastest) if quantity == "velocity" else scale
         kinetic = self.parts.get("kinetic_energy", (0.0, 0.0))[1]
         if quantity == "energy" and self._is_moving:
-            # Where a potential has its zero makes no difference to any of these.
+            # None of these depends on the zero of the potential.
             return float(np.max([*(high - low for low, high in self.parts.values()), _LEAST_EXCHANGE * kinetic]))
         start = float(np.max(np.abs(m.first), initial=0.0))
         if quantity in _MOMENTA and self._is_moving and self.state > 0:
@@ -243,18 +243,18 @@ def _accuracy(relative: float) -> Accuracy:
 
 
 def _ratio(drift: float, size: float) -> float:
-    """Infinite, or nan, where it can't be told."""
+    """Infinite or NaN for a size of zero."""
     with np.errstate(all="ignore"):
         return float(np.divide(drift, size))
 
 
 def _step_end_test(meta: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """Which frames are ends of steps, where the method solves its equations; the others are interpolated."""
+    """Predicate of the frames at ends of steps, where the method solves its equations; others are interpolated."""
     if not meta.get("between_steps", False):
         return lambda t: np.ones(len(t), bool)
     t0, t1 = meta["t0"], meta["t1"]
     if "h" not in meta:
-        # The ends of controlled steps aren't known afterwards, but for the first and the last.
+        # Of controlled steps only the first start and the last end are known afterwards.
         return lambda t: (t == t0) | (t == t1)
     grids = meta.get("legs", [[t0, meta["h"], np.inf]])
     return lambda t: np.any([_on(t, *grid) for grid in grids], axis=0)

@@ -1,4 +1,4 @@
-"""The way back through a run: from derivatives with respect to its frames to those with respect to its beginning."""
+"""Adjoint sweep of a run: from cotangents of its frames to those of parameters and initial state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polhode.simulation.stepping.stepper import Progress
 
 
 class AdjointSweep:
-    """The way back for some arrays of system, initial state and observer, told by their `places` among all of these."""
+    """Adjoint sweep for some arrays of system, initial state and observer, given by their `places` among all of them."""
 
     def __init__(self, run: CheckpointedRun, places: LeafNumbers) -> None:
         self._run = run
@@ -30,7 +30,7 @@ class AdjointSweep:
     @relaxed_gc()
     @eager_numpy()
     def __call__(self, states: list[Any], observation: list[Any], multipliers: Any) -> list[Any]:
-        """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.
+        """From cotangents of the frames' leaves, None where there is none, to those of the arrays, in order.
 
         Raises `UnsupportedNativeOperation` if it can't be machine code.
         """
@@ -54,7 +54,7 @@ class AdjointSweep:
         return [*self._to_system, *differentiable_maps.pick(to_state, self._of_state), *self._to_observer]
 
     def _of_frames(self, states: list[Any], observation: list[Any]) -> Tree:
-        """Derivatives with respect to the states of frames, also through what is seen of them."""
+        """Cotangents of the states of frames, with those through observations."""
         run, frames = self._run, self._run.frames
         leaves, structure = jax.tree.flatten(frames.state)
         derivatives = [np.zeros(x.shape) if d is None else np.array(d) for x, d in zip(leaves, states, strict=True)]
@@ -126,7 +126,7 @@ class AdjointSweep:
         _add_rows(first, at[~inside], jax.tree.map(lambda x: x[~inside], to_begin))
 
     def _restart(self, segment: int, cotangent: Tree) -> Tree:
-        """Back through the beginning of a leg."""
+        """Back through the restart at the beginning of a segment."""
         run = self._run
         if segment not in run.before:
             return cotangent

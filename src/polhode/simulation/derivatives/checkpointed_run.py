@@ -1,4 +1,4 @@
-"""Runs on the host that keep, every so many steps, where they stood: what the way back through them needs."""
+"""Host runs with O(√n) step checkpoints for the adjoint sweep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from polhode.systems.base import AbstractSystem
 
 
 class StepCheckpoint(NamedTuple):
-    """Where a run stood: the leg, the number of the step, and the progress in slots."""
+    """A step checkpoint: number of the segment, number of the step, and the progress in packed slots."""
 
     segment: int
     n: int
@@ -29,11 +29,11 @@ class StepCheckpoint(NamedTuple):
 
 
 class CheckpointedRun:
-    """A run in machine code, with marks at about as many of its steps as there are between two of them.
+    """A run in machine code, with checkpoints at about √n of its n steps.
 
-    - `legs`, `integrator`, `saving`, `system`, `state0`, `observer`: what it consists of.
-    - `frames`: all that is saved. - `p`: where it ended. - `marks`: where it stood, in order.
-    - `before`: what legs that begin behind breakpoints began with, by their number.
+    - `segments`, `integrator`, `schedule`, `system`, `state0`, `observer`: its parts.
+    - `frames`: all saved frames. - `p`: progress at the end. - `checkpoints`: in order of steps.
+    - `before`: progress before each segment that begins after a breakpoint, by number of the segment.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class CheckpointedRun:
 
     @property
     def saved_steps(self) -> np.ndarray:
-        """The numbers of the steps whose ends are saved, the start included, where these are no given times."""
+        """Numbers of the steps whose ends are saved, with 0 for the start, where no times are prescribed."""
         count = int(self.p.n)
         return np.unique(np.append(np.arange(0, count + 1, self.schedule.every or count), count))
 
     def chunks(self, back: bool = True) -> Iterator[tuple[StepCheckpoint, Progress]]:
-        """From the last mark to the first, or forth: the mark, and all progress from there to the next, stacked."""
+        """Each checkpoint with the stacked progress up to the next one, from the last to the first unless not `back`."""
         ends = [*(checkpoint.n for checkpoint in self.checkpoints[1:]), int(self.p.n)]
         for checkpoint, end in list(zip(self.checkpoints, ends, strict=True))[:: -1 if back else 1]:
             step_loop, arguments = self._step_loops[checkpoint.segment]
@@ -88,7 +88,7 @@ class CheckpointedRun:
             yield checkpoint, step_loop.unpack(progress)
 
     def _run_segment(self, number: int, stepper: AbstractStepper) -> bool:
-        """Make the steps of a leg; whether that went well."""
+        """Runs the steps of a segment. Returns whether it succeeded."""
         step_loop, arguments = native.steps(stepper, self.system, self.integrator, self.p)
         if step_loop is None:
             return False
@@ -116,7 +116,7 @@ class CheckpointedRun:
         return not int(self.p.result)
 
     def _is_over(self, stepper: AbstractStepper, saved_count: int) -> bool:
-        """Whether the leg's end is reached and all save times up to there are behind."""
+        """Whether the segment's end is reached and all save times up to there are saved."""
         if not bool(stepper.is_finished(self.p)):
             return False
         if self._targets is None or saved_count >= len(self._targets) - 1:
@@ -126,4 +126,4 @@ class CheckpointedRun:
 
 _MAX_STEPS = np.iinfo(np.int64).max
 _FIRST_STEPS, _FIRST_BYTES = 1024, 2**22
-"""Steps and bytes that are gone through at once even in short runs: every stretch between marks takes milliseconds."""
+"""Smallest distance of checkpoints, in steps and in bytes of their progress: recomputing it takes milliseconds."""

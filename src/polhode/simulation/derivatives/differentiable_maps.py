@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Instant(NamedTuple):
-    """A state within a step: that step, the part of it that had passed, and the carry that it ended with."""
+    """A state within a step: the step, the fraction `s` of it, and the carry at its end."""
 
     step: Step
     s: Any
@@ -56,7 +56,7 @@ class DifferentiableMap(NamedTuple):
 
 
 def start(inputs: Any, rest: Any) -> DifferentiableMap:
-    """From parameters and the initial state to what a run begins with."""
+    """Initial carry as a function of parameters and initial state."""
     (example_args, (state, _), _), (others, _, places) = inputs, rest
 
     def run(args: Any, state: Any) -> Tree:
@@ -67,7 +67,7 @@ def start(inputs: Any, rest: Any) -> DifferentiableMap:
 
 
 def restart(inputs: Any, rest: Any) -> DifferentiableMap:
-    """From parameters and what the leg before ended with to what a leg begins with."""
+    """Initial carry of a segment as a function of parameters and the final carry of the segment before."""
     (example_args, (p, _), _), (others, _, places) = inputs, rest
     mask = _float_mask(p.carry)
 
@@ -81,7 +81,7 @@ def restart(inputs: Any, rest: Any) -> DifferentiableMap:
 
 
 def step(inputs: Any, rest: Any) -> DifferentiableMap:
-    """From what a step begins with, and parameters, to what it ends with."""
+    """Carry at the end of a step as a function of the carry at its beginning and of parameters."""
     (example_args, begin, _), (others, _, places) = inputs, rest
     mask = _float_mask(begin.carry)
 
@@ -95,7 +95,7 @@ def step(inputs: Any, rest: Any) -> DifferentiableMap:
 
 
 def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
-    """From parameters, and what a step began and ended with, to a state between."""
+    """State within a step as a function of parameters and of the carries at both ends of the step."""
     (example_args, (example, _), _), (others, _, places) = inputs, rest
     mask = _float_mask((example.step.carry, example.end))
 
@@ -110,7 +110,7 @@ def interpolation(inputs: Any, rest: Any) -> DifferentiableMap:
 
 
 def observation(inputs: Any, rest: Any) -> DifferentiableMap:
-    """From parameters and a state, with its time, to some leaves of what is seen of it."""
+    """Some leaves of an observation as a function of parameters and of the state at a time."""
     (example_args, (row, _), _), (others, _, (places, leaf_numbers)) = inputs, rest
     mask = _float_mask(row[1])
 
@@ -124,7 +124,7 @@ def observation(inputs: Any, rest: Any) -> DifferentiableMap:
 
 
 def locate(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The step in which each of some times lies, the part of it that has passed, and whether it is its end."""
+    """The step that contains each of some times, the fraction of it at that time, and whether that is its end."""
     near = _ON_STEP * np.abs(steps.h)
     behind = (times[:, None] - ends.t) * np.sign(steps.h[0]) > near
     at = np.minimum(behind.sum(1), len(ends.t) - 1)
@@ -133,12 +133,12 @@ def locate(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, 
 
 
 def is_after(times: np.ndarray, t: Any, h: Any) -> np.ndarray:
-    """Which times lie behind the instant t of a step of length h."""
+    """Which times come after the instant t of a step of length h, in the direction of time."""
     return (times - t) * np.sign(h) > _ON_STEP * np.abs(h)
 
 
 def floats(tree: Tree) -> Tree:
-    """All that has a derivative; None in the place of everything else."""
+    """The floating-point leaves; None in place of all others."""
     return eqx.filter(tree, _float_mask(tree))
 
 

@@ -1,6 +1,7 @@
-"""Derivatives along directions of what a run consists of, in machine code; see `passages`.
+"""Compiled Jacobian–vector products of the start, restart, step, interpolation and output maps.
 
-Directions are pairs of those of parameters and of what else a passage has derivatives with respect to, in its order.
+The maps are those of `differentiable_maps`. A direction is a pair: of parameters, and of the other inputs of the map,
+in the order of the map.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def restart_jvp(
     places: LeafNumbers,
     directions: Any,
 ) -> Tree:
-    """The derivative of what a leg begins with."""
+    """The derivative of the initial carry of a segment."""
     return map_single(_restart_jvp, (stepper, system, integrator), (p, directions), places)
 
 
@@ -81,9 +82,9 @@ def _interpolation_jvp(inputs: Any, rest: Any) -> tuple[RowMap]:
 def observation_jvp(
     observer: Observer, places: LeafNumbers, leaf_numbers: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
 ) -> Callable[[tuple[tuple[Any, Any], Any]], list[Any]]:
-    """A function of stacked times and states, and of directions, like `row`, that gives derivatives of what is seen.
+    """A function of stacked times, states and directions, like `row`, that gives derivatives of observations.
 
-    `wanted` says which leaves of `Seen` those are.
+    `leaf_numbers`: the leaves of `Observation` that are differentiated.
     """
     (row_map,), inputs = cached(_observation_jvp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
     return lambda rows: row_map(inputs[0], rows)

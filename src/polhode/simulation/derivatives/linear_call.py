@@ -1,4 +1,4 @@
-"""Linear functions of values that are known, of one or of a whole batch, as `jax.jacrev` and `jax.jacfwd` ask for."""
+"""Host callback for linear functions of concrete values, with a batching rule for `jax.jacrev` and `jax.jacfwd`."""
 
 from __future__ import annotations
 

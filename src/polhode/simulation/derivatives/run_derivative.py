@@ -1,7 +1,7 @@
-"""Runs under `jax.grad` and the like, where values are known: machine code there and back.
+"""Runs under `jax.grad` and the like with concrete values: machine code for the run and its derivative.
 
-The run is made like any other, and every so many steps is marked where it stands. Its transposed derivative goes back
-from mark to mark, and makes the steps between again. So memory is that of O(√steps) states.
+The run keeps a checkpoint every so many steps. The adjoint sweep goes back from checkpoint to checkpoint and repeats the
+steps between them, so memory is that of O(√steps) states.
 """
 
 from __future__ import annotations

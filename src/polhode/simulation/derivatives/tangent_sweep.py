@@ -1,4 +1,4 @@
-"""Along a run: from derivatives of its beginning and its parameters to those of its frames."""
+"""Tangent sweep of a run: from tangents of parameters and initial state to tangents of its frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polhode.simulation.stepping.stepper import Progress
 
 
 class TangentSweep:
-    """The way along for some arrays of system, initial state and observer, told by their `places` among all these."""
+    """Tangent sweep for some arrays of system, initial state and observer, given by their `places` among all of them."""
 
     def __init__(self, run: CheckpointedRun, places: LeafNumbers) -> None:
         self._run = run
@@ -28,7 +28,7 @@ class TangentSweep:
     @relaxed_gc()
     @eager_numpy()
     def __call__(self, directions: Sequence[Any]) -> tuple[Tree, list[Any], Any]:
-        """From directions, in the order of the places, to derivatives of states, of what is seen, and of multipliers.
+        """From directions, in the order of the places, to derivatives of states, observations and multipliers.
 
         Raises `UnsupportedNativeOperation` if it can't be machine code.
         """
@@ -84,7 +84,7 @@ class TangentSweep:
         return jax.tree.map(lambda x: x[-1], tangents)
 
     def _store(self, frames: np.ndarray, rows: Tree) -> None:
-        """Some frames are these carries."""
+        """Stores states and multipliers of stacked carries as those of some frames."""
         jax.tree.map(lambda x, y: x.__setitem__(frames, y), self._states, rows.state)
         self._store_multipliers(frames, rows)
 
@@ -115,7 +115,7 @@ class TangentSweep:
         jax.tree.map(lambda x, y: x.__setitem__(numbers, y), self._states, push(instants, directions))
 
     def _observation(self, of_observer: Sequence[Any]) -> list[Any]:
-        """Derivatives of the leaves of what is seen that are floats, None for others."""
+        """Derivatives of the floating-point leaves of observations, None for others."""
         frames = self._run.frames
         leaves = jax.tree.leaves((frames.outputs, frames.invariants, frames.residuals))
         leaf_numbers = tuple(k for k, x in enumerate(leaves) if x.dtype == float)

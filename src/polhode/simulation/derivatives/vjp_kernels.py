@@ -1,4 +1,7 @@
-"""Transposed derivatives of what a run consists of, in machine code; see `passages`."""
+"""Compiled vector–Jacobian products of the start, restart, step, interpolation and output maps.
+
+The maps are those of `differentiable_maps`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ def start_vjp(
     places: LeafNumbers,
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
-    """From what a run begins with to parameters and the initial state. Raises `UnsupportedNativeOperation` as the others do."""
+    """From the initial carry to parameters and the initial state.
+
+    Raises `UnsupportedNativeOperation`, as the others do.
+    """
     return map_single(_start_vjp, (stepper, system, integrator), (state, cotangent), places)
 
 
@@ -44,7 +50,7 @@ def restart_vjp(
     places: LeafNumbers,
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
-    """From what a leg begins with to parameters and to what the one before ended with."""
+    """From the initial carry of a segment to parameters and the final carry of the segment before."""
     return map_single(_restart_vjp, (stepper, system, integrator), (p, cotangent), places)
 
 
@@ -83,9 +89,9 @@ def _interpolation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
 def observation_vjp(
     observer: Observer, places: LeafNumbers, leaf_numbers: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
 ) -> Callable[[tuple[tuple[Any, Any], list[Any]]], tuple[list[Any], Tree]]:
-    """A function of stacked times and states, and of derivatives with respect to some of what is seen, like `row`.
+    """A function of stacked times and states, and of cotangents of some leaves of their observations, like `row`.
 
-    From there to parameters and states. `wanted` says which leaves of `Seen` those are.
+    It returns cotangents of parameters and states. `leaf_numbers`: the leaves of `Observation` with cotangents.
     """
     (row_map,), inputs = cached(_observation_vjp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
     return lambda rows: row_map(inputs[0], rows)

@@ -90,9 +90,9 @@ def _identity(member: PreparedMember, progress: Progress) -> Any:
 
 
 class Recipe:
-    """How members are made and run. Its content tells programs apart, so as leaves of arguments all are equal.
+    """How members are made and run. Programs are distinguished by its content, so all are equal as leaves of arguments.
 
-    - `wanted`: how. - `keep`: whether steps remember where they began.
+    - `request`: the request. - `keep`: whether the progress keeps the beginning of the last step, for interpolation.
     """
 
     def __init__(self, request: MemberRequest) -> None:
@@ -107,7 +107,7 @@ class Recipe:
         return hash(Recipe)
 
     def of_starts(self) -> Recipe:
-        """Without the instants that are saved."""
+        """Without the save schedule, which starts don't depend on."""
         recipe = copy.copy(self)
         recipe.request = self.request._replace(schedule=SaveSchedule(None, None))
         return recipe
@@ -177,7 +177,7 @@ class Program:
     Raises `UnsupportedNativeOperation` where they can't be machine code, or where members are not alike.
 
     - `lanes`: steps. - `frames`: how many each member saves besides its start.
-    - `together`: whether starts are made by machine code, rather than one after the other.
+    - `starts_compiled`: whether starts are made by machine code, rather than one after the other.
     """
 
     def __init__(self, request: MemberRequest, members: Members) -> None:
@@ -241,7 +241,7 @@ class Program:
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
         (starts, _), _ = cached(_starts, Recipe(self._request).of_starts(), row, serialiser=_STARTS)
-        # Functions in the structure are other objects for each member; that they do the same has been seen.
+        # Functions in the structure are other objects for each member; the checks have shown that they agree.
         if starts is None or not starts.has_result_like(MemberArrays(*self._inputs[:3])):
             return None
         arrays = starts((), jax.tree.map(lambda x: x[None], row))

@@ -85,7 +85,7 @@ class DaskPool(AbstractPool):
         return which, nothing
 
     def _update_workers(self) -> None:
-        """Notes which workers have come and gone."""
+        """Updates the sets of workers that have joined and left."""
         there = set(self._client.nthreads())
         self._seen |= there
         self._lost = self._seen - there

@@ -1,4 +1,4 @@
-"""Batches of members in one program of XLA, which is what accelerators are for."""
+"""Executor of batches of members as one XLA program, for accelerators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeviceExecutor(AbstractExecutor):
 
     **Arguments:**
 
-    - `wanted`, `members`: what is run.
+    - `request`, `members`: how and which members are run.
 
     Raises ValueError for members at the ends that can't be run, since a program of XLA checks none.
     """

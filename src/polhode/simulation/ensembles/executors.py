@@ -1,4 +1,4 @@
-"""Batches of members: several in lanes, or one after the other where lanes can't be."""
+"""Executors of batches of members: several at a time in SIMD lanes, or one after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
 
 
 class AbstractExecutor(abc.ABC):
-    """How members are run."""
+    """Runs batches of members."""
 
     @abc.abstractmethod
     def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
@@ -50,7 +50,7 @@ class SimdExecutor(AbstractExecutor):
 
     **Arguments:**
 
-    - `program`, `wanted`: of all members.
+    - `program`, `request`: of all members.
     """
 
     def __init__(self, program: Program, request: MemberRequest) -> None:
@@ -116,7 +116,7 @@ class SimdExecutor(AbstractExecutor):
 
 
 _NAN_BITS = np.array(np.nan).view(np.int64)[()]
-"""The slots of frames that a member that failed has not reached."""
+"""Bits of the slots of frames that a failed member has not reached."""
 
 
 def fill_missing(x: np.ndarray, mask: np.ndarray) -> np.ndarray:

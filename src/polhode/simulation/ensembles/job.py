@@ -19,7 +19,7 @@ class Job:
 
     **Arguments:**
 
-    - `wanted`, `members`: what is run. - `frames`: of every member. - `by`: "lanes" or "devices".
+    - `request`, `members`: how and which members are run. - `frames`: of every member. - `by`: "lanes" or "devices".
     """
 
     def __init__(self, request: MemberRequest, members: Members, frames: int, by: str) -> None:
@@ -35,14 +35,14 @@ class Job:
 
     @property
     def executor(self) -> AbstractExecutor:
-        """How members are run. Raises ValueError for what can't be run."""
+        """The executor of members. Raises ValueError for what can't be run."""
         with self._lock:
             if self._current_executor is None:
                 self._current_executor = _executor(*self._arguments)
             return self._current_executor
 
     def batch(self, which: slice, store: EnsembleStore | None, keep: bool, is_interrupted: Callable[[], bool]) -> Batch:
-        """Some members: from the store if it has them, else run and put there. `keep`: their frames are wanted."""
+        """Some members: from the store if it has them, else run and stored. `keep`: whether to return their frames."""
         result = None if store is None else store.batch(which)
         if result is None:
             if is_interrupted():
@@ -63,7 +63,7 @@ def _executor(request: MemberRequest, members: Members, frames: int, by: str) ->
 
 
 class BatchTask:
-    """One batch as a task for any process: its members, the store that takes them, and whether frames are wanted.
+    """One batch as a task for any process: its members, the store that takes them, and whether to return frames.
 
     A store is opened where the task is run; one that is another by then is left alone.
     """

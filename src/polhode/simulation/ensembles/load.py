@@ -47,7 +47,7 @@ def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
         if not damage or salvage:
             return dataset.assign_attrs(damage="; ".join([*problems, *damage])) if problems or damage else dataset
         again = EnsembleStore.open(place)
-        # A sweep that goes on has replaced the root in between.
+        # A running sweep has replaced the root in between.
         if again == store:
             more = f", and {len(damage) - _MAX_REPORTED} more" if len(damage) > _MAX_REPORTED else ""
             raise ENSEMBLE.damage_error(place, "; ".join(damage[:_MAX_REPORTED]) + more)

@@ -1,4 +1,4 @@
-"""Where batches go in memory."""
+"""In-memory sink of an ensemble's batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from polhode.simulation.ensembles.batch import PENDING, Batch
 class MemorySink:
     """Arrays of all members.
 
-    - `frames`: name → (count, …); empty unless they are kept. - `ends`: the same of results.
+    - `frames`: name → (count, …); empty unless frames are kept. - `ends`: name → (count,), result and end of each.
     """
 
     def __init__(self, count: int, like: Batch, keep: bool) -> None:

@@ -1,4 +1,4 @@
-"""Who runs the batches of an ensemble: threads of this process, or workers of Dask."""
+"""Pools that run the batches of an ensemble: threads of this process, or workers of Dask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BatchQueue(NamedTuple):
     """All batches of an ensemble.
 
     - `job`: runs them. - `batches`: their members. - `store`: takes their frames.
-    - `keep`: whether frames come back. - `interrupted`: whether to stop.
+    - `keep`: whether frames are returned. - `is_interrupted`: whether to stop.
     """
 
     job: Job

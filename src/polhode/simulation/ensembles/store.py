@@ -1,8 +1,8 @@
 """Stores of ensembles: zarr, every chunk of which is one batch, put in its place at once.
 
 Batches are written by any thread or process while one process holds the lock. The receipt of a batch, with the
-checksums of its chunks, comes behind all of them: without it, or without a chunk that fits it, its members have not
-been run.
+checksums of its chunks, is written after them: without it, or without a chunk that matches it, its members count as
+not run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OWN = ("run", "members", "arrays", "batches", ENSEMBLE.key)
 class EnsembleStore(NamedTuple):
     """The files of an ensemble.
 
-    - `path`: of the store. - `run`: a name that no other ensemble has. - `attributes`: what it says of itself.
+    - `path`: of the store. - `run`: a unique name. - `attributes`: metadata of the ensemble.
     - `count`: members. - `members`: arrays of frames and ends by folder, a row for each member.
     - `metadata`, `digests`: of the other arrays, by folder. - `receipts`: digests of those of all batches at the end of
       the ensemble, by number; none before.
@@ -71,7 +71,7 @@ class EnsembleStore(NamedTuple):
             return self._create(aside, labels)
 
     def go_on(self, labels: Labels) -> EnsembleStore:
-        """The same before its end: without statistics, and with what is not of members written anew."""
+        """The store before its end: without statistics, and with coordinates written again."""
         extra = [name for name in self.digests if name not in self.attributes["begun"]]
         attributes = {name: value for name, value in self.attributes.items() if name != "stats"}
         with translate_os_errors(self.path):
@@ -93,7 +93,7 @@ class EnsembleStore(NamedTuple):
     def open(cls, path: Path, file: str = FILE, ensemble: str | None = None) -> EnsembleStore:
         """The store at a path. Raises StoreError where it is none, or its root is damaged.
 
-        `said`: what it is of, where that is known beforehand; then its labels need not be whole.
+        `ensemble`: the expected description, if any; then its labels need not be whole.
         """
         with translate_os_errors(path):
             attributes, arrays = contents(path, ENSEMBLE, file)
@@ -190,7 +190,7 @@ class EnsembleStore(NamedTuple):
         return batches, problems
 
     def odd_metadata(self) -> list[str]:
-        """Damage to what other readers go by: the metadata of single arrays."""
+        """Damage to the metadata of single arrays, which other readers use."""
         return [what for what in (files.odd_metadata(self.count) for files in self.members.values()) if what]
 
     def constants(self) -> tuple[Constants, list[str]]:
@@ -207,7 +207,7 @@ class EnsembleStore(NamedTuple):
         return arrays, problems
 
     def finish(self, variables: Constants, stats: str) -> EnsembleStore:
-        """With statistics over the members, and what is to be told of all."""
+        """With statistics over the members, and statistics of the run."""
         with translate_os_errors(self.path):
             check_there(self.path)
             store = self._replace(attributes={**self.attributes, "stats": stats})._with(self.path, variables)
@@ -259,7 +259,7 @@ class EnsembleStore(NamedTuple):
         return self.path / HIDDEN / f"batch-{number}.json"
 
     def _publish(self, folder: Path) -> None:
-        """The metadata at the root, which is what readers go by, and a copy of them."""
+        """Writes the metadata at the root, which readers use, and a copy of them."""
         array_metadata = {name: files.metadata(self.count) for name, files in self.members.items()}
         own = {"run": self.run, "members": sorted(self.members), "arrays": self.digests, "batches": self.receipts}
         data = document({ENSEMBLE.key: ENSEMBLE.format, **self.attributes, **own}, {**array_metadata, **self.metadata})
@@ -276,7 +276,7 @@ def _check(name: str, files: ArrayFiles, which: slice) -> None:
 
 
 def _check_attributes(attributes: dict[str, Any]) -> None:
-    """Raises ValueError unless a store says of itself what ensembles do."""
+    """Raises ValueError unless the attributes are those of an ensemble."""
     texts_valid = all(
         isinstance(attributes.get(name, ""), str) for name in ("ensemble", "title", "coordinates", "stats")
     )

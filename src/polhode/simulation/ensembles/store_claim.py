@@ -1,4 +1,4 @@
-"""Places of stores of ensembles: claimed for one sweep, with a new store or the one that is there."""
+"""Claims of the path of an ensemble store for one sweep, with a new store or the existing one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polhode.storage.paths import acquire_lock, check_room, is_free, resolve
 
 @contextlib.contextmanager
 def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Path | None]:
-    """The place of a store, locked; None without one.
+    """The locked path of a store; None without one.
 
     Raises StoreError where somebody else writes there, or something is there that stays.
     """
@@ -34,9 +34,9 @@ def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Pat
 
 
 def create_or_open(new_store: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
-    """The store as described: begun, or the one that is there if it is to be gone on with.
+    """Creates the store, or opens the existing one to resume it.
 
-    The place is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.
+    The path is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.
     """
     path = new_store.path
     if not resume or is_free(path):

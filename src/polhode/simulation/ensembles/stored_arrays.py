@@ -1,4 +1,4 @@
-"""Arrays of xarray that are read from the store of an ensemble as they are looked at."""
+"""Lazy xarray arrays, read from the store of an ensemble on access."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ class StoredArray(BackendArray):
 
 
 def lazy(rows: Rows) -> Any:
-    """The data of a variable that is read when it is looked at."""
+    """The data of a variable, read on access."""
     return indexing.LazilyIndexedArray(StoredArray(rows))

@@ -50,15 +50,15 @@ from polhode.spaces.products import product
 class JointTree(AbstractCoordinates):
     r"""q is a tuple with the coordinates of one joint after the other, v one flat array.
 
-    Behind them q has the angles that are counted besides, of joints that close loops, if there are some.
+    At its end q has the counted angles of joints that close loops, if any.
 
     M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
     Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
-    that would close loops stay as constraints of the mechanism.
+    that close loops are constraints of the mechanism.
 
     - `links`: bodies, parents before children.
     - `efforts`: forces along coordinates of the tree. - `rotors`: inertias along them.
-    - `turns`: number of the angles that are counted besides.
+    - `turns`: number of counted angles at the end of q.
     """
 
     links: tuple[Link, ...]
@@ -159,7 +159,7 @@ class JointTree(AbstractCoordinates):
         return self.links[link.parent].name if link.parent >= 0 else "ground"
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
-        """All relative coordinates that q counts, by joint and name."""
+        """All relative coordinates among q, by joint and name."""
         pairs = zip(self.links, self._points(q), strict=True)
         return {(k.joint, name): point[i] for k, point in pairs for i, name in enumerate(k.motion.names)}
 
@@ -173,7 +173,7 @@ class JointTree(AbstractCoordinates):
         return map_forces(self.efforts, lambda one, s, rates: one.efforts(t, s, rates), self._points(q), v)
 
     def measures(self, t: Array, q: Point) -> RaggedRows:
-        """Values that results show of each of `efforts` besides its strengths, with the turns that joints count."""
+        """Output values of each of `efforts` besides its strengths, turns of joints included."""
         none = jnp.zeros(self.n)
         return map_forces(self.efforts, lambda one, s, rates: one.deflection(t, s), self._points(q), none)
 
@@ -248,8 +248,8 @@ class JointTree(AbstractCoordinates):
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         """K of gravity, controllers and force elements; see `AbstractCoordinates.stiffness`.
 
-        The part of the inertial forces, of order v², is left out: in Newton's method it weighs as much as the
-        derivative of M v̇, which methods leave out as well.
+        Without the part of the inertial forces, of order v²: in Newton's method it matters as little as the derivative
+        of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
         K = assemble(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
@@ -266,7 +266,7 @@ class JointTree(AbstractCoordinates):
         nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
         M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
         for link in nonlinear:
-            # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
+            # Velocity fields of unit velocities don't commute; their brackets are accelerations.
             own = slice(link.first, link.last)
             C = C.at[:, own].add(M[:, own] @ brackets(link.motion, v[own]))
         C = with_slopes(C, self.efforts, t, points, v, of_rates=True)
@@ -328,7 +328,7 @@ class JointTree(AbstractCoordinates):
     def _project_loads(
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
     ) -> Vector:
-        """Generalised forces of loads on the links, which are handed down to the ground on the way."""
+        """Generalised forces of loads on the links, by a recursion from the leaves to the ground."""
         parts: list[Vector] = []
         for i in reversed(range(len(self.links))):
             link, p = self.links[i], self.links[i].parent

@@ -1,4 +1,4 @@
-"""Joint coordinates some of which follow others."""
+"""Joint coordinates some of which are linear functions of others."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ReducedTree(AbstractCoordinates):
 
     With G constant its equations are those of the tree, multiplied by Gᵀ: $G^TMG\,\ddot r = G^Tf$.
 
-    - `tree`: with all coordinates, on which forces, rotors and weights act as ever.
-    - `followers`: coordinates that follow, each alone in its joint.
+    - `tree`: with all coordinates, on which forces, rotors and weights act.
+    - `followers`: dependent coordinates, each the only one of its joint.
     - `rows`, `leaders`, `ratios`: the entries of G in the rows of followers: number of the follower, coordinate of the
       tree, value. - `offsets`: the components of g that belong to followers.
     """
@@ -50,17 +50,17 @@ class ReducedTree(AbstractCoordinates):
 
     @property
     def _dependent(self) -> np.ndarray:
-        """Velocities of the tree that follow."""
+        """Dependent velocities of the tree."""
         return np.array([place.velocity for place in self.followers])
 
     @property
     def _independent(self) -> np.ndarray:
-        """Velocities of the tree that are those of the coordinates, in their order."""
+        """Independent velocities of the tree, in order."""
         return np.setdiff1d(np.arange(self.tree.n), self._dependent)
 
     @property
     def _columns(self) -> np.ndarray:
-        """The velocities that the entries of G belong to."""
+        """Columns of the entries of G."""
         return np.searchsorted(self._independent, [place.velocity for place in self.leaders]).astype(int)
 
     def whole(self, q: Point) -> Point:
@@ -95,7 +95,7 @@ class ReducedTree(AbstractCoordinates):
         whole = to_dense(matrix, (self.tree.n, self.tree.n))
         return dense_block(self._reduce_rows(self._reduce_rows(whole).T).T)
 
-    # --- as the tree has it -----------------------------------------------------------------------------------------
+    # --- quantities of the tree -------------------------------------------------------------------------------------
 
     @property
     def space(self) -> AbstractSpace:
@@ -182,7 +182,7 @@ class ReducedTree(AbstractCoordinates):
         return self.tree.twist(self.whole(q), self.rates(v), body)
 
     def columns(self, body: Body | str) -> np.ndarray:
-        """Velocities of the joint that carries a body, or of those that this joint follows."""
+        """Velocities of the joint that carries a body, or of those on which this joint depends."""
         of_body = self.tree.columns(body)
         own = np.searchsorted(self._independent, np.intersect1d(of_body, self._independent))
         is_leader = np.isin(self._dependent[np.array(self.rows, int)], of_body)
@@ -217,7 +217,7 @@ class ReducedTree(AbstractCoordinates):
 def reduce_tree(
     tree: JointTree, dependencies: Sequence[tuple[CoordinateIndex, dict[CoordinateIndex, float], float]]
 ) -> JointTree | ReducedTree:
-    """A tree in which coordinates follow: each with its leaders, their ratios, and an offset."""
+    """A tree with dependent coordinates: each with the ratios of its leaders, and an offset."""
     if not dependencies:
         return tree
     followers, leader_ratios, offsets = zip(*dependencies, strict=True)

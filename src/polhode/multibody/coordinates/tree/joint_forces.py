@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CoordinateIndex(NamedTuple):
-    """Where a joint coordinate is: number of the link, of the coordinate in its joint, of its velocity in v."""
+    """Index of a joint coordinate: number of the link, of the coordinate in its joint, of its velocity in v."""
 
     link: int
     component: int
@@ -33,7 +33,7 @@ class CoordinateIndex(NamedTuple):
 class AbstractJointCoordinateForce(eqx.Module):
     """Forces along joint coordinates.
 
-    - `places`: of the n joint coordinates that they depend on and act along.
+    - `places`: indices of the n joint coordinates on which they depend and along which they act.
     """
 
     places: eqx.AbstractVar[tuple[CoordinateIndex, ...]]
@@ -45,12 +45,12 @@ class AbstractJointCoordinateForce(eqx.Module):
 
     @property
     def brief(self) -> bool:
-        """Whether they may come and go within a few steps, as stops do."""
+        """Whether they may act within a few steps only, as stops do."""
         return False
 
     @abc.abstractmethod
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
-        """Forces along the k coordinates of the element, which may be sums of joint coordinates s."""
+        """Forces along the k coordinates of the element, which may be combinations of joint coordinates s."""
 
     @abc.abstractmethod
     def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -58,7 +58,7 @@ class AbstractJointCoordinateForce(eqx.Module):
 
     @abc.abstractmethod
     def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
-        """Values that results show besides the strength of the force."""
+        """Output values besides the strength of the force."""
 
     @abc.abstractmethod
     def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
@@ -66,10 +66,10 @@ class AbstractJointCoordinateForce(eqx.Module):
 
 
 class JointEffort(AbstractJointCoordinateForce):
-    """A force along a joint coordinate, which counts turns, or along a combination of such.
+    """A force along a joint coordinate, turns included, or along a linear combination of several.
 
-    - `element`: the force. - `zero`: what its coordinate is where those of the joints are zero.
-    - `ratios`: of the joint coordinates that its coordinate is the sum of.
+    - `element`: the force. - `zero`: its coordinate where those of the joints are zero.
+    - `ratios`: coefficients of the joint coordinates in its coordinate.
     """
 
     element: AbstractEffort
@@ -103,10 +103,10 @@ class JointEffort(AbstractJointCoordinateForce):
 
 
 class JointFeedback(AbstractJointCoordinateForce):
-    """Forces along joint coordinates, or combinations of such, as functions of all of them.
+    """Forces along joint coordinates, or linear combinations of them, as functions of all of them.
 
-    - `element`: the forces. - `zeros`: what its coordinates are where those of the joints are zero.
-    - `ratios`: of the joint coordinates that they are sums of, with a row for each.
+    - `element`: the forces. - `zeros`: its coordinates where those of the joints are zero.
+    - `ratios`: coefficients of the joint coordinates, a row for each coordinate of the element.
     """
 
     element: Feedback
@@ -139,7 +139,7 @@ class JointFeedback(AbstractJointCoordinateForce):
 def with_forces(
     to: Vector, along: Sequence[AbstractJointCoordinateForce], t: Array, points: Sequence[Point], v: Vector
 ) -> Vector:
-    """Generalised forces, with those of `along`; `points` are the coordinates of all joints."""
+    """Generalised forces plus those of `along`; `points` are the coordinates of all joints."""
     for kind in _batches(along):
         to = to.at[kind.columns].add(kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v))
     return to
@@ -154,7 +154,7 @@ def with_slopes(
     *,
     of_rates: bool,
 ) -> Array:
-    """A matrix, less the derivatives of the forces along the coordinates, or along their rates."""
+    """A matrix minus the derivatives of the forces with respect to the coordinates, or to their rates."""
 
     def slope(one: AbstractJointCoordinateForce, s: Array, rates: Array) -> Float[Array, "n n"]:
         return jax.jacfwd(one.forces, 2 if of_rates else 1)(t, s, rates)
@@ -173,9 +173,9 @@ def map_forces(
 
 
 class _ForceBatch(NamedTuple):
-    """Forces that differ in their numbers and places only, so that they are evaluated together.
+    """Forces that differ only in numbers and places, evaluated as one batch.
 
-    - `elements`: all in one, with a leading axis. - `places`: those of each. - `numbers`: which of all they are.
+    - `elements`: stacked, with a leading axis. - `places`: those of each. - `numbers`: their indices among all forces.
     """
 
     elements: AbstractJointCoordinateForce
@@ -211,7 +211,7 @@ def _columns(places: Sequence[CoordinateIndex]) -> np.ndarray:
 
 
 def _values(points: Sequence[Point], places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
-    """Joint coordinates at some places."""
+    """Joint coordinates at the given places."""
     links = sorted({place.link for place in places})
     firsts = dict(zip(links, np.cumsum([0, *(len(points[link]) for link in links)]), strict=False))
     numbers = np.array([firsts[place.link] + place.component for place in places])

@@ -18,12 +18,12 @@ Rows = Float[Array, "n 3"]
 
 
 class Link(eqx.Module):
-    """A body of a tree, in a frame of its own that lies in its joint.
+    """A body of a tree, with a frame in its joint.
 
     - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.
     - `inertia`: about the origin of its frame, in this frame.
     - `centre`, `attitude`: centre of mass and body frame in the frame of the link.
-    - `weight`: what gravity acts on, per mass: 1, or 0 for a generalised coordinate without one, such as an integral.
+    - `weight`: gravitational mass per mass: 1, or 0 for generalised coordinates without weight, such as integrals.
     - `energetic`: whether its motion has kinetic energy, unlike that of an integral.
     - `first`, `last`: the places of its velocities in v.
     """
@@ -45,7 +45,7 @@ class Link(eqx.Module):
         return _work(self.motion.turning(point), self.motion.sliding(point), A, loads)
 
     def unit_loads(self, point: Point, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
-        """Loads that unit accelerations of the joint put on everything that it carries."""
+        """Inertial loads of the composite body that the joint carries, at unit accelerations of the joint."""
         return _unit_loads(self.motion.turning(point), self.motion.sliding(point), A, composite)
 
 
@@ -63,7 +63,7 @@ class Inertia(NamedTuple):
 
     @jax.jit
     def seen_from(self, frame: Pose) -> Inertia:
-        """The same body in the frame in which its own frame is `frame`."""
+        """The inertia in the frame in which its own frame has the pose `frame`."""
         r, A = frame
         rotated_moment = A @ self.moment
         offset_moment = self.mass * r
@@ -72,14 +72,14 @@ class Inertia(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """Several wrenches on one link about its origin, in its frame, one a row."""
+    """Several wrenches on one link about its origin, in its frame, a row each."""
 
     torques: Rows
     forces: Rows
 
     @jax.jit
     def seen_from(self, frame: Pose) -> Loads:
-        """The same loads about the origin of the frame in which their own frame is `frame`."""
+        """The loads in the frame in which their own frame has the pose `frame`, about its origin."""
         r, A = frame
         forces = self.forces @ A.T
         return Loads(self.torques @ A.T - cross_rows(forces, r), forces)

@@ -1,4 +1,4 @@
-"""Matrices of a tree of links, by recursions from the leaves to the ground: M, and tangents of weight and inertia."""
+"""Matrices of a tree of links, by recursions from the leaves to the ground: M, tangents of weight and inertia."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from polhode.multibody.mechanism.poses import AT_REST, Pose, Twist
 from polhode.spaces.base import Point, Vector, cross, hat
 
 Blocks = dict[tuple[int, int], Array]
-"""Parts of a matrix, by the numbers of two links."""
+"""Blocks of a matrix, by the numbers of two links."""
 
 
 def assemble(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
-    """The matrix of the blocks; zero for links of different branches."""
+    """The matrix of the blocks, zero between different branches."""
     movable = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
     return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in movable] for i, a in movable])
 
 
 def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose]) -> Blocks:
-    """M: the work of the loads of unit accelerations of one joint in unit velocities of the other."""
+    """M: power of the loads of unit accelerations of one joint in unit velocities of another."""
     composites = [link.inertia for link in links]
     blocks: Blocks = {}
     for i in reversed(range(len(links))):
@@ -92,7 +92,7 @@ class Flow(NamedTuple):
 
     @jax.jit
     def seen_from(self, frame: Pose) -> Flow:
-        """The same in the frame in which its own frame is `frame`."""
+        """The flow in the frame in which its own frame has the pose `frame`."""
         r, A = frame
         momentum = A @ self.momentum
         return Flow(momentum, A @ self.moments @ A.T + r[:, None] * momentum)
@@ -120,7 +120,7 @@ def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Seq
             while links[j].parent >= 0:
                 loads, j = loads.seen_from(relative[j]), links[j].parent
                 if links[j].motion.n:
-                    # Whatever an ancestor turns carries the field of this joint along: ∂w = s × w.
+                    # Rotations of an ancestor carry the velocity field of this joint along: ∂w = s × w.
                     axes = links[j].motion.turning(points[j])
                     tilt = np.zeros((links[j].motion.n, 3)) if axes is None else cross_rows(axes, down[j])
                     blocks[i, j] = loads.forces @ tilt.T
@@ -176,7 +176,7 @@ def _gravity_in_links(links: Sequence[Link], relative: Sequence[Pose], gravity: 
 
 
 def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], composites: list[Inertia], i: int) -> None:
-    """Count a link with everything on it as part of its parent."""
+    """Add the composite body of a link to that of its parent."""
     parent = links[i].parent
     if parent >= 0:
         composites[parent] = composites[parent].plus(composites[i].seen_from(relative[i]))
@@ -208,13 +208,13 @@ def _rates(
 
 @jax.jit
 def _rates_in(w: Directions, omega: Vec, below: Vec, A: Float[Array, "3 3"], own: Vector) -> tuple[Rows, Rows]:
-    """The same from the angular velocities of the link and, in its own frame, of the parent."""
+    """`_rates` from the angular velocities of the link and of the parent, each in its own frame."""
     return -cross_rows(w.s, omega) + w.s_change @ own, -cross_rows(w.d, below @ A) + w.d_change @ own
 
 
 @jax.jit
 def _work_of_rates(w: Directions, rates: tuple[Rows, Rows], twist: Twist, loads: Loads, across: Rows) -> Array:
-    """The work of loads, and of what they are about in motion, in changes of the velocity fields of a joint."""
+    """Power of loads, and of the momentum flow ∫ẋ × w dm, in changes of the velocity fields of a joint."""
     s_dot, d_dot = rates
     lever = d_dot - cross_rows(w.s, twist.u)
     return loads.forces @ lever.T + loads.torques @ s_dot.T + across @ w.s.T

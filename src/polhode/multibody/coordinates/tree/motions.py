@@ -1,4 +1,4 @@
-"""Relative motions of joints, as they carry a link of a tree on its parent."""
+"""Relative motions of joints: of a link of a tree on its parent."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Rows = Float[Array, "n 3"]
 
 
 class AbstractRelativeMotion(eqx.Module):
-    """How a link moves on its parent: the frame of the link in that of the parent, as a function of coordinates.
+    """Motion of a link on its parent: the frame of the link in that of the parent, as a function of coordinates.
 
     With ω the angular velocity in the frame of the link and r its origin in the frame of the parent,
-    ω = ωₚ + turning(q)ᵀ v and ṙ = sliding(q)ᵀ v. Frames are placed so that as many entries as possible are constants,
+    ω = ωₚ + turning(q)ᵀ v and ṙ = sliding(q)ᵀ v. Frames are chosen so that as many entries as possible are constants,
     which the compiled step then skips.
     """
 
     @property
     @abc.abstractmethod
     def space(self) -> AbstractSpace:
-        """Where the coordinates live; zero is the initial position."""
+        """The space of the coordinates; zero is the initial position."""
 
     @property
     def n(self) -> int:
@@ -70,15 +70,14 @@ class AbstractRelativeMotion(eqx.Module):
 
 
 def constant(value: np.ndarray) -> Any:
-    """Numbers that are known while tracing; made by JAX they would be operations of the trace."""
+    """NumPy constants, which stay known while JAX traces."""
     return value
 
 
 class AbstractJointMotion(AbstractRelativeMotion):
     """The relative motion that a joint allows.
 
-    - `initial`: pose of the link at the start: in the inertial frame as a joint gives it, in the frame of the parent
-      as part of a link.
+    - `initial`: pose of the link at the start: in the inertial frame in a joint, in the frame of the parent in a link.
     """
 
     initial: eqx.AbstractVar[Pose]
@@ -164,7 +163,7 @@ class ScrewMotion(AbstractJointMotion):
 class CrossMotion(AbstractJointMotion):
     """Rotation about the x axis of the initial frame of the link, then about its z axis: a universal joint.
 
-    - `angle_names`: names of its angles as coordinates of the joint; none where they are those of the joint reversed.
+    - `angle_names`: names of its angles as coordinates of the joint; none if the joint is reversed.
     """
 
     initial: Pose
@@ -203,9 +202,9 @@ class CrossMotion(AbstractJointMotion):
 
 
 class HingesMotion(AbstractJointMotion):
-    """Rotations about three axes through the origin of the link, each of which the ones before it turn.
+    """Rotations about three axes through the origin of the link, each rotated by those before it.
 
-    Where the first and the third axis fall together, they are the same motion.
+    Singular where the first and the third axis coincide.
 
     - `axes`: unit vectors in the initial frame of the link, where all angles are zero; shape (3, 3).
     """
@@ -234,7 +233,7 @@ class HingesMotion(AbstractJointMotion):
     @jax.jit
     def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
         first, second, third = self.turning(q)
-        # Axes stand still in what carries them, which turns against the frame of the link.
+        # Axes are fixed in their carriers, which rotate relative to the frame of the link.
         return v[0] * v[1] * cross(first, second) + v[2] * cross(v[0] * first + v[1] * second, third)
 
 
@@ -263,7 +262,7 @@ class BallMotion(AbstractJointMotion):
 
 
 class FreeMotion(AbstractRelativeMotion):
-    """A rigid body that no joint holds: q = (R, x) in SE(3), v = (Ω, U) both body-fixed."""
+    """A rigid body without a joint: q = (R, x) in SE(3), v = (Ω, U) both body-fixed."""
 
     @property
     def space(self) -> SE3:

@@ -1,4 +1,4 @@
-"""The recursions along a tree from link to link: functions that are traced once for all links with equal joints."""
+"""Recursions along a tree from link to link, traced once for all links with equal joints."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from polhode.spaces.base import Point, Vector, cross, hat
 Rotation = Float[Array, "3 3"]
 
 NONE: Any = np.zeros(3)
-"""The zero vector, known while tracing."""
+"""The zero vector, a constant while tracing."""
 
 
 class LinkAcceleration(NamedTuple):
-    """Angular velocity and acceleration of a link, K in the accelerations a + Kρ of its points, and a; in its frame."""
+    """Angular velocity and acceleration of a link, K and a of the accelerations a + Kρ of its points; in its frame."""
 
     omega: Vec
     alpha: Vec
@@ -31,14 +31,14 @@ class LinkAcceleration(NamedTuple):
 
 @jax.jit
 def compose(carrier: Pose, pose: Pose) -> Pose:
-    """A pose given in the frame `carrier`, in that in which the carrier is given."""
+    """A pose relative to `carrier` in the frame of the carrier's own pose."""
     o, F = carrier
     return Pose(o + F @ pose.x, F @ pose.R)
 
 
 @jax.jit
 def link_twist(motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: Twist) -> Twist:
-    """Angular velocity of a link and velocity of its origin, in its own frame; `below` are those of the parent.
+    """Angular velocity of a link and velocity of its origin, in its own frame, from those of the parent, `below`.
 
     `frame` is the frame of the link in that of the parent.
     """
@@ -67,7 +67,7 @@ def load_on_link(load: Wrench, F: Rotation, centre: Vec, attitude: Rotation) -> 
 def link_acceleration(
     motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: LinkAcceleration
 ) -> LinkAcceleration:
-    """Accelerations of a link where those of all joints vanish; `below` are those of the parent."""
+    """Accelerations of a link at vanishing joint accelerations, from those of the parent, `below`."""
     r, A = frame
     axes, directions = motion.turning(point), motion.sliding(point)
     slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
@@ -86,7 +86,7 @@ def link_acceleration(
 
 @jax.jit
 def inertial_load(body: Inertia, motion: LinkAcceleration, load: Wrench) -> Wrench:
-    """Moments and forces of inertia, ∫ρ×(a + Kρ) dm and ∫(a + Kρ) dm with K = spin, less the load."""
+    """Inertial moments and forces, ∫ρ×(a + Kρ) dm and ∫(a + Kρ) dm with K = spin, minus the load."""
     torque = axial(motion.spin @ body.second) + cross(body.moment, motion.a) - load.torque
     return Wrench(torque, body.mass * motion.a + motion.spin @ body.moment - load.force)
 
@@ -95,7 +95,7 @@ def inertial_load(body: Inertia, motion: LinkAcceleration, load: Wrench) -> Wren
 def pass_to_parent(
     motion: AbstractRelativeMotion, point: Point, frame: Pose, load: Wrench, below: Wrench
 ) -> tuple[Vector, Wrench]:
-    """Generalised forces of a load on a link, and the load `below` on its parent with this one."""
+    """Generalised forces of a load on a link, and the load on its parent, `below` plus this one."""
     r, A = frame
     axes, directions = motion.turning(point), motion.sliding(point)
     force = A @ load.force
