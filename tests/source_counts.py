@@ -17,6 +17,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 LONG_FILE, LONG_FUNCTION = 300, 60
 
 IRREGULAR = frozenset(
@@ -397,7 +398,7 @@ def packages(tree: Tree) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("trees", nargs="*", type=Path, default=[Path(__file__).parents[1]])
+    parser.add_argument("trees", nargs="*", type=Path, default=[ROOT])
     parser.add_argument(
         "--list", metavar="WHAT", default="", help="also print what is counted in rows that have WHAT in their names"
     )

@@ -1,4 +1,4 @@
-"""The nested bodies of a file: which joints carry which body, and where loops are cut."""
+"""Tree of the nested bodies of a file: the joints that carry each body, and cuts of loops."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _SAMPLES = 3
 _ALIKE = 1e-8
-"""How far a coordinate may be off a joint's at random positions of order one."""
+"""Tolerance for equal coordinates at random positions of order one."""
 
 
 @dataclasses.dataclass(eq=False)
 class Joint:
-    """A joint of the file. - `start`: its coordinate there. - `attributes`: what acts along it, as the file has it."""
+    """A joint of the file. - `start`: its coordinate there. - `attributes`: of the file, for loads along it."""
 
     name: str
     axis: Axis
@@ -36,7 +36,7 @@ class Joint:
 class Link:
     """Joints from a first to a second body.
 
-    - `part`: the joint of the model that they are, with its `name`; None for six joints that leave everything free.
+    - `part`: the joint of the model, with its `name`; None for six joints that leave everything free.
     - `named`: whether the joints have names and directions already, those of a file.
     """
 
@@ -52,7 +52,7 @@ class Link:
 class Node:
     """A body of the file.
 
-    - `body`: of the model; where loops are cut several nodes have parts of its mass, `share` each.
+    - `body`: of the model; where loops are cut, several nodes have a `share` of its mass each.
     - `parent`: None for the world. - `origin`: of its frame, in the inertial frame at the start.
     - `sites`: name → frame at the start.
     """
@@ -79,7 +79,7 @@ class AffineCoordinate(NamedTuple):
 
 
 class Tree:
-    """Nodes in an order in which parents come first; the first one is the world."""
+    """Nodes, parents first; the first one is the world."""
 
     def __init__(self, model: ModelParts, links: Sequence[Link]) -> None:
         self.nodes: list[Node] = []
@@ -112,7 +112,7 @@ class Tree:
                         grew = True
 
     def attach(self, link: Link, body: Body) -> Node:
-        """A node for a body, carried by a link."""
+        """Adds a node for a body that a link carries."""
         parent = self.first[(link.first if link.second is body else link.second).name]
         node = self._add(body, parent, link.joints if link.second is body else link.joints[::-1])
         if not link.is_named:
@@ -160,9 +160,9 @@ class Tree:
     def along(
         self, coordinate: AbstractRelativeCoordinate, bodies: Sequence[Body], initial: Any = None
     ) -> AffineCoordinate | None:
-        """The joint whose coordinate is, up to sign and zero, one of the two bodies; None if there is none.
+        """The joint whose coordinate equals this one of two bodies, up to sign and zero; None if there is none.
 
-        `initial`: its value at the start, turns included; otherwise as the poses have it.
+        `initial`: its value at the start, turns included; by default that of the poses.
         """
         poses: Any = tuple(frame_of(body) for body in bodies)
         start = float(coordinate.difference(poses, 0.0))
@@ -175,7 +175,7 @@ class Tree:
         return None
 
     def subtree(self, node: Node) -> list[Node]:
-        """The node and those that it carries."""
+        """The node and all nodes that it carries."""
         members = {id(node)}
         for other in self.nodes:
             if other.parent is not None and id(other.parent) in members:
@@ -187,7 +187,7 @@ class Tree:
         return next(node for node in self.nodes if joint in node.joints)
 
     def merge(self) -> None:
-        """Bodies without mass that only hold joints apart become joints in a row of one body."""
+        """Merges massless bodies between joints: one body gets both chains of joints."""
         for node in list(self.nodes):
             children = [other for other in self.nodes if other.parent is node]
             empty = not float(node.body.mass) and not np.any(np.asarray(node.body.inertia)) and not node.sites
@@ -200,7 +200,7 @@ class Tree:
 
 
 def rates(node: Node) -> tuple[np.ndarray, float]:
-    """Velocities of a node's joints at the start as its file counts them, and what they leave of its twist."""
+    """Velocities of a node's joints at the start in the convention of the file, and the residual of its twist."""
     body = node.body
     omega, u = (np.asarray(value, dtype=float) for value in (body.omega, body.u))
     if [joint.axis.kind for joint in node.joints] == ["free"]:
@@ -213,14 +213,14 @@ def rates(node: Node) -> tuple[np.ndarray, float]:
 
 
 def _twist(body: Body) -> np.ndarray:
-    """Angular velocity, and velocity of what is at the origin, in the inertial frame."""
+    """Spatial velocity: angular velocity, and velocity at the origin, in the inertial frame."""
     x, R = frame_of(body)
     omega = R @ np.asarray(body.omega, dtype=float)
     return np.concatenate((omega, np.asarray(body.u, dtype=float) + np.cross(x, omega)))
 
 
 def _loose(body: Body) -> list[Joint]:
-    """The joints of a body that nothing carries."""
+    """The joints of a body that no joint carries."""
     if body.kind == "ground":
         return []
     x = frame_of(body).x
@@ -232,7 +232,7 @@ def _loose(body: Body) -> list[Joint]:
 def _same(
     node: Node, coordinate: AbstractRelativeCoordinate, bodies: Sequence[Body], start: float
 ) -> tuple[Joint, float] | None:
-    """Which joint of a node moves with a coordinate, and the sign, by moving all of them at random."""
+    """The joint of a node with this coordinate, and the sign, from random positions of all joints."""
     axes, random = [joint.axis for joint in node.joints], np.random.default_rng(0)
     if any(axis.kind == "free" for axis in axes):
         return None

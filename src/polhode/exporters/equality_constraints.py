@@ -1,4 +1,4 @@
-"""Joints that close loops, and other constraints, as equalities."""
+"""Loop-closing joints and other constraints as MJCF equalities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polhode.joints.screw import ThreadConstraint
 
 
 def frames(document: Document, name: str, part: Any, element: FrameConstraint) -> str:
-    """Two frames with a common origin, and common directions if all are held."""
+    """Two frames with a common origin, and common directions if all rotations are constrained."""
     if not element.pinned or len(element.a) not in (0, 3):
         return "its start leaves it open, or it leaves free what no joints in a row do"
     counterparts = element.counterparts()
@@ -35,9 +35,9 @@ def frames(document: Document, name: str, part: Any, element: FrameConstraint) -
 
 
 def cut(document: Document, link: Link) -> str:
-    """Close a loop by a second node with a part of a body's mass, which joints carry and which is welded to the first.
+    """Close a loop by a second node with a share of a body's mass, carried by the joint and welded to the first node.
 
-    So the joint keeps its coordinates, and no equation follows from others.
+    So the joint keeps its coordinates, and no equation is redundant.
     """
     ends = [body for body in (link.second, link.first) if body.kind != "ground" and float(body.mass) > 0]
     rigid = [body for body in ends if body.kind == "rigid" and np.any(np.asarray(body.inertia))]

@@ -1,4 +1,4 @@
-"""Forces along the coordinates of joints, and between points, as MJCF says it."""
+"""Forces along joint coordinates and between points in MJCF."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from polhode.multibody.mechanism.user_functions import Function
 NO_JOINT = "it acts along no coordinate of a joint that the file has"
 _CHANGES = "its control changes with time; the keyframe has that at t = 0"
 FULL = 0.95
-"""The part of a constraint that is in force deep in a limit: MuJoCo's default, by which it divides stiffnesses."""
+"""MuJoCo's default impedance deep in a limit, by which it divides stiffnesses."""
 
 
 def effort(document: Document, name: str, part: Any, element: AbstractEffort) -> str:
-    """A force along a coordinate; returns what the file doesn't say of it, or nothing."""
+    """A force along a coordinate; returns what MJCF can't express of it, or ""."""
     joint: AbstractMeasuredPair | None = getattr(part, "joint", None)
     initial = None if joint is None else joint.initial(part.along)
     along = document.tree.along(element.coordinate, part.bodies, initial)
@@ -42,7 +42,7 @@ def _spring(document: Document, name: str, along: AffineCoordinate, element: Any
     stiffness, damping = float(element.stiffness), float(getattr(element, "damping", 0.0))
     rest = sign * (float(element.rest) - offset)
     if {"stiffness", "damping"} & joint.attributes.keys() or min(stiffness, damping) < 0:
-        # A joint has one spring, which MuJoCo takes for absent if it pushes.
+        # A joint has one spring, and MuJoCo ignores negative stiffness.
         bias = np.array([stiffness * rest, -stiffness, -damping])
         document.act(0.0, {**_on(joint, name), "gainprm": 0.0, "biastype": "affine", "biasprm": bias})
         return ""
@@ -95,7 +95,7 @@ def _actuation(document: Document, name: str, along: AffineCoordinate, element: 
 
 
 def _servo(document: Document, name: str, along: AffineCoordinate, element: TrackingEffort) -> str:
-    """A servo: its control is the target where that stands still, otherwise the force for it."""
+    """A servo: its control is the target if that is constant, otherwise the force."""
     joint, sign, offset = along
     P, D = float(element.proportional), float(element.derivative)
     zero = jnp.zeros(())

@@ -1,4 +1,4 @@
-"""Joints as axes in a row, one moved by those before it, and which of them a constraint leaves free."""
+"""Joints as chains of axes, and the axes that a constraint leaves free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polhode.multibody.parts import AbstractJoint
 Kind = Literal["hinge", "slide", "ball", "free"]
 
 _ALIKE = 1e-9
-"""How far unit vectors that should be equal, or perpendicular, may be off."""
+"""Tolerance for equal or perpendicular unit vectors."""
 
 
 class Axis(NamedTuple):
@@ -40,12 +40,12 @@ class Frame(NamedTuple):
 
 
 def frame_of(body: Body) -> Frame:
-    """Where a body starts."""
+    """The frame of a body at the start."""
     return Frame(np.asarray(body.x, dtype=float), np.asarray(body.R, dtype=float))
 
 
 def displaced_frame(axes: Sequence[Axis], values: Sequence[Any], frame: Frame) -> Frame:
-    """A frame behind axes that have moved by `values`: numbers, for balls rotation vectors in the inertial frame."""
+    """A frame after a chain of axes displaced by `values`: numbers, for balls inertial rotation vectors."""
     x, R = frame
     for (kind, direction, anchor), value in zip(axes[::-1], values[::-1], strict=True):
         if kind == "slide":
@@ -57,7 +57,7 @@ def displaced_frame(axes: Sequence[Axis], values: Sequence[Any], frame: Frame) -
 
 
 def screws(axis: Axis, R: np.ndarray) -> np.ndarray:
-    """Twists (angular velocity, velocity of what is at the origin) of an axis at the start, one a row.
+    """Unit twists (angular velocity, velocity at the origin) of an axis at the start, one per row.
 
     Those of a ball are about the axes of the carried body, whose rotation is R.
     """
@@ -68,7 +68,7 @@ def screws(axis: Axis, R: np.ndarray) -> np.ndarray:
 
 
 def free_axes(joint: AbstractJoint, element: FrameConstraint) -> list[Axis] | None:
-    """The axes that a constraint leaves free, from the first body to the second; None if these don't say the same."""
+    """The axes that a constraint leaves free, from the first body to the second; None if axes can't express it."""
     poses = tuple(frame_of(body) for body in joint.bodies)
     any_poses: Any = poses
     if float(jnp.max(jnp.abs(element.branch_residual(jnp.zeros(()), any_poses)), initial=0.0)) > POSITION_TOLERANCE:
@@ -99,7 +99,7 @@ def _turns(a: np.ndarray, b: np.ndarray) -> list[tuple[Kind, np.ndarray]] | None
 
 
 def _slides(joint: AbstractJoint, across: np.ndarray, poses: Poses) -> list[np.ndarray]:
-    """Directions perpendicular to those that are held: those of the joint's own displacements if it has as many."""
+    """Free directions: those of the joint's own displacements if it has as many."""
     free = np.linalg.svd(across.reshape(-1, 3))[2][len(across) :]
     coordinates: dict[str, AbstractRelativeCoordinate] = getattr(joint, "coordinates", dict)()
     own = [np.asarray(poses[0].R @ np.asarray(c.n)) for c in coordinates.values() if isinstance(c, Displacement)]

@@ -1,4 +1,4 @@
-"""A model as MJCF: nested bodies with their joints, what acts along these, and what ties bodies together."""
+"""Export of a model as MJCF: nested bodies with joints, forces, and equality constraints."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
     Coupling: equality_constraints.coupling,
     ThreadConstraint: equality_constraints.thread,
 }
-"""How elements are written that are no efforts along coordinates."""
+"""Writers of elements that are no efforts along coordinates."""
 
 
 def export(model: ModelParts, name: str, file_links: Sequence[Link] = (), *, strict: bool = False) -> str:
@@ -73,7 +73,7 @@ def _document(model: ModelParts, elements: dict[str, Any], file_links: Sequence[
     for link in own:
         document.note_loss(link.name, link.part, _join(document, link, elements[link.name]))
     in_tree = of_file | {id(link.part) for link in own}
-    # The inertia of rotors counts where stops are divided by that of what they stop.
+    # Rotors first: the inertia along a joint scales its stops.
     for name, part in sorted(model.parts, key=lambda item: not isinstance(item[1], AttachedRotor)):
         if id(part) not in in_tree:
             document.note_loss(name, part, _write(document, name, part, elements[name]))
@@ -82,7 +82,7 @@ def _document(model: ModelParts, elements: dict[str, Any], file_links: Sequence[
 
 
 def _leave_out(document: Document, model: ModelParts) -> None:
-    """Says which bodies MJCF hasn't; those of rotors and controllers are said with these."""
+    """Notes the bodies that MJCF lacks; those of rotors are reported with the rotors."""
     body_ids = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
     for body in model.bodies:
         if body.kind in ("flexible", "coordinate") and id(body) not in body_ids:
@@ -92,7 +92,7 @@ def _leave_out(document: Document, model: ModelParts) -> None:
 
 
 def _join(document: Document, link: Link, element: Any) -> str:
-    """A joint of the model; returns what the file doesn't say of it, or nothing."""
+    """A joint of the model; returns what MJCF can't express of it, or ""."""
     frame = _frame(element)
     assert frame is not None
     reason = ""
@@ -109,7 +109,7 @@ def _join(document: Document, link: Link, element: Any) -> str:
 
 
 def _write(document: Document, name: str, part: AbstractPart, element: Any) -> str:
-    """Any other part; returns what the file doesn't say of it, or nothing."""
+    """Any other part; returns what MJCF can't express of it, or ""."""
     bodies = part.bodies[:2] if isinstance(part, AttachedRotor) else part.bodies
     write = _WRITERS.get(type(element))
     if isinstance(element, AbstractEffort):
@@ -122,13 +122,13 @@ def _write(document: Document, name: str, part: AbstractPart, element: Any) -> s
 
 
 def _frame(element: Any) -> FrameConstraint | None:
-    """The part of a constraint that two frames make, if they do."""
+    """The constraint of two frames in an element, if there is one."""
     frame = element.guide if type(element) is ThreadConstraint else element
     return frame if type(frame) is FrameConstraint else None
 
 
 def _link(name: str, part: AbstractPart, element: Any) -> Link | None:
-    """A part as joints in a row, if it is that; connections and welds of files are equalities there again."""
+    """A part as a chain of joints, or None; connections and welds of files become equalities again."""
     frame = _frame(element)
     if not isinstance(part, AbstractJoint) or frame is None or not _have_place(part):
         return None
@@ -140,12 +140,12 @@ def _link(name: str, part: AbstractPart, element: Any) -> Link | None:
 
 
 def _have_place(part: AbstractPart) -> bool:
-    """Whether all ends are bodies of the file; nodes of flexible ones are none."""
+    """Whether all ends are bodies of the file; nodes of flexible bodies are not."""
     return all(body.kind in ("ground", "rigid", "point") and body.carrier is None for body in part.bodies)
 
 
 def _report(unsaid: Sequence[NotExpressible], strict: bool) -> None:
-    """Warns of what the file doesn't say; raises ValueError if `strict`."""
+    """Warns of what MJCF can't express; raises ValueError if `strict`."""
     if not unsaid:
         return
     names: dict[tuple[str, str], list[str]] = {}

@@ -1,4 +1,4 @@
-"""Contents of a file besides its bodies, and losses."""
+"""An MJCF document under construction, and what it can't express."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polhode.multibody.bodies import Body
 
 
 class NotExpressible(NamedTuple):
-    """Something of a model that the file lacks, or that it says otherwise."""
+    """Something of a model that the file lacks or expresses differently."""
 
     name: str
     what: str
@@ -48,7 +48,7 @@ class Document:
         self.controls.append(control)
 
     def note_loss(self, name: str, part: Any, reason: str) -> None:
-        """Notes what the file doesn't say of a part, if there is something."""
+        """Notes a loss of a part if there is a `reason`."""
         if reason:
             self.not_expressible.append(NotExpressible(name, type(part).__name__.removeprefix("_Attached"), reason))
 
@@ -69,7 +69,7 @@ class Document:
         return all(body.name in self.tree.first for body in bodies)
 
     def inertia_along(self, node: Node, joint_at: int) -> float:
-        """Of all that a hinge or slide carries, along it at the start."""
+        """Inertia of the subtree of a hinge or slide along its coordinate at the start."""
         joint = node.joints[joint_at]
         kind, direction, anchor = joint.axis
         total = float(joint.attributes.get("armature", 0.0))
@@ -84,7 +84,7 @@ class Document:
 
 
 def attributes(values: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes as text; numbers so that reading them gives the same ones."""
+    """Attributes as text; numbers round-trip exactly."""
     return {name: text(value) for name, value in values.items() if value is not None}
 
 

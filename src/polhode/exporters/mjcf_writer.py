@@ -16,9 +16,9 @@ from polhode.spaces import quaternions
 
 KEYFRAME = "start"
 _LEAST = 1e-14
-"""In place of a mass or a moment of inertia of zero: MuJoCo wants moving bodies to have more than 1e-15."""
+"""Replaces zero masses and moments of inertia: MuJoCo requires more than 1e-15 of moving bodies."""
 _DEEPEST = 490
-"""Bodies in one another that MuJoCo's reader takes."""
+"""Depth of nested bodies that MuJoCo's reader accepts."""
 _ROUND_OFF = 1e-12
 
 Element = ElementTree.Element
@@ -44,7 +44,7 @@ def to_text(document: Document, name: str) -> str:
 
 
 def _add_bodies(document: Document, world: Element) -> list[Node]:
-    """Bodies below the world; returns them in the order of the file, each before those that it carries."""
+    """Adds bodies below the world; returns them in the order of the file, parents first."""
     children: dict[int, list[Node]] = {}
     for node in document.tree.nodes[1:]:
         children.setdefault(id(node.parent), []).append(node)
@@ -92,7 +92,7 @@ def _add_sites(element: Element, node: Node) -> None:
 
 
 def _add_inertia(document: Document, element: Element, node: Node) -> None:
-    """Mass and principal moments; nothing for bodies without mass whose fixed ones have some."""
+    """Adds mass and principal moments, except to massless bodies with massive bodies fixed to them."""
     mass, moments, axes = node.share * float(node.body.mass), *_principal(node)
     if _lacks(mass, moments) and node.joints:
         if any(not other.joints and other.parent is node and float(other.body.mass) for other in document.tree.nodes):
@@ -126,7 +126,7 @@ def _principal(node: Node) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _realisable(document: Document, node: Node, moments: np.ndarray) -> np.ndarray:
-    """Moments of which none exceeds the sum of the others by round-off, which MuJoCo would refuse."""
+    """Moments adjusted to round-off so that none exceeds the sum of the others, which MuJoCo refuses."""
     largest = int(np.argmax(moments))
     rest = [k for k in range(3) if k != largest]
     excess = (moments[largest] - np.sum(moments[rest])) / (moments[largest] or 1.0)
@@ -158,7 +158,7 @@ def _place_in(parent: Frame, frame: Frame) -> dict[str, object]:
 
 
 def _quaternion(R: np.ndarray) -> np.ndarray | None:
-    """Unit quaternion (w, x, y, z) of a rotation matrix; None for none."""
+    """Unit quaternion (w, x, y, z) of a rotation matrix; None for the identity."""
     if np.array_equal(R, np.eye(3)):
         return None
     return np.asarray(quaternions.from_matrix(jnp.asarray(R)))

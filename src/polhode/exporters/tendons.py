@@ -16,7 +16,7 @@ from polhode.joints.combination import Combination
 
 @dataclasses.dataclass
 class FixedTendon:
-    """A tendon over joints under construction, which forces take as they take a joint."""
+    """A fixed tendon under construction, which writers of forces accept in place of a joint."""
 
     name: str
     attributes: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -24,7 +24,7 @@ class FixedTendon:
 
 
 def effort(document: Document, name: str, part: Any, element: AbstractEffort) -> str:
-    """A force along a `Combination`; returns what the file doesn't say of it, or nothing."""
+    """A force along a `Combination`; returns what MJCF can't express of it, or ""."""
     if isinstance(element, Stops):
         return "how stiff stops of tendons are follows from all that they move, which is known to MuJoCo only"
     write = forces.EFFORTS.get(type(element))
@@ -49,7 +49,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
 
 
 def _lengths(attributes: dict[str, Any]) -> dict[str, Any]:
-    """With the rest of a spring as tendons have it: a range of lengths, here of one."""
+    """Attributes with the rest of a spring as a tendon's range of lengths, here of one length."""
     attributes_of_tendon = dict(attributes)
     if "springref" in attributes_of_tendon:
         attributes_of_tendon["springlength"] = np.full(2, attributes_of_tendon.pop("springref"))

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, force_wrench, is_zero
 from polhode.joints import _frames
-from polhode.joints._frames import point_position, check_has_rotation, point_on
+from polhode.joints._frames import check_has_rotation, point_on, point_position
 from polhode.joints.generic import IDENTITY
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import force_wrench
-from polhode.joints._frames import point_position, check_has_rotation, check_body, point_on, initial_pose
+from polhode.joints._frames import check_body, check_has_rotation, initial_pose, point_on, point_position
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench

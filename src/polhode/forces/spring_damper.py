@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, check_constant, force_wrench, is_zero
-from polhode.joints._frames import point_position, point_distance, point_on
+from polhode.joints._frames import point_distance, point_on, point_position
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross, norm

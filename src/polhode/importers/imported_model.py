@@ -1,4 +1,4 @@
-"""A model read from a file, and the problem that it makes."""
+"""A model read from a file, and its problem."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class ImportedModel:
     """A model read from a file by `load_model`.
 
     - `name`: of the robot or model in the file, otherwise that of the file.
-    - `source`: what it was read from, as messages call it.
+    - `source`: the name of its source in messages.
     - `model`: the `Model`; add forces, controllers or further bodies to it before `problem` or `assemble`.
     - `links`: name of every link or body of the file → the body that carries it, with fixed joints lumped; links that
       don't move are the ground.
     - `joints`: name → `FileJoint`, all joints of the file; controllers and rotors take them.
-    - `not_carried`: what changes the motion of the file's own simulator and the model doesn't have, with the reason.
-    - `parameters`: what the file was read with; `path` is the XML if that was given, and None for a specification.
+    - `not_carried`: what affects the motion in the file's own simulator and is not in the model, with the reason.
+    - `parameters`: arguments of `load_model`; `path` is the XML if that was given, and None for a specification.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
-    - `start`: MuJoCo's model of it at the initial positions and velocities.
-    - `held`: joints with positions or velocities that the user has given, which closing loops leaves as they are.
-    - `load_time`: seconds that reading it has taken.
+    - `start`: MuJoCo's model at the initial positions and velocities.
+    - `held`: joints with positions or velocities of the user, which closing loops does not change.
+    - `load_time`: seconds taken to read it.
     - `looks`: the shapes of the file and where they are on the bodies.
     """
 
@@ -92,7 +92,7 @@ class ImportedModel:
         **Arguments:** those of `Model.problem`, with other defaults for some:
 
         - `formulation`: by default what suits, as for `Model.problem`: joint coordinates unless the model is large,
-          with bodies behind joints that can't carry a tree constrained.
+          with bodies after joints that can't carry a tree constrained.
         - `h`: the step of the file by default, and no longer than the run.
         - `name`: that of the model in the file by default.
         - `hold`: besides the joints with positions or velocities that were given to `load_model`.
@@ -125,7 +125,7 @@ class ImportedModel:
             ),
         )
         appearance.warn_of_missing(unread, self.source)
-        # A run in a store is of this problem again if the file is all that it needs.
+        # A stored run can be resumed from the file alone if all arguments are the usual ones.
         usual = (outputs, repair, redundant, t0, joints, tuple(hold)) == (
             None,
             True,
@@ -152,7 +152,7 @@ class ImportedModel:
         return mjcf.export(self.model, self.name if name is None else name, links, strict=strict)
 
     def _joint_chains(self) -> dict[int, list[FileJoint]]:
-        """Joints of the file by the bodies of the model that they carry, in their order."""
+        """Joints of the file by the ids of the bodies that they carry, in their order."""
         chains: dict[int, list[FileJoint]] = {}
         for joint in self.joints.values():
             chains.setdefault(id(joint.ends[1]), []).append(joint)
@@ -160,7 +160,7 @@ class ImportedModel:
 
 
 def _link(file_model: ImportedModel, joints: Sequence[FileJoint]) -> Link:
-    """Joints in a row between two bodies, as the exporter takes them."""
+    """A chain of joints between two bodies for the exporter."""
     data = file_model.start.data
     file_joints = [
         Joint(

@@ -1,4 +1,4 @@
-"""Contents of a model file, in numbers and names."""
+"""Summary of a model file: names, numbers, and what is carried over."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PART_KINDS = (
     (ImportedForce, "dampers of ball and free joints"),
     (AbstractJoint, "joints and equalities"),
 )
-"""Kinds of parts, the first that fits."""
+"""Classes of parts and their labels; the first match counts."""
 
 
 def describe(file_model: ImportedModel) -> dict[str, Any]:
-    """Bodies, joints and actuators of a model, what is carried and what isn't, as lists and dictionaries."""
+    """Bodies, joints and actuators of a model, and what is carried over, as lists and dictionaries."""
     start = file_model.start
     m = start.compiled
     actuators = [_actuator(start, i) for i in range(m.nactuator)]
@@ -70,7 +70,7 @@ def _body_name(start: Start, number: int) -> str:
 
 
 def _links(start: Start, carrier: int) -> list[str]:
-    """Names of what is fixed to a body, without its own."""
+    """Names of the MuJoCo bodies that are fixed to a body."""
     others = (i for i in range(start.compiled.nbody) if i != carrier and start.carrier(i) == carrier)
     return [_body_name(start, i) for i in others]
 
@@ -129,7 +129,7 @@ def _actuator(start: Start, i: int) -> dict[str, Any]:
 
 
 def _law(m: Any, i: int) -> str:
-    """The purpose of an actuator, as far as its numbers tell."""
+    """The kind of an actuator, from its gain and bias."""
     if not drives.is_affine(m, i):
         return "with a law of its own"
     if m.actuator_dyntype[i] != mujoco.mjtDyn.mjDYN_NONE:
@@ -143,7 +143,7 @@ def _law(m: Any, i: int) -> str:
 
 
 def _target(start: Start, i: int) -> list[str]:
-    """Kind and name of what an actuator pulls."""
+    """Kind and name of the object that an actuator drives."""
     m = start.compiled
     kinds = {
         int(_TRN.mjTRN_JOINT): ("joint", _OBJ.mjOBJ_JOINT),
@@ -171,7 +171,7 @@ def _equality(start: Start, i: int) -> dict[str, Any]:
 
 
 def _count_parts(file_model: ImportedModel) -> dict[str, int]:
-    """How many parts of a kind the model has."""
+    """Number of parts of each kind in the model."""
     counts: dict[str, int] = {}
     for _, part in file_model.model.parts:
         what = next((label for kinds, label in _PART_KINDS if isinstance(part, kinds)), None)

@@ -1,4 +1,4 @@
-"""The joints of a file, by the names that they have there."""
+"""Joints of a model file, with the names and zeros of the file."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from polhode.systems.base import State
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FileJoint(AbstractMeasuredPair):
-    """A joint of a model file. Controllers, rotors and readings take it as they take joints of a model.
+    """A joint of a model file. Controllers, rotors and measurements take it as they take joints of a model.
 
     Its coordinate, "angle" for a hinge and "displacement" for a slide, counts from the zero of the file.
 
     - `name`, `kind`: "hinge", "slide", "ball" or "free".
     - `number`: among the joints of the file.
     - `ends`: its two bodies.
-    - `part`: the joint of the model that it is, or that it is one of several coordinates of; None for a free body.
-    - `relative`: its coordinate; None for balls, free bodies, and hinges that are none of two poses.
+    - `part`: the joint of the model that it is, or is one coordinate of; None for a free body.
+    - `relative`: its coordinate; None for balls, free bodies, and hinges whose angle is no function of two poses.
     - `start`: its value at the start.
-    - `place`: what `part` calls the coordinate, if not what this joint does.
-    - `force_limits`: (lower, upper) of the efforts of what drives it, to which controllers keep that are given
-      `force_limits="joint"`.
-    - `limits`: (lower, upper) of its coordinate by the file, in which stops leave it; infinite without a range.
-    - `velocity_limit`: the largest magnitude of its rate by the file, rad or length per time. Nothing keeps to it;
-      the audit of a run says where it is exceeded.
+    - `place`: the name of the coordinate in `part`, if it differs.
+    - `force_limits`: (lower, upper) of the effort of its drive, which controllers with `force_limits="joint"` keep.
+    - `limits`: (lower, upper) of its coordinate in the file, where its stops are; infinite without a range.
+    - `velocity_limit`: the largest magnitude of its rate in the file, rad or length per time. It is not enforced;
+      the audit of a run reports where it is exceeded.
     """
 
     name: str
@@ -75,7 +74,7 @@ class FileJoint(AbstractMeasuredPair):
         return self.place or super().name_in_carrier(name)
 
     def from_system(self, values: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
-        """The coordinate among those that a system knows, turns included; None if it is none of them."""
+        """The coordinate, turns included, from those of a system by (joint, name); None if it is none of them."""
         value = None if self.part is None else values.get((str(self.part.name), self.name_in_carrier(None)))
         return values.get((self.name, next(iter(self.coordinates())))) if value is None else value + self.start
 

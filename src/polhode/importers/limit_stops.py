@@ -1,4 +1,4 @@
-"""Stops in place of MuJoCo's soft limits: how stiff, how damped and where they are."""
+"""Stops in place of MuJoCo's soft limits: their stiffness, damping and position."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.systems.lagrangian import StartWarning
 
 _USUAL = (0.02, 1.0)
-"""Time constant and damping ratio that MuJoCo takes where a file mixes a positive number with one that isn't."""
+"""MuJoCo's default time constant and damping ratio, used if a file mixes a positive with another number."""
 
 
 class Limit(NamedTuple):
-    """A limit of MuJoCo's along a coordinate: its range, the margin before its ends, and what its solver is told."""
+    """A limit of MuJoCo along a coordinate: its range, the margin before its ends, and its solver parameters."""
 
     range: Any
     margin: float
@@ -24,7 +24,7 @@ class Limit(NamedTuple):
     solimp: Any
 
     def stops(self, along: AbstractMeasured, inertia: float, name: str) -> JointStops | str:
-        """Stops as stiff and as damped as MuJoCo's constraint fully in force, for an inertia; or why there are none."""
+        """Stops with the stiffness and damping of MuJoCo's full constraint for an inertia, or why there are none."""
         if not inertia > 0:
             return "stops are as stiff as suits the inertia along the coordinate, which is zero at the start"
         lower, upper = float(self.range[0]) + self.margin, float(self.range[1]) - self.margin
@@ -36,7 +36,7 @@ class Limit(NamedTuple):
         return JointStops(along, (lower, upper), k * inertia, d * inertia, name=name, onset=self._onset)
 
     def _stiffness_and_damping(self) -> tuple[float, float]:
-        """For each unit of inertia."""
+        """Stiffness and damping per unit of inertia."""
         first, second = map(float, self.solref)
         if (first > 0) != (second > 0):
             first, second = _USUAL
@@ -47,12 +47,12 @@ class Limit(NamedTuple):
 
     @property
     def _onset(self) -> float:
-        """The depth over which MuJoCo's constraint comes into force; the usual one if that is at once."""
+        """The depth over which MuJoCo's constraint comes into force; the default if it does so at once."""
         return float(self.solimp[2]) if self.solimp[2] > 0 else JointStops.onset
 
 
 def warn_of_starts(stops: Sequence[tuple[FileJoint, JointStops]]) -> None:
-    """Names the joints that start beyond their stops, which would throw them back."""
+    """Warns of joints that start beyond their stops."""
     beyond = [(joint, part.limits) for joint, part in stops if not part.limits[0] <= joint.start <= part.limits[1]]
     if not beyond:
         return

@@ -19,7 +19,7 @@ from polhode.joints.rotor import RotorInertia
 
 
 class ImportOptions(NamedTuple):
-    """Wishes of the user about loads.
+    """Options of the user for loads.
 
     - `controls`: of actuators by name, numbers, functions of time, or of (t, positions, rates).
     - `limits`: whether joints have stops. - `stick_velocity`: below which dry friction sticks; None to leave it out.
@@ -49,7 +49,7 @@ def add_passive(construction: Construction, joints: Sequence[FileJoint], options
                 construction.model.add(stops)
                 with_stops.append((joint, stops))
     followers = {id(part.follower) for _, part in construction.model.parts if isinstance(part, CoupledJoints)}
-    # Those that follow others start where these put them.
+    # Followers start where their leaders put them.
     warn_of_starts([(joint, stops) for joint, stops in with_stops if id(joint) not in followers])
     reason = "not carried for ball and free joints, nor for three hinges that are not perpendicular"
     records = [NotCarried(f"{what} of joints", tuple(names), reason) for what, names in losses.items()]
@@ -91,7 +91,7 @@ def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, opt
 
 
 def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, losses: dict[str, list[str]]) -> None:
-    """The damper of a joint without a coordinate of its own; puts the rest into `losses`."""
+    """Adds the damper of a joint without a scalar coordinate; adds the rest to `losses`."""
     has_damper = _add_damper(construction, joint, data.damping)
     for what, value in (
         ("springs", data.stiffness),
@@ -105,7 +105,7 @@ def _add_to_turns(construction: Construction, joint: FileJoint, data: _OfJoint, 
 
 
 def _add_damper(construction: Construction, joint: FileJoint, damping: float) -> bool:
-    """The damper of a ball or a free joint; whether it could be added."""
+    """Adds the damper of a ball or a free joint; returns whether it could."""
     if not damping or joint.kind not in ("ball", "free"):
         return False
     start, body = construction.start, int(construction.start.compiled.jnt_bodyid[joint.number])

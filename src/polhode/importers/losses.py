@@ -1,4 +1,4 @@
-"""Contents of a model file that change its motion and are not carried over, each with its reason."""
+"""Contents of a model file that affect its motion and are not carried over, each with the reason."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OBJ = mujoco.mjtObj
 
 @dataclasses.dataclass(frozen=True)
 class NotCarried:
-    """Something of a file for which its own simulator would move it otherwise, and which the model doesn't have.
+    """Something in a file that affects the motion in its own simulator and is not in the model.
 
     - `what`, `names`: the kind of thing, and which ones.
-    - `reason`: why, and what it means.
+    - `reason`: why, and the consequence.
     """
 
     what: str
@@ -34,12 +34,12 @@ class NotCarried:
 
 
 def model_losses(start: Start) -> list[NotCarried]:
-    """Contents looked up in the compiled model, apart from those that joints, loads and equalities report."""
+    """Losses in the compiled model, besides those that joints, loads and equalities report."""
     return [item for item in (*_joint_losses(start), *_environment_losses(start)) if item]
 
 
 def urdf_losses(root: ElementTree.Element) -> list[NotCarried]:
-    """Contents that would move a robot otherwise and that MuJoCo's reader of URDF passes over."""
+    """Losses of URDF that MuJoCo's reader ignores."""
     losses = []
     cones = tuple(
         joint.get("name", "")
@@ -58,13 +58,13 @@ def urdf_losses(root: ElementTree.Element) -> list[NotCarried]:
 
 
 def velocity_limits(root: ElementTree.Element) -> dict[str, float]:
-    """Joints to which the file gives a limit of velocity; zero stands for none."""
+    """Velocity limits of joints by name; zero stands for none."""
     limits = {joint.get("name", ""): _limit(joint.find("limit[@velocity]")) for joint in root.findall("joint")}
     return {name: limit for name, limit in limits.items() if 0 < limit < np.inf}
 
 
 def _limit(element: ElementTree.Element | None) -> float:
-    """Of velocity; infinite where it is no number, which changes no motion."""
+    """The velocity limit of an element; infinite if it is no number, since it affects no motion."""
     try:
         return np.inf if element is None else float(element.get("velocity", "inf"))
     except ValueError:
@@ -72,7 +72,7 @@ def _limit(element: ElementTree.Element | None) -> float:
 
 
 def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
-    """Joints that move and should follow another where one of the two is no hinge or slide, or isn't there."""
+    """Mimic joints without effect: one of the two joints is no hinge or slide, or is missing."""
     movable = {
         joint.get("name")
         for joint in root.iter("joint")

@@ -1,4 +1,4 @@
-"""Files of meshes: which of them a model file may have read, and what is in them."""
+"""Mesh files: finds those that a model file may refer to, and reads them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _FEWEST = 50
 _PACKAGE = re.compile(r"(?:package|model):///?([^/]+)/(.+)|\$\(find ([^)]+)\)/(.+)", re.DOTALL)
 _FORMATS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
 _SIBLING_SUFFIXES = (".mtl", ".bin")
-"""Endings of what meshes may refer to and that is read; images are not."""
+"""Suffixes of files that meshes may refer to; images are not read."""
 
 
 class UnreadableFile(ValueError):
-    """A file that isn't there or that may not be read; the message says which and why."""
+    """A file that is missing or may not be read; the message names it and the reason."""
 
 
 def folders(mesh_paths: Any) -> tuple[Path, ...]:
-    """Of the argument `mesh_paths`. Raises ValueError for what is no folder."""
+    """Folders of the argument `mesh_paths`. Raises ValueError unless they exist."""
     if mesh_paths is None:
         return ()
     entries = [mesh_paths] if isinstance(mesh_paths, str | os.PathLike) else mesh_paths
@@ -47,7 +47,7 @@ def folders(mesh_paths: Any) -> tuple[Path, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Finder:
-    """Where the files of a model file are looked for: in its own tree and in further folders.
+    """Search for the files that a model file refers to: in its own tree and in further folders.
 
     Its own tree is its folder and all below; all of its package, if a folder at or above it has a `package.xml`; and
     of what is called `package://name/…` the folder `name` that it lies in.
@@ -86,7 +86,7 @@ class Finder:
         return (self.folder,) if package is None or _is_private(package) else (self.folder, package)
 
     def _candidates(self, name: str) -> Iterator[tuple[Path, Sequence[Path]]]:
-        """Where a file may be, each with the folders of which one must hold it."""
+        """Candidate paths of a file, each with the folders of which one must contain it."""
         match = _PACKAGE.fullmatch(name)
         package, inner = ("", name) if match is None else (match[1] or match[3], match[2] or match[4])
         if package:
@@ -113,7 +113,7 @@ def _upwards(folder: Path) -> Iterator[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder holds much besides a model: that of the user or one above, or one right below the root."""
+    """Whether a folder is too general for a package: the home folder or above it, or directly below the root."""
     return len(folder.parts) <= 2 or Path.home().is_relative_to(folder)
 
 
@@ -132,7 +132,7 @@ class MeshFile(AbstractMesh):
         except ImportError as error:
             raise ValueError("meshes need trimesh and pycollada: pip install 'polhode[import]'") from error
         except Exception as error:
-            # Readers raise whatever they like for files that are none of theirs.
+            # Readers raise any exception for files that they can't read.
             raise ValueError(f"{self.label} (can't be read: {' '.join(str(error).split()) or repr(error)})") from error
 
 
@@ -144,7 +144,7 @@ def _read_scaled(path: Path, mtime: int, size: int, scale: tuple[float, ...]) ->
 
 @functools.lru_cache(maxsize=256)
 def _read_parts(path: Path, mtime: int, size: int) -> tuple[ColouredTriangles, ...]:
-    """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
+    """The triangles of a file by colour; its modification time and size are part of the key of the cache."""
     del mtime, size
     content, suffix = path.read_bytes(), path.suffix.lower().removeprefix(".")
     if content.startswith(b"version https://git-lfs"):
@@ -174,7 +174,7 @@ def _concatenate(several: Sequence[Triangles]) -> Triangles:
 
 
 class _SiblingFiles:
-    """Files beside a mesh that it refers to; for trimesh, which asks for them by name."""
+    """Resolver for trimesh: files that a mesh refers to, in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -190,6 +190,6 @@ class _SiblingFiles:
         return self.get(name)
 
     def namespaced(self, namespace: str) -> _SiblingFiles:
-        """Names of parts of archives, which are not looked into."""
+        """Resolver of parts of archives, which are not read."""
         del namespace
         return self

@@ -1,4 +1,4 @@
-"""Contents of files of meshes: binary STL and plain COLLADA by ourselves, everything else by trimesh.
+"""Readers of mesh files: binary STL and plain COLLADA directly, everything else by trimesh.
 
 Importing trimesh takes longer than reading the meshes of most robots.
 """
@@ -17,15 +17,15 @@ from polhode.viewing.scene.mesh import ColouredTriangles, Triangles
 _UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']+)[\"']")
 _FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
 _HEADER = 84
-"""Bytes of a binary STL before its facets; the last four are their number."""
+"""Bytes of a binary STL before its facets; the last four are the number of facets."""
 
 
 def read_triangles(content: bytes, file_format: str, beside: Any) -> Iterator[ColouredTriangles]:
     """Triangles of a file, in the units of its axes; of COLLADA in metres.
 
-    - `file_format`: of its name, which says the format. - `beside`: finds what the file refers to, for trimesh.
+    - `file_format`: the suffix of its name. - `beside`: finds what the file refers to, for trimesh.
 
-    Raises ImportError without what reads this format, and whatever readers raise for what they can't read.
+    Raises ImportError if the reader of the format is missing, and any exception of readers for files they can't read.
     """
     if file_format == "stl" and _is_binary(content):
         return iter([_binary(content)])
@@ -48,7 +48,7 @@ def _binary(content: bytes) -> ColouredTriangles:
 
 
 def _separate_triangles(corners: np.ndarray) -> Triangles:
-    """Triangles that share no vertices, of their corners (n, 3, 3)."""
+    """Triangles without shared vertices from corners (n, 3, 3)."""
     return Triangles(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))
 
 
@@ -58,7 +58,7 @@ def _unit(content: bytes) -> float:
 
 
 def _collada(content: bytes) -> list[ColouredTriangles] | None:
-    """The triangles of all that its scene shows; None where vertices have colours."""
+    """The triangles of its scene; None if vertices have colours."""
     import collada
     from collada.polylist import Polylist
     from collada.triangleset import TriangleSet
@@ -80,7 +80,7 @@ def _collada(content: bytes) -> list[ColouredTriangles] | None:
 
 
 def _geometry_nodes(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
-    """Nodes with a geometry, each with the way from its frame to that of the file."""
+    """Nodes with a geometry, each with the transformation from its frame to that of the file."""
     import collada
 
     for node in nodes:
@@ -91,7 +91,7 @@ def _geometry_nodes(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray
 
 
 def _diffuse(effect: Any) -> str:
-    """The colour of a material; white where an image has it, which isn't read."""
+    """The colour of a material; white for images, which are not read."""
     value = effect.diffuse if isinstance(effect.diffuse, tuple) else (1.0, 1.0, 1.0)
     return _hex_colour(np.rint(255 * np.clip(np.nan_to_num(value, posinf=0.0, neginf=0.0), 0, 1)))
 
@@ -110,7 +110,7 @@ def _by_trimesh(content: bytes, file_format: str, beside: Any) -> Iterator[Colou
 
 
 def _colour(mesh: Any) -> str | None:
-    """The main colour of a mesh; None where the file doesn't say."""
+    """The main colour of a mesh; None if the file has none."""
     visual = getattr(mesh, "visual", None)
     if visual is None or not visual.defined:
         return None

@@ -17,7 +17,7 @@ from polhode.systems.base import Observable, State
 
 
 def model_outputs(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequence[str]) -> dict[str, Observable]:
-    """Coordinates and rates of joints, places and attitudes of the bodies that `rigid` names, energies of all."""
+    """Coordinates and rates of joints, positions and attitudes of the bodies named in `rigid`, and energies."""
     scalar_joints = [joint for joint in joints if joint.measured]
     numbers = {name: number for number, name in enumerate(system.names)}
     rows = np.array([numbers[name] for name in rigid])

@@ -1,4 +1,4 @@
-"""Actuators of MuJoCo that pull and turn a body at a site, along axes of the site or of one that stands still."""
+"""Actuators of MuJoCo with a force and torque at a site, along axes of the site or of a fixed site."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Thrust(eqx.Module):
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
-        """Those of the control."""
+        """Breakpoints of the control."""
         return breakpoints_of(self.control)
 
 
@@ -44,7 +44,7 @@ def is_at_site(m: Any, i: int) -> bool:
 
 
 def reason_not_carried(construction: Construction, i: int, control: Any) -> str:
-    """Why an affine actuator at a site is not carried, or nothing."""
+    """Why an affine actuator at a site is not carried, or ""."""
     m = construction.start.compiled
     if np.any(m.actuator_biasprm[i, 1:3]) or is_feedback(control):
         return "at sites only forces as functions of time are carried"
@@ -55,7 +55,7 @@ def reason_not_carried(construction: Construction, i: int, control: Any) -> str:
 
 
 def add(construction: Construction, i: int, control: Any, limits: tuple[Any, Any], name: str) -> None:
-    """Force and torque of an actuator at a site; `limits`: of control and force."""
+    """Adds force and torque of an actuator at a site; `limits`: of control and force."""
     m, data = construction.start.compiled, construction.start.data
     site, axes = (int(number) for number in m.actuator_trnid[i])
     number = int(m.site_bodyid[site])
@@ -84,7 +84,7 @@ def add(construction: Construction, i: int, control: Any, limits: tuple[Any, Any
 
 
 def add_compensation(construction: Construction) -> None:
-    """Forces against gravity on the bodies that a file lifts, at their own centres of mass."""
+    """Adds forces of gravity compensation at the centres of mass of bodies."""
     m = construction.start.compiled
     for number in np.flatnonzero(m.body_gravcomp):
         body: Body = construction.body(int(number))

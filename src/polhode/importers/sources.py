@@ -21,11 +21,11 @@ class Source:
     """A robot of URDF, or MJCF.
 
     - `called`: what messages call it.
-    - `stem`: the name of a model that says none.
+    - `stem`: the default name of the model.
     - `given`: the path or the text, from which the model can be read once more; None for a specification.
     - `root`: `robot` of URDF or `mujoco` of MJCF; None for a specification.
     - `path`: of the file, if it is one.
-    - `text`: in place of what a file holds: the string, or what macros became.
+    - `text`: the XML in place of the file: the given string, or the expanded macros.
     - `specification`: a `mujoco.MjSpec` that the user has made.
     """
 
@@ -44,20 +44,20 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of the robot or model, otherwise that of the file."""
+        """Name of the robot or model, by default that of the file."""
         if self.root is None:
             return self.specification.modelname or self.stem
         return self.root.get("name") or self.root.get("model") or self.stem
 
     def build_spec(self) -> Any:
-        """A `mujoco.MjSpec` of MJCF, to be changed at will. Raises ValueError with MuJoCo's message."""
+        """A new `mujoco.MjSpec` of MJCF. Raises ValueError with MuJoCo's message."""
         if self.specification is not None:
             return self.specification.copy()
         return mujoco.MjSpec.from_file(str(self.path)) if self.text is None else mujoco.MjSpec.from_string(self.text)
 
 
 def read_source(path: Any) -> Source:
-    """Of a path, XML as a string or a `mujoco.MjSpec`. Raises ValueError for what is none of them or no model."""
+    """Source from a path, XML as a string or a `mujoco.MjSpec`. Raises ValueError for others and for no model."""
     if isinstance(path, mujoco.MjSpec):
         return Source("`mujoco.MjSpec`", "model", None, None, specification=path)
     if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
@@ -90,7 +90,7 @@ def _from_file(path: Path) -> Source:
     bounds.regular_file(path, label)
     if path.suffix.lower() == ".xacro":
         with contextlib.suppress(ElementTree.ParseError, UnicodeDecodeError):
-            # Otherwise xacro says what is wrong.
+            # Errors are reported by xacro.
             _check_bounds(ElementTree.parse(path).getroot(), label, path.parent)
         text = xacro.expand(path)
         root = _check_root(ElementTree.fromstring(text), f"{label}, expanded,")
@@ -107,7 +107,7 @@ def _parse_xml(path: Path, label: str) -> ElementTree.Element:
 
 
 def _check_bounds(root: ElementTree.Element, label: str, folder: Path | None) -> ElementTree.Element:
-    """The same. Raises ValueError for sizes that are too large, before anything has them."""
+    """Returns `root`. Raises ValueError for sizes that are too large, before memory is allocated."""
     try:
         bounds.check(root, folder)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Tendons of MuJoCo that lead straight from one site to another."""
+"""Straight tendons of MuJoCo between two sites."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_tendons(construction: Construction) -> list[NotCarried]:
 
 
 def add_length(construction: Construction, equality: int, name: str) -> str:
-    """The constant length of a tendon; returns why not, or nothing."""
+    """Adds the constant length of a tendon; returns why it is not carried, or ""."""
     m = construction.start.compiled
     tendon = int(m.eq_obj1id[equality])
     if m.eq_obj2id[equality] >= 0 or not _is_straight(construction, tendon):
@@ -43,7 +43,7 @@ def add_length(construction: Construction, equality: int, name: str) -> str:
 
 
 def _add_spring(construction: Construction, tendon: int, name: str) -> str:
-    """Returns why a tendon is not carried, or nothing."""
+    """Adds a tendon; returns why it is not carried, or ""."""
     m = construction.start.compiled
     if not _is_straight(construction, tendon):
         return "only those over joints and between two sites are carried"

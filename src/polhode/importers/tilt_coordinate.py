@@ -1,4 +1,4 @@
-"""The middle one of three hinges as a relative coordinate."""
+"""Angle of the middle one of three hinges as a relative coordinate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polhode.spaces.base import cross
 class Tilt(AbstractRelativeCoordinate):
     """Middle angle of three hinges with perpendicular neighbours, ±asin(R₀a·R₁c), in (-π/2, π/2).
 
-    At the ends of its range two axes fall together, as they do in the mechanism.
+    At the ends of its range two axes are parallel, as in the mechanism.
 
     **Arguments:**
 

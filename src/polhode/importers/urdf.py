@@ -1,4 +1,4 @@
-"""URDF as a specification for MuJoCo, which sees joints and frames only; masses and inertias are kept beside it."""
+"""URDF as a specification for MuJoCo with joints and frames; masses and inertias are stored separately."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MUJOCO_TYPES = {
     "prismatic": _JOINT.mjJNT_SLIDE,
 }
 _TYPES = (*_MUJOCO_TYPES, "fixed", "floating", "planar", "spherical")
-"""Those of the format, and spherical joints, which MuJoCo and Bullet read besides."""
+"""Joint types of URDF, and spherical joints, an extension that MuJoCo and Bullet read."""
 WORLD = "world"
-"""The name of a root link that is the ground, whatever mass a file gives it."""
+"""Name of a root link that is the ground, whatever its mass."""
 
 
 class RobotSpec(NamedTuple):
     """A robot for MuJoCo to compile.
 
     - `inertials`: the masses of its links by name; links without mass are missing.
-    - `parents`: by the names of links that the specification has side by side, and that are behind these.
+    - `parents`: of links that the specification has side by side, by name; see `deep_trees`.
     """
 
     spec: Any
@@ -39,7 +39,7 @@ class RobotSpec(NamedTuple):
     parents: Mapping[str, str]
 
     def compile(self) -> Any:
-        """As a `mujoco.MjModel`."""
+        """The compiled `mujoco.MjModel`."""
         model = self.spec.compile()
         deep_trees.nest(model, self.parents)
         return model
@@ -55,7 +55,7 @@ class _Joint(NamedTuple):
 
 
 def build_spec(root: ElementTree.Element, floating: bool) -> RobotSpec:
-    """All links, joints and mimics of a robot. Raises ValueError, naming the element, for what makes no sense."""
+    """All links, joints and mimics of a robot. Raises ValueError, naming the element, for invalid input."""
     links = _elements_by_name(root, "link")
     joints = [_read_joint(element, links) for element in _elements_by_name(root, "joint").values()]
     base = _root(links, joints)
@@ -95,7 +95,7 @@ def build_spec(root: ElementTree.Element, floating: bool) -> RobotSpec:
 
 
 def _elements_by_name(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
-    """Elements right below the root by name."""
+    """Children of the root by name."""
     elements: dict[str, ElementTree.Element] = {}
     for element in root.findall(tag):
         name = element.get("name")
@@ -144,7 +144,7 @@ def _root(links: Mapping[str, Any], joints: Sequence[_Joint]) -> str:
 
 
 def _from_the_root(base: str, joints: Sequence[_Joint]) -> Iterator[_Joint]:
-    """The joints in the order of the file, each after that of its parent. Raises ValueError for circles."""
+    """The joints depth first from the root, in the order of the file. Raises ValueError for cycles."""
     children: dict[str, list[_Joint]] = {}
     for joint in joints:
         children.setdefault(joint.parent, []).append(joint)
@@ -159,7 +159,7 @@ def _from_the_root(base: str, joints: Sequence[_Joint]) -> Iterator[_Joint]:
 
 
 def _add_link(parent: Any, name: str, frame: Frame) -> Any:
-    # The mass is in place of the link's own, which MuJoCo would judge link by link.
+    # A placeholder: MuJoCo would check the link's own mass link by link.
     body = parent.add_body(name=name, pos=frame.x, quat=_quaternion(frame.R), mass=1.0, inertia=np.ones(3))
     body.explicitinertial = True
     return body
@@ -211,7 +211,7 @@ def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray,
 
 
 def _resistance(dynamics: ElementTree.Element, what: str, where: str) -> float:
-    """Damping or dry friction, which a negative number can't mean."""
+    """Damping or dry friction; warns of negative values and ignores them."""
     value = _number(dynamics, what, where)
     if value < 0:
         warn(f"The {what} of {where} is {value:g}, which would drive it; it is read without.", ModelFileWarning)
@@ -266,7 +266,7 @@ def _axis(joint: _Joint) -> np.ndarray:
 
 
 def origin(element: ElementTree.Element, where: str) -> Frame:
-    """The frame that <origin> places: xyz, and angles about the fixed axes x, y and z in turn."""
+    """The frame of <origin>: xyz, and rpy angles about the fixed axes x, y and z."""
     frame = element.find("origin")
     if frame is None:
         return Frame(np.zeros(3), np.eye(3))
@@ -306,7 +306,7 @@ def _number(element: ElementTree.Element, name: str, where: str, default: float 
 
 
 def numbers(element: ElementTree.Element, name: str, where: str, default: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Finite numbers of an attribute, as many as those that stand for it if it is missing."""
+    """Finite numbers of an attribute, as many as in `default`, which replaces a missing attribute."""
     text = element.get(name)
     if text is None:
         return np.array(default, dtype=float)

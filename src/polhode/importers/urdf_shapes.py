@@ -17,7 +17,7 @@ from polhode.viewing.scene.robot_appearance import Shape
 def robot_shapes(
     root: ElementTree.Element, construction: Construction, finder: Finder
 ) -> tuple[tuple[Shape, ...], list[str]]:
-    """The shapes of all links, and what of them can't be drawn, with the reason."""
+    """The shapes of all links, and those that can't be drawn, with the reason."""
     palette = {m.get("name", ""): rgba for m in root.findall("material") if (rgba := _rgba(m)) is not None}
     shapes: list[Shape] = []
     undrawn: dict[str, None] = {}
@@ -72,7 +72,7 @@ def _shapes(
 
 
 def _form(form: ElementTree.Element, where: str, finder: Finder) -> tuple[str, np.ndarray, MeshFile | None]:
-    """Kind, full extents and mesh of a geometry; no kind for what URDF doesn't know."""
+    """Kind, full extents and mesh of a geometry; kind "" for unknown ones."""
 
     def length(name: str) -> float:
         value = float(numbers(form, name, where, (0.0,))[0])
@@ -106,7 +106,7 @@ def _form(form: ElementTree.Element, where: str, finder: Finder) -> tuple[str, n
 
 
 def _material(element: ElementTree.Element, palette: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Red, green, blue and opacity of a shape; None if the file doesn't say."""
+    """Red, green, blue and opacity of a shape; None if the file has none."""
     material = element.find("material")
     if material is None:
         return None

@@ -1,4 +1,4 @@
-"""Macros of xacro, which the package of that name expands."""
+"""Expansion of xacro macros by the package `xacro`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 
 def is_macro(root: ElementTree.Element) -> bool:
-    """Whether elements of xacro are left in a document."""
+    """Whether a document contains elements of xacro."""
     return any("xacro" in str(element.tag).rpartition("}")[0] for element in root.iter())
 
 
@@ -19,12 +19,12 @@ def expand(path: Path) -> str:
     try:
         return xacro.process_file(str(path)).documentElement.toxml()
     except Exception as error:
-        # Expressions of macros raise whatever they like.
+        # Expressions of macros may raise any exception.
         raise ValueError(f"`{path}`: xacro can't expand it{_location(xacro, path)}: {_message(error)}") from error
 
 
 def expand_text(text: str) -> str:
-    """Likewise, of a document; what it includes is looked for in the folder of work."""
+    """A document with its macros expanded; includes are relative to the working directory."""
     xacro = _package("XML text with macros of xacro; expand them first.")
     try:
         document: Any = minidom.parseString(text)
@@ -43,7 +43,7 @@ def _package(otherwise: str) -> Any:
 
 
 def _location(xacro: Any, path: Path) -> str:
-    """The file in which an error was found, if it is another one."""
+    """The included file in which an error occurred, if there is one."""
     files = [name for name in getattr(xacro, "filestack", None) or () if name]
     return f", in {files[-1]}" if files and Path(files[-1]) != path else ""
 

@@ -16,7 +16,7 @@ from polhode import checks
 from polhode.compiler.fingerprint.closures import is_immutable
 from polhode.compiler.numpy.eager import array_of, eager_numpy
 from polhode.joints._elements import FrameConstraint
-from polhode.joints._frames import check_distinct, frame, check_has_rotation, to_body_frame, point_on, initial_pose
+from polhode.joints._frames import check_distinct, check_has_rotation, frame, initial_pose, point_on, to_body_frame
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import Angle, Displacement
 from polhode.multibody.bodies import Body

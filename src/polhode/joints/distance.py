@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.joints._frames import point_position, point_distance, point_on
+from polhode.joints._frames import point_distance, point_on, point_position
 from polhode.joints._pair import AbstractPairJoint
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses

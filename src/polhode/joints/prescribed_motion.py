@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import _frames
 from polhode.joints._elements import FrameConstraint
-from polhode.joints._frames import point_position, check_has_rotation
+from polhode.joints._frames import check_has_rotation, point_position
 from polhode.joints._pair import (
     AbstractPairJoint,
     angle_about,

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from polhode import checks
-from polhode.joints._frames import axis, frame, check_has_rotation, point_on
+from polhode.joints._frames import axis, check_has_rotation, frame, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import BallContact
 from polhode.multibody.mechanism.poses import Poses

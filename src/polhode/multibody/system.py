@@ -232,7 +232,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     def turn_failure(self, before: State, after: State) -> Array | None:
         if self.counter is None:
             return None
-        return self.mechanism.misread(self.turns(after[0]) - self.turns(before[0]))
+        return self.mechanism.half_turn_result(self.turns(after[0]) - self.turns(before[0]))
 
     def joint_coordinate(
         self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]

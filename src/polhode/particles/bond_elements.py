@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.forces._pair import AbstractPairForce, is_zero
-from polhode.joints._frames import point_position, check_has_rotation, point_on
+from polhode.joints._frames import check_has_rotation, point_on, point_position
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench

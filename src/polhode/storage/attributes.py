@@ -1,4 +1,4 @@
-"""Descriptions of runs at the roots of stores, data sets and netCDF files."""
+"""Attributes that describe a run in stores, data sets and netCDF files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
     """The description of a run in a store, a data set or a netCDF file: strings and numbers only."""
     integrator, result = meta.get("integrator"), stats.get("result")
     if result is not None and not isinstance(result, Result) and np.ndim(result) == 0:
-        # Runs inside transformations have the number of their result.
+        # Runs within JAX transformations have the result as a number.
         stats = {**stats, "result": Result(int(result))}
     return {
         "title": f"polhode run of {meta.get('problem', 'a system')}",

@@ -1,4 +1,4 @@
-"""A thread that writes while a run goes on."""
+"""A background thread for writing during a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """A call in a thread of its own, or at once where none can be begun, as when the process is ending."""
+    """A call in its own thread, or at once where no thread can be started, as when the process ends."""
 
     def __init__(self, act: Callable[[], T], name: str) -> None:
         self._act, self._over = act, threading.Event()
@@ -26,11 +26,11 @@ class Job(Generic[T]):
         return self._over.is_set()
 
     def wait(self) -> None:
-        """Waits until it has; Ctrl-C ends the waiting, not the call."""
+        """Waits for the end of the call; Ctrl-C interrupts the waiting, not the call."""
         self._over.wait()
 
     def result(self) -> T:
-        """The result of the call; raises what it has failed with."""
+        """The result of the call; raises its exception if it failed."""
         self.wait()
         if self._error is not None:
             raise self._error

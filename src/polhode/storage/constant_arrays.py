@@ -22,7 +22,7 @@ Constants = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Name → names of the dimensions, and values."""
 
 _EMPTY = ""
-"""Digest of an array without numbers, which has no chunk."""
+"""Digest of an empty array, which has no chunk."""
 
 
 def write_array(
@@ -45,7 +45,7 @@ def write_array(
 
 
 def read_array(folder: Path, metadata: dict[str, Any], expected_digest: str) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names of the dimensions and values, as the root has them. Raises DamageError for anything else."""
+    """Names of the dimensions and values. Raises DamageError where they don't match the root."""
     of_words = isinstance(metadata, dict) and metadata.get("data_type") == "string"
     try:
         shape = tuple(int(n) for n in metadata["shape"])
@@ -86,7 +86,7 @@ def damage(folder: Path, metadata: Any, expected_digest: str) -> str:
 
 
 def check_digests(entry: Any) -> dict[str, str]:
-    """Digests by folder, as a root has them. Raises ValueError for anything else."""
+    """`entry` of a root if it maps folders to digests. Raises ValueError otherwise."""
     good = isinstance(entry, dict) and all(isinstance(value, str) and _is_folder(name) for name, value in entry.items())
     if not good:
         raise ValueError(f"{short_repr(entry)} are no arrays of a store")
@@ -94,7 +94,7 @@ def check_digests(entry: Any) -> dict[str, str]:
 
 
 def _is_folder(name: str) -> bool:
-    """Whether a name leads to a folder in that of the store."""
+    """Whether a name is that of a folder directly in the store."""
     return Path(name).parts == (name,) and name not in ("..", ".polhode") and "\0" not in name
 
 
@@ -130,8 +130,8 @@ def _of_words(count: int, dimensions: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _pack_words(words: list[str]) -> bytes:
-    """Words as the codec `vlen-utf8` has them: their number, then each with its length before it."""
-    # A name of half a surrogate pair can't be written.
+    """Words in the codec `vlen-utf8`: their number, then each preceded by its length."""
+    # A lone surrogate has no encoding.
     items = [word.encode(errors="replace") for word in words]
     return struct.pack("<I", len(words)) + b"".join(struct.pack("<I", len(word)) + word for word in items)
 

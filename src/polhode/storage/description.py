@@ -1,4 +1,4 @@
-"""Descriptions of runs out of stores, which may be anything: held to the types that runs write."""
+"""Validation of descriptions read from stores, which may contain anything, against the types that runs write."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ META: dict[str, Any] = {
     "names": {"bodies": [WORD], "joints": {"": _JOINT}, "forces": {"": _FORCE}},
     "scene": _SCENE,
 }
-"""Entries of the description of a run, as far as they are there."""
+"""Entries of the description of a run; all are optional."""
 
 STATS: dict[str, Any] = {
     "steps": WHOLE,
@@ -93,7 +93,7 @@ STATS: dict[str, Any] = {
     "events": {"t": [NUMBER], "number": [WHOLE], "jumps": {"": None}},
     "error_estimate": _ANY,
 }
-"""The same of its statistics."""
+"""Entries of the statistics of a run; all are optional."""
 
 
 def check_description(meta: Any, stats: Any, states: Sequence[tuple[int, ...]]) -> None:
@@ -122,7 +122,7 @@ def check_description(meta: Any, stats: Any, states: Sequence[tuple[int, ...]]) 
 
 
 def _check_names(names: Any) -> None:
-    """Raises ValueError unless numbers of joints and forces count what there is."""
+    """Raises ValueError unless the numbers of joints and forces count up from zero."""
     if names is None:
         return
     joints, forces = _require(names, "bodies", "joints")[1], names.get("forces") or {}
@@ -147,7 +147,7 @@ def _require(entries: dict[str, Any], *names: str) -> list[Any]:
 
 
 def _check_events(events: list[Any], table: Any, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raises ValueError unless a table of events is of those that a run has watched."""
+    """Raises ValueError unless a table of events fits the declared events of the run."""
     if any(event.get("name") is None for event in events):
         raise ValueError("an event has no name")
     if table is None:
@@ -167,7 +167,7 @@ def _check_events(events: list[Any], table: Any, shapes: Sequence[tuple[int, ...
 
 
 def check(value: Any, types: Any, name: str) -> None:
-    """Raises ValueError where a value, as far as there is one, is of another type."""
+    """Raises ValueError for a value of another type; None passes."""
     if value is None:
         return
     match types:

@@ -1,4 +1,4 @@
-"""The file at the root of a store: metadata of all arrays, what the store says of itself, and a digest of both."""
+"""The file at the root of a store: metadata of all arrays, attributes of the store, and a digest of both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Kind(NamedTuple):
 
     - `article`, `noun`: its name for messages. - `key`, `format`: the attribute of the root with the number of the
       format, and the number that this version writes. - `copy`: path of the copy of the root, which differs between
-      kinds, so that the kind is known although the root is damaged. - `creation_hint`, `salvage_hint`: for
+      kinds, so that the kind is known even if the root is damaged. - `creation_hint`, `salvage_hint`: for
       messages, how one is made and how a damaged one is read.
     """
 
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     salvage_hint: str
 
     def damage_error(self, path: Any, what: str) -> StoreError:
-        """The error for a store that is not as it was written."""
+        """The error for a damaged store."""
         return StoreError(f"The {self.noun} store `{path}` is damaged: {what}. {self.salvage_hint}")
 
 
@@ -60,14 +60,14 @@ ENSEMBLE = Kind(
 
 
 class FileDigest(NamedTuple):
-    """A file in the hidden folder of a store: its path within the store, and a digest of what was written."""
+    """A file in the hidden folder of a store: its path within the store, and a digest of its content."""
 
     file: str
     digest: str
 
     @classmethod
     def from_dict(cls, entry: Any) -> FileDigest:
-        """As the root has it. Raises ValueError for anything else."""
+        """From the entry of a root. Raises ValueError for anything else."""
         file = cls(**entry)
         if not all(isinstance(part, str) for part in file) or Path(file.file).parts[:-1] != (HIDDEN,):
             raise ValueError(f"{short_repr(entry)} is no file of a store")
@@ -85,7 +85,7 @@ class FileDigest(NamedTuple):
 
 
 def digest(data: bytes) -> str:
-    """A name for some bytes that no others have."""
+    """The BLAKE2b digest of some bytes, in hexadecimal."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -105,7 +105,7 @@ def _canonical(whole: Any) -> bytes:
 
 
 def is_store(path: str | Path, kind: Kind) -> bool:
-    """Whether there is a store of that kind at `path`, of whatever version and in whatever state."""
+    """Whether there is a store of that kind at `path`, of any version and in any state."""
     try:
         place = Path(path)
         if (place / kind.copy).is_file():
@@ -118,7 +118,7 @@ def is_store(path: str | Path, kind: Kind) -> bool:
 
 
 def store_at(path: Path, kind: Kind) -> str | None:
-    """The name that no other store has, of the one at `path`; None where there is none of that kind."""
+    """The unique name of the store at `path`; None where there is none of that kind."""
     for file in (FILE, kind.copy):
         try:
             attributes = json.loads(read_file(path / file))["attributes"]

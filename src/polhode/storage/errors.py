@@ -29,7 +29,7 @@ class StoreError(OSError):
 
 
 class OccupiedError(StoreError, ValueError):
-    """There is something at the place of a new store that stays: a choice of the caller rather than of the disk."""
+    """The place of a new store is occupied: an error of the caller rather than of the disk."""
 
 
 class DamageError(ValueError):
@@ -38,7 +38,7 @@ class DamageError(ValueError):
 
 @contextlib.contextmanager
 def translate_os_errors(path: Path) -> Iterator[None]:
-    """Turns what the operating system says about files of a store into a StoreError with the same `errno`."""
+    """Turns an OSError on files of a store into a StoreError with the same `errno`."""
     try:
         yield
     except StoreError:

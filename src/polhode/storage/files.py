@@ -1,4 +1,4 @@
-"""Files of stores, read and replaced as a whole."""
+"""Reading and atomic replacement of files of stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from polhode.storage.errors import DamageError
 
 _LARGEST_BYTES = 1 << 30
-"""Of a file whose size nobody knows beforehand: a root with metadata, or a checkpoint."""
+"""Of a file whose size is not known beforehand: a root with metadata, or a checkpoint."""
 
 
 def read_file(path: Path, size: int | None = None) -> bytes:
@@ -19,7 +19,7 @@ def read_file(path: Path, size: int | None = None) -> bytes:
     Raises DamageError for anything else than a file, and for one that has not the `size` in bytes; OSError where it
     can't be opened.
     """
-    # Opening a pipe waits for its other end unless it is told not to.
+    # Without the flag, opening a pipe waits for its other end.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(handle, "rb") as file:
         status = os.fstat(handle)

@@ -1,4 +1,4 @@
-"""How the frames of a run become named arrays with labelled dimensions, and back."""
+"""Layout of frames as named arrays with labelled dimensions, and their reconstruction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Structure = dict[str, Any]
 """
 
 _DEEPEST = 50
-"""Levels of a state; what is read from a file could have any number."""
+"""Largest nesting depth of a state that is read from a file."""
 
 _MATRICES = {"rotation": ("inertial_axis", "body_axis"), "rotations": ("inertial_axis", "body_axis")}
 
@@ -56,7 +56,7 @@ def part(structure: Structure, field: str) -> Structure:
 
 
 def check_structure(structure: Any, depth: int = 0) -> Structure:
-    """`structure` as it was read from a file. Raises ValueError unless it is one."""
+    """`structure` as it was read from a file. Raises ValueError for anything else."""
     if depth > _DEEPEST or not isinstance(structure, dict) or len(structure) != 1:
         raise ValueError("the structure of the frames is none")
     ((kind, content),) = structure.items()
@@ -83,12 +83,12 @@ def _inside(kind: str, content: Any) -> list[Structure]:
 
 @functools.cache
 def state_class(fields: tuple[str, ...]) -> Any:
-    """A class of named tuples with these fields, for states whose own class is not known."""
+    """A class of named tuples with these fields, for states whose class is not known."""
     return collections.namedtuple("State", fields)
 
 
 def rebuild(structure: Structure, leaves: dict[str, Any]) -> Frames:
-    """The frames that `flatten` took apart."""
+    """The frames that `flatten` has flattened."""
     return Frames(*(_rebuild(part, leaves) for part in structure["tuple"]))
 
 
@@ -97,8 +97,8 @@ def dimensions(name: str, ndim: int, last: int | None, overrides: dict[str, Any]
 
     `overrides` (variable or output name → names of all axes but time) goes first. Otherwise names decide: rotation
     matrices map the `body_axis` to the `inertial_axis`, the last axis of vectors is a `component`, that of quaternions
-    holds (w, x, y, z). All other axes are numbered after their variable, however long they are: three numbers may as
-    well be the rates of three hinges.
+    holds (w, x, y, z). All other axes are numbered after their variable, whatever their length: three numbers may
+    also be the rates of three hinges.
     """
     short = name.rsplit(".", 1)[-1]
     others = tuple(f"{name}_{i}" for i in range(ndim - 1))

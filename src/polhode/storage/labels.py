@@ -9,7 +9,7 @@ from polhode.units import unit_of
 
 
 def unit(name: str, units: Any) -> dict[str, str]:
-    """The attribute of a variable that says its unit, where that is known."""
+    """The attribute of a variable with its unit, where that is known."""
     symbol = unit_of(name.rsplit(".", 1)[-1], units)
     return {"units": symbol} if symbol else {}
 

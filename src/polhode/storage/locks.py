@@ -1,4 +1,4 @@
-"""One writer at a time: a lock beside a store, with its owner and a sign of life."""
+"""Locks of stores: a file beside the store with its owner and a heartbeat."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from polhode.printable import printable
 
 try:
     import fcntl
-except ImportError:  # Windows: the sign of life alone tells whether a writer is there.
+except ImportError:  # Windows: only the heartbeat shows whether a writer is alive.
     fcntl = None
 
 _SILENT_S = 60.0
-"""Without a sign of life for so long, a writer on another machine counts as gone."""
+"""Seconds without a heartbeat after which a writer on another machine counts as dead."""
 
 _BEAT_S = 10.0
-"""Between two signs of life."""
+"""Seconds between two heartbeats."""
 
 _LONGEST = 4096
 """Bytes of a lock; a longer file is none."""
@@ -36,7 +36,7 @@ _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(
 
 
 class LockedError(RuntimeError):
-    """Somebody else writes here, or a file that is no lock is in its place. The message goes behind the path."""
+    """Another process writes here, or a file that is no lock is in its place. The message follows the path."""
 
 
 class Owner(NamedTuple):
@@ -117,7 +117,7 @@ class Lock:
     def beat(self) -> None:
         """Give a sign of life."""
         with contextlib.suppress(OSError):
-            # By its handle where that can be done: another file may have taken its place.
+            # By its handle where possible: another file may have its name by now.
             os.utime(self._handle if os.utime in os.supports_fd and self._handle is not None else self._file)
 
     def release(self) -> None:
@@ -183,9 +183,7 @@ class Lock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody seems to write at `path`, without disturbing them: their process is there, or gives signs of
-    life.
-    """
+    """Whether a writer at `path` is alive, by its process or its heartbeat; the lock is only read."""
     file = path.with_name(f".{path.name}.lock")
     try:
         handle = os.open(file, os.O_RDONLY | _SAFELY)
@@ -228,7 +226,7 @@ def _content(handle: int) -> bytes | None:
 
 
 def _is_silent(about: os.stat_result, now: float) -> bool:
-    """Whether a lock has no sign of life. One from the future was set by a clock that has gone wrong since."""
+    """Whether a lock has no recent heartbeat. One far in the future, of a wrong clock, does not count."""
     return abs(now - about.st_mtime) >= _SILENT_S
 
 

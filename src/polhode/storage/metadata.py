@@ -1,4 +1,4 @@
-"""The root of the store of a run: metadata of all arrays, and what the run says of itself."""
+"""The root of the store of a run: metadata of its arrays, description and statistics."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Root(NamedTuple):
     """The contents of the root of a store.
 
     - `path`: of the store; `run`: the run that wrote it, a name that no other run has.
-    - `frames`: number of published frames; `structure`: how their leaves belong together.
+    - `frames`: number of published frames; `structure`: that of their pytree.
     - `arrays`: metadata of all arrays; `checksums`: the file with those of all chunks, array by array.
-    - `checkpoint`: the file with what the method remembers, if there is one.
+    - `checkpoint`: the file with the method's checkpoint, if there is one.
     - `labels`: digests of the arrays with the words along dimensions, by folder.
     """
 
@@ -58,7 +58,7 @@ class Root(NamedTuple):
         return arrays
 
     def unbound(self) -> dict[str, ArrayFiles]:
-        """The same without checksums: chunks are only compared with those that they bring themselves."""
+        """The same without checksums: chunks are only compared with their own ones."""
         return {name: self._array(name) for name in frame_layout.names(self.structure)}
 
     def check(self, arrays: Iterable[ArrayFiles]) -> None:
@@ -70,7 +70,7 @@ class Root(NamedTuple):
             raise RUN.damage_error(self.path, f"{problems[0]}. Its first {count} frames are whole")
 
     def odd_metadata(self, arrays: Iterable[ArrayFiles]) -> list[str]:
-        """Damage to what other readers go by: the metadata of single arrays, and labels."""
+        """Damage to what other readers use: the metadata of single arrays, and labels."""
         problems = [files.odd_metadata() for files in arrays]
         for name, digest in self.labels.items():
             problems.append(constant_arrays.damage(self.path / name, self.arrays.get(name), digest))
@@ -109,13 +109,13 @@ class Root(NamedTuple):
 
 
 def whole(arrays: Iterable[ArrayFiles], count: int) -> tuple[int, list[str]]:
-    """How many of `count` frames can be read, and what is damaged: the first chunk of each array that is."""
+    """The number of the first `count` frames that can be read, and the first damage of each damaged array."""
     results = [files.intact(count) for files in arrays]
     return min((rows for rows, _ in results), default=count), [what for _, what in results if what]
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether there is a run made by polhode at `path`, of whatever version and in whatever state."""
+    """Whether there is a run of polhode at `path`, of any version and in any state."""
     return is_store(path, RUN)
 
 
@@ -135,7 +135,7 @@ def open_root(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
             return root, root.files()
         except StoreError:
             again = read_root(path)
-            # A run that goes on has replaced the root and the checksums in between.
+            # A run in progress has replaced the root and the checksums in between.
             if again.checksums == root.checksums:
                 raise
             root = again

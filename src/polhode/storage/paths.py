@@ -1,4 +1,4 @@
-"""Places of stores on disk: paths, locks, and folders put in place at once."""
+"""Paths of stores: checks, locks, and atomic replacement of folders."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from polhode.storage.errors import OccupiedError, StoreError, translate_os_error
 from polhode.storage.locks import Lock, LockedError
 
 TOKEN = 12
-"""Letters of the name of a store that keep its files apart from those of others while they are written."""
+"""Letters of the name of a store in the names of its temporary files."""
 
 
 def resolve(path: str | Path) -> Path:
-    """The place behind symbolic links, which are left as they are. Raises ValueError for what is no path."""
+    """The target of a path with symbolic links resolved. Raises ValueError for what is no path."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"The path of a run store must be a path, got {short_repr(path)}.")
     try:
@@ -39,7 +39,7 @@ def resolve(path: str | Path) -> Path:
 
 
 def acquire_lock(path: Path, run: str) -> Lock:
-    """The lock on a place. Raises StoreError where another process holds it, or where its file is something else."""
+    """Acquires the lock of a store. Raises StoreError where another process holds it, or another file is in its place."""
     lock = Lock(path, run)
     with translate_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,14 +51,12 @@ def acquire_lock(path: Path, run: str) -> Lock:
 
 
 def is_free(path: Path) -> bool:
-    """Whether there is nothing at a place, or an empty folder."""
+    """Whether a path doesn't exist, or is an empty folder."""
     return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))
 
 
 def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `overwrite=True`") -> None:
-    """Raises OccupiedError unless a place is empty, or holds a store of that kind and nothing else, which may be
-    replaced.
-    """
+    """Raises OccupiedError unless a path is free, or holds only a store of that kind that may be replaced."""
     if _holds_process(path):
         raise OccupiedError(
             f"`{path}` is where this process works, or around it, and a new store takes the place of the whole folder. "
@@ -82,7 +80,7 @@ def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `ove
 
 
 def _holds_process(path: Path) -> bool:
-    """Whether a folder is the one in which this process works, or around it."""
+    """Whether a folder is the working directory of this process, or a parent of it."""
     try:
         here = Path(os.path.realpath(os.curdir))
     except OSError:
@@ -91,7 +89,7 @@ def _holds_process(path: Path) -> bool:
 
 
 def _foreign(path: Path) -> Path | None:
-    """A file in a store that no store has: somebody has put it there."""
+    """A file in a store that is not one of its own; None without any."""
     for entry in path.iterdir():
         if entry.name == HIDDEN or _is_own(entry):
             continue
@@ -104,16 +102,16 @@ def _foreign(path: Path) -> Path | None:
 
 
 def _is_own(file: Path) -> bool:
-    """Whether a file has a name of those in every array of a store, or one that systems leave anywhere."""
+    """Whether a file name is that of array metadata, or of files that systems leave anywhere."""
     return file.name == FILE or _LEFTOVERS.fullmatch(file.name) is not None
 
 
 _LEFTOVERS = re.compile(rf"\.{re.escape(FILE)}\.[0-9a-f]{{{TOKEN}}}|\.DS_Store|\.nfs.*|\._.*|Thumbs\.db|desktop\.ini")
-"""Names of files of writers that were killed, and of file managers and network disks."""
+"""Names of temporary files of killed writers, and of file managers and network disks."""
 
 
 def check_there(path: Path) -> None:
-    """Raises StoreError if the folder of a store was taken away: a new one would have half of it."""
+    """Raises StoreError if the folder of a store was removed: a new one would be incomplete."""
     if not (path / HIDDEN).is_dir():
         raise StoreError(
             f"The folder of the store `{path}` is gone: it was deleted, renamed or emptied during the run, "
@@ -123,9 +121,9 @@ def check_there(path: Path) -> None:
 
 @contextlib.contextmanager
 def staging_folder(path: Path, name: str) -> Iterator[Path]:
-    """A folder aside, in which the store with that name begins: put in place at once, with whatever has to be there.
+    """A temporary folder for the first content of a store, which is then moved into place atomically.
 
-    The place is locked. What others have left there that were killed while they began goes.
+    Requires the lock of `path`. Leftovers of writers that were killed at this stage are removed.
     """
     for remains in path.parent.glob(f".{_literal(path.name)}.*.begun"):
         if re.fullmatch(rf"[0-9a-f]{{{TOKEN}}}", remains.name[len(path.name) + 2 : -len(".begun")]):
@@ -141,18 +139,18 @@ def staging_folder(path: Path, name: str) -> Iterator[Path]:
 
 
 def _literal(name: str) -> str:
-    """A name as a pattern that only it fits."""
+    """A name with the wildcards of patterns escaped."""
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder, and nothing behind a link."""
+    """Removes a folder; symbolic links are not followed."""
     if not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _put_in_place(aside: Path, path: Path) -> None:
-    """Put a folder in place; what was there goes, at once where the system can exchange folders."""
+    """Move a folder into place, replacing what was there; atomic where the system can exchange folders."""
     if not path.exists():
         os.rename(aside, path)
         return

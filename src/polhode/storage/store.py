@@ -1,4 +1,4 @@
-"""Runs on disk: zarr stores that grow while a run is going and that others can read meanwhile."""
+"""Stores of runs on disk: zarr stores that grow during a run and can be read meanwhile."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from polhode.storage.paths import TOKEN, acquire_lock, check_room, check_there, 
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 
 _INTERVAL_S = 0.1
-"""From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
+"""Seconds between publications; blocks of steps take about as long, so that less than half a second is lost."""
 
 _SHARE = 0.08
-"""Writing takes at most this part of a processor's time, unless single publications take long."""
+"""Largest fraction of a processor's time for writing, unless single publications take long."""
 
 _LONGEST_WAIT_S = 0.2
-"""From one publication to the next, whatever they cost: what is pending is lost with the process."""
+"""Longest time between publications, whatever they cost: pending frames are lost with the process."""
 
 _PENDING_BYTES = 4 * 1024 * 1024
-"""Frames that wait in memory; more than that is written at once."""
+"""Size of pending frames in memory above which they are written at once."""
 
 _LONGEST_QUEUE = 6
-"""Times as many wait, with those being written, at most: then a run waits for its disk."""
+"""Multiple of `_PENDING_BYTES` above which a run waits for its disk."""
 
 
 class Checkpoint(NamedTuple):
-    """All that a method remembers after the last frame of a store: arrays by name, and what else there is to know."""
+    """The state of a method after the last frame of a store: arrays by name, and facts as plain values."""
 
     arrays: dict[str, np.ndarray]
     facts: dict[str, Any]
 
 
 class _Batch(NamedTuple):
-    """A batch to be written: blocks of frames, and the method's memory behind them."""
+    """A batch to be written: blocks of frames, the checkpoint after them, and the function that made it."""
 
     blocks: list[dict[str, np.ndarray]]
     checkpoint: Checkpoint | None
@@ -65,9 +65,9 @@ class _Batch(NamedTuple):
 
 
 class _WriteResult(NamedTuple):
-    """The outcome of writing a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
+    """The result of writing a batch: rows of unfinished chunks, checksums of all chunks, and seconds.
 
-    `published` are the files that the root refers to.
+    `root_files` are the files that the root refers to.
     """
 
     batch: _Batch
@@ -78,7 +78,7 @@ class _WriteResult(NamedTuple):
 
 
 class _RootFiles(NamedTuple):
-    """The files that the root refers to, once there are any."""
+    """The files that the root refers to; None before the first publication."""
 
     checkpoint: FileDigest | None = None
     checksums: FileDigest | None = None
@@ -97,7 +97,7 @@ class RunStore:
     doesn't wait for a slow disk; `flush` and `close` write what is pending. When writing fails with `StoreError`,
     which the next call raises, what was appended stays in memory and the call after it tries again.
 
-    Not to be made directly: `create` begins a run, `reopen` goes on with one.
+    Not to be constructed directly: `create` begins a run, `reopen` continues one.
     """
 
     def __init__(self, path: Path, meta: dict[str, Any], run: str, lock: Lock) -> None:
@@ -143,7 +143,7 @@ class RunStore:
 
     @classmethod
     def reopen(cls, path: str | Path) -> tuple[RunStore, Root]:
-        """The store at `path`, to go on with, and what it says of itself.
+        """The store at `path`, to be continued, and its root.
 
         Raises StoreError, saying what is damaged, unless all of its frames are whole.
         """
@@ -172,7 +172,7 @@ class RunStore:
         return store, root
 
     def append(self, frames: Frames, checkpoint: Callable[[], Checkpoint] | None = None) -> None:
-        """Adds a block of frames, and what the method remembers behind the last one, asked for when it is written."""
+        """Adds a block of frames; `checkpoint` returns the checkpoint after the last one, and is called on writing."""
         if frame_layout.rows(frames) or not (self._is_on_disk or self._pending):
             structure, leaves = frame_layout.flatten(frames)
             if self._structure is None:
@@ -200,7 +200,7 @@ class RunStore:
 
     @property
     def gone(self) -> bool:
-        """Whether what was on disk is not there any more."""
+        """Whether the folder on disk has been removed."""
         return self._is_on_disk and not (self.path / HIDDEN).is_dir()
 
     def unwritten(self) -> Frames | None:
@@ -220,7 +220,7 @@ class RunStore:
         self._finish(None)
 
     def close(self, stats: dict[str, Any]) -> None:
-        """Writes what is pending and how the run ended, and lets go of the store."""
+        """Writes what is pending and the statistics of the run, and releases the store."""
         if self._is_on_disk or self._pending:
             self._finish(stats)
         self.release()
@@ -238,10 +238,10 @@ class RunStore:
             self._take(self._write(self.path, batch, stats))
 
     def _settle(self) -> None:
-        """Wait for what is being written. Raises what it has failed with."""
+        """Wait for the writing thread. Raises its exception if it failed."""
         job = self._job
         if job is not None:
-            # Ctrl-C while waiting must not leave two that write.
+            # Ctrl-C while waiting must not leave two writers.
             job.wait()
             self._job = None
             self._take(job.result())
@@ -252,7 +252,7 @@ class RunStore:
         return _Batch(list(self._pending), None if source is None else source(), source)
 
     def _take(self, result: _WriteResult) -> None:
-        """Counts what was published as written."""
+        """Takes over the result of a publication."""
         batch, self._tails, self._checksums, self._root_files, seconds = result
         self.length += batch.count
         del self._pending[: len(batch.blocks)]
@@ -262,13 +262,13 @@ class RunStore:
         self._next = self._submitted + min(max(_INTERVAL_S, seconds / _SHARE), _LONGEST_WAIT_S)
 
     def release(self) -> None:
-        """Lets go of the store as it is, once what is being written is."""
+        """Releases the store as it is, after the writing thread has ended."""
         if self._job is not None:
             self._job.wait()
         self._lock.release()
 
     def move(self, place: str | Path) -> None:
-        """Goes on elsewhere, with a copy of what is written so far."""
+        """Continues in another place, with a copy of what is written so far."""
         with contextlib.suppress(StoreError):
             self._settle()
         target = resolve(place)
@@ -286,7 +286,7 @@ class RunStore:
         self._arrays = {name: files._replace(folder=target / files.folder.name) for name, files in self._arrays.items()}
 
     def _begin(self, batch: _Batch, stats: dict[str, Any] | None) -> None:
-        """The first publication: made aside, then put in place at once."""
+        """The first publication, made in a temporary folder that is moved into place."""
         try:
             with staging_folder(self.path, self._run) as aside:
                 self._create_arrays(aside)
@@ -298,7 +298,7 @@ class RunStore:
         self._arrays = {
             name: files._replace(folder=self.path / files.folder.name) for name, files in self._arrays.items()
         }
-        # The first time libraries are loaded and folders made, which says nothing of the next.
+        # The first publication loads libraries and makes folders, so its cost says nothing about the next.
         self._take(result._replace(seconds=0.0))
 
     def _create_arrays(self, folder: Path) -> None:
@@ -348,18 +348,18 @@ class RunStore:
         return _WriteResult(batch, tails, checksums, root_files, time.thread_time() - begin)
 
     def _keep(self, folder: Path, names: str, data: bytes, former: FileDigest | None) -> FileDigest:
-        """A file for the root to refer to, beside the one that it refers to until now."""
+        """Writes a file for the next root, beside the one that the present root refers to."""
         first, second = (f"{HIDDEN}/{names.format(k)}" for k in (0, 1))
         name = second if former is not None and former.file == first else first
         replace(folder / name, [data], self._run[:TOKEN])
         return FileDigest(name, documents.digest(data))
 
     def _publish(self, folder: Path, count: int, root_files: _RootFiles, stats: dict[str, Any] | None) -> None:
-        """The metadata at the root, which is what readers go by."""
+        """Write the metadata at the root, which readers use."""
         arrays = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
         token = self._run[:TOKEN]
         if not self._is_on_disk or stats is not None:
-            # Those of each array have the number of rows at the beginning, or at the end.
+            # The metadata of single arrays have the number of rows at the beginning, or at the end.
             for name, metadata in arrays.items():
                 replace(folder / name / "zarr.json", [compact(metadata)], token)
         description = attributes(self.meta, stats or {"result": None})
@@ -367,13 +367,13 @@ class RunStore:
         own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **files_by_name}
         own["labels"] = self._labels
         data = documents.document({**description, **own}, {**arrays, **self._words})
-        # A copy, from which frames can be had should the file at the root be damaged.
+        # A copy, from which frames can be read if the file at the root is damaged.
         replace(folder / RUN.copy, [data], token)
         replace(folder / documents.FILE, [data], token)
 
 
 def _pack_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The file with what the method remembers."""
+    """The content of the checkpoint file."""
     buffer = io.BytesIO()
     facts = np.frombuffer(json.dumps(checkpoint.facts).encode(), np.uint8)
     np.savez(buffer, **{"facts": facts, **checkpoint.arrays})

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from polhode.storage.store import RunStore
 
 _CACHE_BYTES = 64 * 1024 * 1024
-"""Bytes of a store that are kept in memory once they were read."""
+"""Largest size of the cache of arrays that were read."""
 
 _BLOCK_BYTES = 16 * 1024 * 1024
 
 
 def frames_of_store(store: RunStore, unaccepted: Frames | None) -> StoredFrames | Frames | None:
-    """The frames of a run that was just written, and those that could not be written; None without any.
+    """The frames of a run that was just written, with those that could not be written; None without any.
 
-    Of a store that is gone only those that were never written are left. `unaccepted` are the last ones, if the store
-    did not take them.
+    If the store was removed, only those that were never written are left. `unaccepted` are the last ones, if the
+    store did not accept them.
     """
     tails = [frames for frames in (store.unwritten(), unaccepted) if frames is not None]
     tail = jax.tree.map(lambda *x: np.concatenate(x), *tails) if tails else None
@@ -41,7 +41,7 @@ def frames_of_store(store: RunStore, unaccepted: Frames | None) -> StoredFrames 
 
 
 class StoredFrames:
-    """The frames of a store, as `Frames` that are read when they are looked at; and a tail that is not on disk.
+    """The frames of a store, like `Frames` but read from disk when they are used; with a tail that is not on disk.
 
     Reading raises `StoreError` where the store was damaged, removed or replaced by another run since.
     """
@@ -63,13 +63,13 @@ class StoredFrames:
         return self._root.path
 
     def read_checkpoint(self) -> dict[str, Any] | None:
-        """The method's memory behind the last frame, as it was stored; None if it is not there any more."""
+        """The stored checkpoint after the last frame; None if there is none."""
         if self._root.checkpoint is None or self._tail is not None:
             return None
         try:
             return self._root.read_checkpoint()
         except OSError:
-            # A run can begin in the last frame without it.
+            # A run can start from the last frame without it.
             return None
 
     def columns(self) -> dict[str, Column]:
@@ -165,7 +165,7 @@ class Column:
 
 
 class Lazy(Mapping[str, Any]):
-    """Parts of stored frames by name, read when they are asked for."""
+    """Parts of stored frames by name, read when they are used."""
 
     def __init__(self, parts: dict[str, Any], frames: StoredFrames) -> None:
         self._parts, self._frames = parts, frames

@@ -22,9 +22,9 @@ from polhode.storage.errors import DamageError
 from polhode.storage.files import read_file, replace
 
 _CHUNK_BYTES = 16 * 1024, 128 * 1024, 1024 * 1024
-"""At least, without knowing how many rows will come, and at most."""
+"""Size of a chunk: least, for an unknown number of rows, and largest."""
 _CHUNKS = 8
-"""Of an array, if they are neither too small nor too large: the last one is written anew by each publication."""
+"""Chunks of an array, within these sizes: each publication rewrites the last one."""
 CHECKSUM_BYTES = 4
 _LONGEST_NAME = 200
 _UNSAFE = '/\\:*?"<>|%'
@@ -34,9 +34,9 @@ class ArrayFiles(NamedTuple):
     """Where one array is and how it is cut into chunks along its first axis.
 
     - `folder`: of the array. - `dtype`, `shape`: of one row. - `rows`: in a chunk. - `dimensions`: names of all axes.
-    - `count`, `checksums`: published rows, and a checksum of those in each chunk, one behind the other, that were kept
-      apart from the chunks; None where chunks can only be compared with the checksums that they bring themselves.
-    - `fill`: value of rows without a chunk, for zarr; None for that of numbers that nobody has computed.
+    - `count`, `checksums`: published rows, and the concatenated checksums of the rows in each chunk, stored apart from
+      the chunks; None where chunks can only be compared with their own checksums.
+    - `fill`: value of rows without a chunk, for zarr; None for the default, NaN or zero.
     """
 
     folder: Path
@@ -52,7 +52,7 @@ class ArrayFiles(NamedTuple):
     def for_rows(
         cls, folder: Path, values: np.ndarray, dimensions: tuple[str, ...], expected_rows: int | None
     ) -> ArrayFiles:
-        """Files for rows like those of `values`, of which `expected_rows` will come, as far as that is known."""
+        """Files for rows like those of `values`; `expected_rows` is their number, if that is known."""
         size = max(values.dtype.itemsize * math.prod(values.shape[1:]), 1)
         least, usual, most = (max(n // size, 1) for n in _CHUNK_BYTES)
         rows = (
@@ -126,7 +126,7 @@ class ArrayFiles(NamedTuple):
     def write(self, first: int, values: np.ndarray, token: str) -> bytes:
         """Replace the chunks that hold `values`, the first of which is row `first`, a multiple of `rows`.
 
-        Returns a checksum of the rows in each. It stays true of these rows when others are added behind them.
+        Returns a checksum of the rows in each, which stays valid when more rows are appended.
         """
         checksums = b""
         if self.row_bytes == 0:
@@ -143,11 +143,11 @@ class ArrayFiles(NamedTuple):
         return checksums
 
     def read(self, start: int, stop: int, room: int = 0) -> np.ndarray:
-        """Rows from `start` to `stop`, and room for more behind them. Raises DamageError, which names the file."""
+        """Rows from `start` to `stop`, followed by `room` uninitialised ones. Raises DamageError, which names the file."""
         if self.row_bytes == 0:
             return np.zeros((stop - start + room, *self.shape), self.dtype)
         if stop > start:
-            # Before there is room for as many rows as metadata say, which may be anything.
+            # Before memory is allocated for as many rows as the metadata claim.
             self._check_size((stop - 1) // self.rows)
         rows = np.empty((stop - start + room, *self.shape), self.dtype)
         for number in range(start // self.rows, -(-stop // self.rows)):
@@ -166,7 +166,7 @@ class ArrayFiles(NamedTuple):
         return count, ""
 
     def odd_metadata(self, count: int | None = None) -> str:
-        """Damage to the array's own metadata, which zarr goes by; "" without any.
+        """Damage to the array's own metadata, which zarr uses; "" without any.
 
         Those of an array that grows have the number of rows of some earlier moment, and no `count` is given.
         """

@@ -29,22 +29,26 @@ class Formula(NamedTuple):
     r"""A multistep formula, θ = theta + γ(θ̇ - slope) and v = speed + γ(v̇ - vdot), with values of polynomials through
     the past.
 
-    `ahead` holds the time at the end, the point about which θ is measured, theta, speed, γ² and γ.
+    `prediction` holds the time at the end, the point about which θ is measured, theta, speed, γ² and γ.
     """
 
-    ahead: Prediction
+    prediction: Prediction
     slope: Vector
     vdot: Vector
 
     def place(self, space: Any, rate: Vector, vdot: Vector) -> Place:
         """The end of the step for θ̇ = `rate` and v̇ = `vdot`."""
-        theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
-        return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
+        theta = self.prediction.theta + self.prediction.velocity * (rate - self.slope)
+        return Place(
+            theta,
+            space.move(self.prediction.q0, theta),
+            self.prediction.v + self.prediction.velocity * (vdot - self.vdot),
+        )
 
     def with_offset(self, theta: Vector, v: Vector) -> Formula:
         """The same with values of the polynomials changed by `theta` and `v`."""
-        ahead = self.ahead._replace(theta=self.ahead.theta + theta, v=self.ahead.v + v)
-        return self._replace(ahead=ahead)
+        prediction = self.prediction._replace(theta=self.prediction.theta + theta, v=self.prediction.v + v)
+        return self._replace(prediction=prediction)
 
 
 class Linearisation(NamedTuple):
@@ -66,9 +70,9 @@ class FreeEquations(AbstractEquations):
 
     def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
         vdot, rate = x
-        balance, terms = balance_of(self.system, self.formula.ahead.t, place, vdot, jnp.zeros(0))
+        balance, terms = balance_of(self.system, self.formula.prediction.t, place, vdot, jnp.zeros(0))
         kinematics = rate - self.system.configuration.rate(place.theta, place.v)
-        scale = self.formula.ahead.velocity * largest_of(vdot)
+        scale = self.formula.prediction.velocity * largest_of(vdot)
         return Residual((balance, kinematics), (terms, scale), (terms, largest_of(rate) + largest_of(place.v)))
 
     def factor(self, place: Place, x: tuple[Array, ...]) -> Linearisation:
@@ -118,19 +122,19 @@ class ConstrainedEquations(AbstractEquations):
 
     def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
         vdot, multipliers, rate, eta = x
-        ahead, n = self.formula.ahead, self.system.n
-        balance, terms = balance_of(self.system, ahead.t, place, vdot, multipliers)
-        speeds = self.system.constraint_rate(ahead.t, place.q, place.v)
-        gaps, size = positions_of(self.system, ahead.t, place)
+        prediction, n = self.formula.prediction, self.system.n
+        balance, terms = balance_of(self.system, prediction.t, place, vdot, multipliers)
+        speeds = self.system.constraint_rate(prediction.t, place.q, place.v)
+        gaps, size = positions_of(self.system, prediction.t, place)
         kinematic_rate = self.system.configuration.rate(place.theta, place.v)
         inertia = apply(self.mass, rate, n), apply(self.mass, kinematic_rate, n)
         shift = apply_transposed(self.jacobian, eta, n)
         rows = self.system.nonholonomic
         if len(rows):
             slip = apply(self.jacobian, rate - kinematic_rate, self.system.m)
-            gaps = gaps.at[rows].set(ahead.velocity * slip[rows])
+            gaps = gaps.at[rows].set(prediction.velocity * slip[rows])
         a = largest_of(vdot)
-        scales = (terms, ahead.velocity * a, ahead.velocity * terms, ahead.position * a)
+        scales = (terms, prediction.velocity * a, prediction.velocity * terms, prediction.position * a)
         magnitudes = (
             terms,
             size * (1 + largest_of(place.v)),
@@ -140,7 +144,7 @@ class ConstrainedEquations(AbstractEquations):
         return Residual((balance, speeds, inertia[0] - inertia[1] + shift, gaps), scales, magnitudes)
 
     def factor(self, place: Place, x: tuple[Array, ...]) -> Linearisation:
-        return _linearise(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
+        return _linearise(self.system, self.formula, place, self.system.jacobian(self.formula.prediction.t, place.q))
 
     def amplified_round_off(self, factors: Linearisation, residual: Residual) -> tuple[Array, ...]:
         return balance_round_off(factors.matrix, residual)
@@ -150,14 +154,14 @@ class ConstrainedEquations(AbstractEquations):
 
     def correct(self, factors: Linearisation, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         balance, speeds, shift, gaps = parts
-        kkt, ahead = self.system.kkt, self.formula.ahead
-        vdot, multipliers = kkt.solve(factors.matrix.matrix, -balance, -speeds / ahead.velocity)
+        kkt, prediction = self.system.kkt, self.formula.prediction
+        vdot, multipliers = kkt.solve(factors.matrix.matrix, -balance, -speeds / prediction.velocity)
         rate = _rate_change(self.system, self.formula, factors, vdot, jnp.zeros_like(vdot))
         along = rate + self.system.configuration.bracket(factors.theta, rate) / 2
         constraint_change = apply(self.jacobian, along, self.system.m)
         if len(self.system.nonholonomic):
             constraint_change = constraint_change.at[self.system.nonholonomic].set(0.0)
-        defect = -gaps / ahead.velocity - constraint_change
+        defect = -gaps / prediction.velocity - constraint_change
         z, eta = kkt.solve(self.projector, -shift, defect)
         return vdot, multipliers, rate + z, eta
 
@@ -199,22 +203,22 @@ def propagate_error(
 
     _, change = jax.jvp(parts, (jnp.zeros(()),), (jnp.ones(()),))
     vdot, more = equations.split(equations.correct(factors, change))
-    step = formula.ahead.velocity
+    step = formula.prediction.velocity
     return jnp.concatenate((theta + step * (rate + more), v + step * vdot))
 
 
 def _linearise(system: AbstractMechanical, formula: Formula, place: Place, B: Matrix) -> Linearisation:
-    return Linearisation(iteration_matrix(system, formula.ahead, place, True, B, B), place.theta, place.v)
+    return Linearisation(iteration_matrix(system, formula.prediction, place, True, B, B), place.theta, place.v)
 
 
 def _is_negligible(formula: Formula, place: Place, rate: Vector) -> Array:
-    return is_negligible(formula.ahead, place, rate / formula.ahead.velocity)
+    return is_negligible(formula.prediction, place, rate / formula.prediction.velocity)
 
 
 def _rate_change(
     system: AbstractMechanical, formula: Formula, factors: Linearisation, vdot: Vector, more: Vector
 ) -> Vector:
     """Change of θ̇ = rate(θ, v) + `more` with v̇, where θ follows, up to the square of the rotation."""
-    space, step = system.configuration, formula.ahead.velocity
+    space, step = system.configuration, formula.prediction.velocity
     rate = space.rate(factors.theta, step * vdot) + more
     return rate - step / 2 * space.bracket(rate, factors.v)

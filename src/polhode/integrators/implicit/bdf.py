@@ -167,7 +167,8 @@ class BDF(AbstractIntegrator):
         errors = _errors(past, distances, spans, end)
         factors = solution.factors if self._solver.keeps_factors else equations.factor(solution.place, solution.x)
         error, lower, higher = (
-            propagate_error(equations, solution.place, factors, solution.x, _value_of_order(errors, p)) for p in (k, k - 1, k + 1)
+            propagate_error(equations, solution.place, factors, solution.x, _value_of_order(errors, p))
+            for p in (k, k - 1, k + 1)
         )
         info = StepInfo(
             result=solution.result,

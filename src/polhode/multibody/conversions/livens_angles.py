@@ -69,7 +69,7 @@ class AbstractLivensModel(AbstractConvertedSystem):
     def turn_failure(self, before: State, after: State) -> Array | None:
         if self.base.counter is None:
             return None
-        return self.base.mechanism.misread(self._turns(after) - self._turns(before))
+        return self.base.mechanism.half_turn_result(self._turns(after) - self._turns(before))
 
     def _turns(self, state: State) -> Float[Array, " k"]:
         if isinstance(state, CountedLivensState):

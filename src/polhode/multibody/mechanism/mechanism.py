@@ -74,7 +74,7 @@ class Mechanism(eqx.Module):
         """Whether elements read angles that are counted."""
         return any(group.turns for group in (*self.joints, *self.forces))
 
-    def misread(self, change: Float[Array, " k"]) -> Array | None:
+    def half_turn_result(self, change: Float[Array, " k"]) -> Array | None:
         """`half_turn_passed`, int32, if an angle that elements read has turned by more than half a turn, otherwise 0.
 
         `turned` is the change of all counted angles in a step. None where no element reads any.

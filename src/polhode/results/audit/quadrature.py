@@ -27,7 +27,7 @@ class Integral(NamedTuple):
 def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Integral:
     """Of a rate that is sampled in the frames: by parabolas through three of them, of order 4 for equal steps.
 
-    Each interval takes the mean of the parabolas on both sides. Half of their difference, of order 3, is the error bound.
+    Each interval takes the mean of the parabolas on both sides; half of their difference, of order 3, bounds the error.
     For a jump of the rate between two frames, whose time is unknown, half of the jump is added. For too few frames, or
     times that are not monotonic, the bound is infinite.
     """

@@ -62,7 +62,7 @@ class Inertia(NamedTuple):
         return Inertia(*(a + b for a, b in zip(self, other, strict=True)))
 
     @jax.jit
-    def seen_from(self, frame: Pose) -> Inertia:
+    def transform(self, frame: Pose) -> Inertia:
         """The inertia in the frame in which its own frame has the pose `frame`."""
         r, A = frame
         rotated_moment = A @ self.moment
@@ -78,7 +78,7 @@ class Loads(NamedTuple):
     forces: Rows
 
     @jax.jit
-    def seen_from(self, frame: Pose) -> Loads:
+    def transform(self, frame: Pose) -> Loads:
         """The loads in the frame in which their own frame has the pose `frame`, about its origin."""
         r, A = frame
         forces = self.forces @ A.T

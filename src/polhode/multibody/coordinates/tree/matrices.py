@@ -36,7 +36,7 @@ def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequen
             blocks[i, i] = link.work(points[i], relative[i].R, loads)
             j = i
             while links[j].parent >= 0:
-                loads, j = loads.seen_from(relative[j]), links[j].parent
+                loads, j = loads.transform(relative[j]), links[j].parent
                 if links[j].motion.n:
                     blocks[i, j] = links[j].work(points[j], relative[j].R, loads)
                     blocks[j, i] = blocks[i, j].T
@@ -91,7 +91,7 @@ class Flow(NamedTuple):
         return Flow(self.momentum + other.momentum, self.moments + other.moments)
 
     @jax.jit
-    def seen_from(self, frame: Pose) -> Flow:
+    def transform(self, frame: Pose) -> Flow:
         """The flow in the frame in which its own frame has the pose `frame`."""
         r, A = frame
         momentum = A @ self.momentum
@@ -118,7 +118,7 @@ def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Seq
             loads = link.unit_loads(points[i], relative[i].R, composites[i])
             j = i
             while links[j].parent >= 0:
-                loads, j = loads.seen_from(relative[j]), links[j].parent
+                loads, j = loads.transform(relative[j]), links[j].parent
                 if links[j].motion.n:
                     # Rotations of an ancestor carry the velocity field of this joint along: ∂w = s × w.
                     axes = links[j].motion.turning(points[j])
@@ -155,7 +155,7 @@ def velocity_blocks(
             blocks[i, i] = link.work(points[i], relative[i].R, changes).T
             j = i
             while links[j].parent >= 0:
-                loads, changes = loads.seen_from(relative[j]), changes.seen_from(relative[j])
+                loads, changes = loads.transform(relative[j]), changes.transform(relative[j])
                 across = across @ relative[j].R.T
                 j = links[j].parent
                 if links[j].motion.n:
@@ -163,7 +163,7 @@ def velocity_blocks(
                     blocks[i, j] = _work_of_rates(ways[j], rates[j], twists[j], loads, across)
         _add_to_parent(links, relative, composites, i)
         if link.parent >= 0:
-            flows[link.parent] = flows[link.parent].plus(flows[i].seen_from(relative[i]))
+            flows[link.parent] = flows[link.parent].plus(flows[i].transform(relative[i]))
     return blocks
 
 
@@ -179,7 +179,7 @@ def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], composites: 
     """Add the composite body of a link to that of its parent."""
     parent = links[i].parent
     if parent >= 0:
-        composites[parent] = composites[parent].plus(composites[i].seen_from(relative[i]))
+        composites[parent] = composites[parent].plus(composites[i].transform(relative[i]))
 
 
 @jax.jit

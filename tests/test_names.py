@@ -1,0 +1,68 @@
+"""Names and words of the house: no module, class or function is named by a bare participle or a gerund."""
+
+import ast
+import io
+import re
+import tokenize
+
+import pytest
+from source_counts import ROOT, Tree, is_participle
+
+TREE = Tree(ROOT)
+PUBLIC = {
+    "polhode.joints.lower_pairs.Fixed": "a joint, as it is called everywhere",
+}
+"""Names that stay, with the reason."""
+
+GLOSSARY = {
+    r"\banew\b": "again, or rebuild",
+    r"\btold apart\b": "distinguished",
+    r"\b(is|are|was|were) told\b": "is reported, is passed",
+    r"\bfound again\b": "looked up",
+    r"\basked for\b": "requested, first used",
+    r"\b(goes|go|gone) on from\b": "continues from",
+    r"\bworked out\b": "computed",
+    r"\bwritten anew\b": "overridden",
+    r"\bin vain\b": "without effect",
+    r"\bmade of what\b": "built from",
+}
+"""Private idiom in docstrings and comments, and what to say instead."""
+
+
+def words() -> list[tuple[str, str]]:
+    """Docstrings and comments of the source, with where they are."""
+    found = []
+    for module, path in TREE.paths.items():
+        for node in TREE.nodes[module]:
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                found.append((f"{module}:{getattr(node, 'lineno', 1)}", ast.get_docstring(node) or ""))
+        tokens = tokenize.generate_tokens(io.StringIO(TREE.texts[module]).readline)
+        found += [(f"{module}:{token.start[0]}", token.string) for token in tokens if token.type == tokenize.COMMENT]
+        assert path.suffix == ".py"
+    return found
+
+
+def test_names_are_nouns_and_imperatives():
+    names = {line.partition(" ")[0].partition(":")[0] + "." + line.rpartition(" ")[2] for line in TREE.participles()}
+    assert names - {*PUBLIC} == set()
+
+
+def test_variables_say_what_they_are():
+    assert TREE.participle_variables() == []
+
+
+@pytest.mark.parametrize("idiom", GLOSSARY)
+def test_sentences_are_plain_english(idiom):
+    places = [f"{where}: {text.strip()[:90]}" for where, text in WORDS if re.search(idiom, text)]
+    assert places == [], f"say “{GLOSSARY[idiom]}”"
+
+
+WORDS = words()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("found", True), ("_Asked", True), ("marching", True), ("moved_on", False), ("spring", False), ("SPEED", False)],
+)
+def test_participles_are_recognised(name, expected):
+    assert is_participle(name) == expected
