@@ -13,7 +13,7 @@ from polhode.name_errors import getattr_with_suggestions
 
 jax.config.update("jax_enable_x64", True)
 
-# What there is stands in `__init__.pyi`, and is loaded when it is asked for.
+# `__init__.pyi` lists the public names, which are loaded when they are first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Signals that end the command `polhode`, from its first instant to its last.
+"""Handling of signals that end the command `polhode`, from its start to its end.
 
 Until there is something to lose they end it at once. Exceptions would not do: those that are raised while modules are
 loaded are lost in callbacks, or come out as errors of whatever was being loaded. A run that a signal ends hands it on
@@ -29,7 +29,7 @@ class Signal(KeyboardInterrupt):
 
 
 def number_of(error: BaseException | None) -> int | None:
-    """The signal that has led to an exception; None where this process doesn't hear signals itself."""
+    """The number of the signal that caused an exception; None if no signal did."""
     while error is not None:
         if isinstance(error, Signal):
             return error.number
@@ -38,7 +38,7 @@ def number_of(error: BaseException | None) -> int | None:
 
 
 def hear() -> None:
-    """Let signals end this process, with a line. Those that the caller has it ignore, as `nohup` does, stay ignored."""
+    """Let signals end this process, with a message. Ignored signals, as with `nohup`, stay ignored."""
     for name in NAMES:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -48,7 +48,7 @@ def hear() -> None:
 def end(number: int, text: str = "") -> NoReturn:
     """End this process as the signal does, so that shells and queues see what ended it. `text` comes before."""
     for stream in (sys.stdout, sys.stderr):
-        # Whatever is wrong with a stream now, there is nobody to say it to.
+        # Errors of a stream can't be reported any more.
         with contextlib.suppress(Exception):
             stream.flush()
     if text:
@@ -62,7 +62,7 @@ def end(number: int, text: str = "") -> NoReturn:
 
 @contextlib.contextmanager
 def raise_signals() -> Iterator[None]:
-    """Meanwhile a signal is raised as an exception, so that what is half done is cleared away. A second one ends."""
+    """Within the context a signal is raised as an exception, so that temporary files are removed. A second one ends."""
     former = {}
 
     def handler(number: int, frame: Any) -> NoReturn:
@@ -81,7 +81,7 @@ def raise_signals() -> Iterator[None]:
 
 
 def _end_or_raise(number: int, frame: Any) -> NoReturn:
-    # A run that hands a signal on is at no line of a program.
+    # A run that passes a signal on does so without a frame.
     if frame is None:
         raise Signal(number)
     end(number, f"ended by {signal.Signals(number).name}.")

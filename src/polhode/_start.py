@@ -1,4 +1,4 @@
-"""The first instant of the command `polhode`: before the library is loaded, which takes most of a second."""
+"""Start of the command `polhode`, before the library is loaded, which takes most of a second."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def is_command() -> bool:
         words = sys.orig_argv
         return words[words.index("-m") + 1 : words.index("-m") + 2] == ["polhode"]
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
-    # Processes that it starts have its arguments, but are not it.
+    # Its child processes have the same arguments.
     return name in ("polhode", "polhode.exe") and "-c" not in sys.orig_argv[:2]
 
 
 if is_command():
-    # What hears signals takes some milliseconds to load.
+    # Loading the signal handlers takes some milliseconds.
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     from polhode import _signals, _streams

@@ -1,4 +1,4 @@
-"""Standard streams of the command: closed, full and broken ones, and those of any encoding."""
+"""Standard streams of the command, which may be closed, full, broken, or of any encoding."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class OutputError(Exception):
 
 
 def complete() -> None:
-    """Give standard streams that are closed a file.
+    """Open the null device for standard streams that are closed.
 
-    Otherwise the next file that is opened takes their number, and what is printed goes into it. Writing to a closed
+    Otherwise the next file that is opened gets their number, and output is written to it. Writing to a closed
     standard output is an error.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
@@ -27,14 +27,14 @@ def complete() -> None:
 
 
 def prepare() -> None:
-    """Have texts of any kind written in the encoding of a stream, and errors of writing said in words."""
+    """Escape characters that the encoding of a stream lacks, and turn errors of writing into OutputError."""
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _rewrap(sys.stdout, 1, _Output)
     sys.stderr = sys.__stderr__ = _rewrap(sys.stderr, 2, _Messages)
 
 
 def abandon() -> None:
-    """Let go of what standard output has not taken."""
+    """Discard what standard output has not accepted."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
@@ -48,7 +48,7 @@ def _rewrap(stream: Any, number: int, kind: type[io.TextIOWrapper]) -> Any:
 
 
 class _Output(io.TextIOWrapper):
-    """Results. Raises OutputError where they can't be written."""
+    """Standard output. Raises OutputError where it can't be written."""
 
     def write(self, text: str) -> int:
         try:
@@ -64,7 +64,7 @@ class _Output(io.TextIOWrapper):
 
 
 class _Messages(io.TextIOWrapper):
-    """Messages for people. Where nobody reads them nothing is lost."""
+    """Standard error. Errors of writing are ignored."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):

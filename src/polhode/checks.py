@@ -1,4 +1,4 @@
-"""Checks of parameters that builders share. Concrete values are validated, traced ones pass unread."""
+"""Checks of parameters. Concrete values are validated; values traced by JAX pass unchecked."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = 12
 
 
 def is_concrete(*values: Any) -> bool:
-    """Whether no value is being traced by JAX, so that its numbers can be looked at."""
+    """Whether no value is traced by JAX, so that its numbers can be read."""
     if all(isinstance(value, np.ndarray | float | int) for value in values):
-        # Most of them, in models with thousands of bodies.
+        # The usual case, tested first for models with thousands of bodies.
         return True
     try:
         return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
     except Exception:
-        # No tree: lists nested thousands deep, or dictionaries whose keys have no order.
+        # No pytree: lists nested thousands deep, or dictionaries whose keys have no order.
         return True
 
 
 def short_repr(value: Any) -> str:
-    """A value in a message: its `repr`, cut short, or its type where that can't be made."""
+    """The `repr` of a value, shortened for messages; its type where `repr` fails."""
     try:
         text = _REPR.repr(value)
     except Exception:
@@ -47,9 +47,9 @@ def short_repr(value: Any) -> str:
 
 
 def numbers(name: str, value: Any, meaning: str) -> np.ndarray:
-    """Concrete real numbers of any shape as float64, infinite ones too. `meaning` is said in the error.
+    """Concrete real numbers of any shape as float64, infinite ones included. `meaning` is for the error.
 
-    Refused are words, truth values, complex numbers, masked arrays, and numbers that are too large for a float.
+    Raises ValueError for strings, booleans, complex numbers, masked arrays, and numbers too large for a float.
     """
     try:
         array = np.asarray(value)
@@ -60,7 +60,7 @@ def numbers(name: str, value: Any, meaning: str) -> np.ndarray:
         if kind in "fiu":
             return array.astype(np.float64)
     except Exception as error:
-        # Whatever an object does when it is asked for numbers.
+        # Conversions of foreign objects may raise anything.
         raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.") from error
     raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.")
 
@@ -71,7 +71,7 @@ def shape(name: str, value: Any, meaning: str) -> tuple[int, ...]:
 
 
 def readable(values: Any) -> Any:
-    """A tree with NumPy arrays, which are computed with much faster one by one, unless its values are traced."""
+    """A tree with its leaves as NumPy arrays, which are faster in single operations, unless they are traced."""
     return jax.tree.map(np.asarray, values) if is_concrete(values) else values
 
 
@@ -83,13 +83,13 @@ def stack(values: Sequence[Any]) -> Array:
 
 
 def array(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
-    """`value` as a finite float64 array of exactly `shape`; `meaning` is said in the error."""
+    """`value` as a finite float64 array of exactly `shape`; `meaning` is for the error."""
     result = values(name, value, shape, meaning)
     return array_of(result) if isinstance(result, np.ndarray) else result
 
 
 def values(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Any:
-    """As `array`; an array of NumPy's unless `value` is traced."""
+    """Like `array`, but a NumPy array unless `value` is traced."""
     if is_concrete(value):
         # NumPy keeps concrete values readable even while a surrounding function is being traced.
         result: Any = numbers(name, value, meaning)
@@ -109,7 +109,7 @@ def values(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Any:
 
 
 def number(name: str, value: Any, meaning: str) -> float:
-    """`value` as one finite Python number; not for values that JAX traces."""
+    """`value` as one finite Python float; not for traced values."""
     result = numbers(name, value, meaning)
     if result.shape != ():
         raise ValueError(f"`{name}` must be one number ({meaning}), got shape {result.shape}.")
@@ -126,7 +126,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def as_list(name: str, value: Any, meaning: str) -> list[Any]:
-    """`value` as a list, if it is one, or a tuple, a set or the like; not for words."""
+    """`value` as a list, if it is iterable and neither a string nor a mapping."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"`{name}` must be a list ({meaning}), got {short_repr(value)}.")
     try:
@@ -136,21 +136,21 @@ def as_list(name: str, value: Any, meaning: str) -> list[Any]:
 
 
 def sequence(name: str, value: Any, meaning: str) -> Sequence[Any]:
-    """`value` if it is a list, a tuple or the like; not for words."""
+    """`value` if it is a sequence other than a string."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise ValueError(f"`{name}` must be a list ({meaning}), got {short_repr(value)}.")
     return value
 
 
 def path(name: str, value: Any) -> Path:
-    """`value` as a path, if it is one or a word."""
+    """`value` as a path, if it is a path or a string."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise ValueError(f"`{name}` must be a path, got {short_repr(value)}.")
     return Path(os.fsdecode(value))
 
 
 def word(name: str, value: Any, meaning: str) -> str:
-    """`value` if it is a word that is not empty."""
+    """`value` if it is a string that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"`{name}` must be a word ({meaning}), got {short_repr(value)}.")
     return value
@@ -200,7 +200,7 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def nearest(value: Any, options: Iterable[str]) -> str:
-    """A sentence that names the nearest option, for the end of a message; empty if none is near."""
+    """A sentence that suggests the closest option, for the end of a message; empty if none is close."""
     near = get_close_matches(value, list(options), n=1) if isinstance(value, str) else ()
     return f" Did you mean `{near[0]}`?" if near else ""
 

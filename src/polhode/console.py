@@ -1,4 +1,4 @@
-"""Tables and lines in colour, of texts that other people have written."""
+"""A rich console for texts from untrusted files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from polhode.printable import printable
 
 
 class Printable(Console):
-    """A console whose texts are printable, whatever is in them; only its own colours reach the terminal."""
+    """A console that escapes control characters in texts; only its own colours reach the terminal."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A text with markup, made printable before places are given out."""
+        """A text with markup, made printable before its layout is computed."""
         return super().render_str(printable(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Pieces of text with their colours."""
+        """Segments of text with their styles."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _EXTRAS = ("import", "video", "netcdf", "parquet", "dask")
-"""Extras that users install; the others are for work on the library."""
+"""Extras for users; the others are for development."""
 
 _NUMBERS = ("jax", "jaxlib", "numpy", "scipy", "equinox", "llvmlite", "klujax")
 """Packages that results and speed depend on most."""
@@ -54,7 +54,7 @@ def _processor() -> dict[str, Any]:
 
 
 def _back_end() -> str:
-    """The compiler of runs here, with the reason if it isn't LLVM."""
+    """The compiler of runs on this machine, with the reason if it isn't LLVM."""
     import jax
 
     from polhode.compiler.llvm import jit
@@ -76,7 +76,7 @@ def _cache() -> dict[str, Any]:
     sizes = disk_cache.sizes()
     folder = str(disk_cache.folder())
     with contextlib.suppress(RuntimeError, ValueError):
-        # What goes into an issue needn't say who somebody is.
+        # Reports in issues need not contain the name of the user.
         folder = str(Path("~") / disk_cache.folder().relative_to(Path.home()))
     facts: dict[str, Any] = {"folder": folder, "programs": len(sizes), "bytes": sum(sizes)}
     return (
@@ -85,8 +85,8 @@ def _cache() -> dict[str, Any]:
 
 
 def _support() -> tuple[list[Any], list[str]]:
-    """Requirements of this library, and the Pythons that it is tested with; none where it runs from its sources."""
-    # Part of what xarray needs.
+    """Requirements of this library and the Python versions it is tested with; empty if it isn't installed."""
+    # A requirement of xarray.
     from packaging.requirements import Requirement
 
     try:
@@ -100,19 +100,19 @@ def _support() -> tuple[list[Any], list[str]]:
 
 
 def _extras(requirements: list[Any]) -> dict[str, str]:
-    """Versions of the packages of the extras, as far as they are installed."""
+    """Versions of the installed packages of the extras."""
     names = {one.name for one in requirements if not _applies(one, "") and any(_applies(one, x) for x in _EXTRAS)}
     versions = {name: _version(name) for name in sorted(names)}
     return {name: version for name, version in versions.items() if version is not None}
 
 
 def _applies(requirement: Any, extra: str) -> bool:
-    """Whether something is needed here, with an extra or, if that is empty, without any."""
+    """Whether a requirement applies here, with an extra, or without any if that is empty."""
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def _untested_versions(requirements: list[Any], pythons: list[str]) -> list[str]:
-    """Packages, and the Python, in other versions than this library is tested with."""
+    """Packages and Python in versions that this library is not tested with."""
     if not requirements:
         return ["polhode runs from its sources, so bounds of versions are not known"]
     problems = []

@@ -1,4 +1,4 @@
-"""Frames: what a run keeps of instants."""
+"""Frames: saved instants of a run."""
 
 from __future__ import annotations
 

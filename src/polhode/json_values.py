@@ -1,4 +1,4 @@
-"""Plain values: what survives a round trip through JSON."""
+"""Conversion of values to plain values, which survive a round trip through JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """Plain values with the spelt-out non-finite numbers restored."""
+    """Plain values with their non-finite numbers restored from strings."""
     match value:
         case str():
             return _NONFINITE.get(value, value)

@@ -17,14 +17,14 @@ _MOST_LISTED = 12
 
 
 class UnknownName(KeyError, ValueError):
-    """There is nothing of that name; the message says what is near."""
+    """An unknown name; the message lists close matches."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class NameDict(dict[str, T]):
-    """Things by name; a name that isn't there is answered with near ones. `what` says what they are."""
+    """A dictionary whose error for an unknown name lists close matches. `what` names its things in messages."""
 
     def __init__(self, what: str, things: Mapping[str, T]) -> None:
         super().__init__(things)
@@ -35,7 +35,7 @@ class NameDict(dict[str, T]):
 
 
 def unknown_name(what: str, name: Any, candidates: Iterable[str]) -> UnknownName:
-    """The error for a name that isn't there: with near names, or all of a few."""
+    """The error for an unknown name, with close matches and the known names."""
     names = list(candidates)
     lower_case = {each.lower(): each for each in names}
     word = name.lower() if isinstance(name, str) else ""
@@ -53,12 +53,12 @@ def _are(names: list[str]) -> str:
 
 
 def missing_attribute(owner: str, name: str, candidates: Iterable[str], instead: Mapping[str, str]) -> AttributeError:
-    """The error for a name that something lacks.
+    """The error for a missing attribute.
 
     **Arguments:**
 
-    - `owner`: how messages call it. - `candidates`: names that it has.
-    - `instead`: name → a sentence on what to use, for names that many try first.
+    - `owner`: its name in messages. - `candidates`: names that it has.
+    - `instead`: name → a sentence on what to use, for names that users often try first.
     """
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}.")
@@ -71,7 +71,7 @@ def missing_attribute(owner: str, name: str, candidates: Iterable[str], instead:
 def getattr_with_suggestions(
     package: str, find: Callable[[str], Any], candidates: Iterable[str], instead: Mapping[str, str]
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that loads its names with `find`, with such answers."""
+    """The `__getattr__` of a package that loads its names with `find`, with the errors of `missing_attribute`."""
 
     def get(name: str) -> Any:
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """The reasons for coordinates and method of a problem; "" for what the user has asked for.
+    """The reasons for coordinates and method of a problem; "" for what the user has chosen.
 
     - `coordinates`: the formulation, and why. - `method`: the integrator, and why.
     """
@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 NO_CHOICE = Choice()
-"""Nothing was chosen."""
+"""The user has chosen everything."""
 
 
 class Reference(TypedDict):
@@ -56,11 +56,11 @@ class Problem:
     - `reference`: output name → value with time, error bound and source.
     - `integrator`, `h`: the recommended method and constant step.
     - `scene`: how to draw it (see `polhode.viewing`), or None.
-    - `build`: makes the problem anew from parameters; traceable in the numeric ones.
-    - `origin`: "file" if `polhode.load_model` made it from what `parameters` say.
+    - `build`: rebuilds the problem from parameters; traceable in the numeric ones.
+    - `origin`: "file" if `polhode.load_model` made it, with the arguments in `parameters`.
     - `choice`: why it has these coordinates and this method, where the library has chosen them.
-    - `build_time`: seconds that it took to make, 0 where nobody has looked.
-    - `named`: its bodies and joints, if it is that of a model.
+    - `build_time`: seconds that building it took, 0 where that was not measured.
+    - `named`: the name table of its bodies and joints, if it is that of a model.
     """
 
     name: str
@@ -127,11 +127,11 @@ _INSTEAD = {
     **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_HOW_TO_RUN}, then `run.show()`."),
     **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_HOW_TO_RUN}."),
 }
-"""Names that many try first."""
+"""Names that users often try first."""
 
 
 def timed_build(make: Callable[..., Problem], **parameters: Any) -> Problem:
-    """The problem that `make` makes, with the time that it took."""
+    """The problem that `make` builds, with the time that it took."""
     began = time.perf_counter()
     problem = make(**parameters)
     return dataclasses.replace(problem, build_time=time.perf_counter() - began)

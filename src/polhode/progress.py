@@ -1,4 +1,4 @@
-"""Progress of work that is counted, such as members of a sweep or pictures of a film, shown on standard error."""
+"""Progress bar on standard error for countable work, such as members of a sweep or pictures of a film."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 ProgressCallback = Callable[[int, int], None]
-"""Is told how many are done, and how many there are."""
+"""Called with the number of finished items and the number of all items."""
 
 
 @contextlib.contextmanager
 def progress_bar(show: bool, name: str) -> Iterator[ProgressCallback | None]:
-    """A bar on standard error, or None unless it is wanted."""
+    """The callback of a progress bar on standard error, or None unless `show`."""
     if not show:
         yield None
         return

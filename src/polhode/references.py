@@ -1,4 +1,4 @@
-"""Sources of methods, problems and experiments, as entries of BibTeX; `references.bib` has their data."""
+"""BibTeX keys of the sources of methods, problems and experiments; `references.bib` has the entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAPERS = {
     "003": "baker2021",
     "004": "kinon2024",
 }
-"""Entries of the papers whose experiments can be run anew, by the numbers that they have here."""
+"""Keys of the papers whose experiments can be reproduced, by their numbers in this library."""
 
 _RKMK = ("munthekaas1999", "celledoni2022")
 _FREE = ("celledoni2003", "celledoni2022")
@@ -56,7 +56,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "mpl": ("kinon2024",),
     **dict.fromkeys(("emh", "mph"), ("betsch2009",)),
 }
-"""Entries of each method, what it is first."""
+"""Keys of each method; its definition first."""
 
 PROBLEMS: dict[str, tuple[str, ...]] = {
     "andrews": ("schiehlen1990", "hairer1996"),
@@ -88,11 +88,11 @@ PROBLEMS: dict[str, tuple[str, ...]] = {
     "torus": ("baker2021",),
     "whirling-cable": (),
 }
-"""Entries of each named problem; none for those that were made here."""
+"""Keys of each named problem; none for those of this library."""
 
 
 def keys(name: str | None = None) -> tuple[str, ...]:
-    """Entries to cite for a method, a named problem or an experiment; this library's own where there is no other.
+    """Keys to cite for a method, a named problem or an experiment; this library's own key where there is no other.
 
     Raises ValueError for unknown names.
     """
@@ -111,7 +111,7 @@ def keys(name: str | None = None) -> tuple[str, ...]:
 
 
 def bibtex(entries: Iterable[str]) -> str:
-    """Entries by their keys, one after the other, as a file of BibTeX has them."""
+    """The entries of some keys, as the text of a BibTeX file."""
     return "\n\n".join(_entries()[key] for key in entries)
 
 

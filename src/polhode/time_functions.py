@@ -67,7 +67,7 @@ class PiecewiseLinear(eqx.Module):
 
 
 def breakpoints_of(function: Any) -> tuple[float, ...]:
-    """The instants that a function names in its attribute `breakpoints`, as far as they are plain numbers.
+    """The instants in the attribute `breakpoints` of a function, if they are concrete numbers.
 
     Elements of a model with functions that differ in their numbers alone have these stacked, and so are the instants.
     """

@@ -13,7 +13,7 @@ _SI = {"length": "m", "mass": "kg", "time": "s", "force": "N"}
 
 
 def check_units(units: Any) -> dict[str, str] | None:
-    """Names of units by what they measure, as `polhode.Model` takes them; None for none.
+    """Names of units by quantity, as `polhode.Model` takes them; None for none.
 
     Raises ValueError for anything but "SI" or a mapping with length, mass and time.
     """
@@ -30,7 +30,7 @@ def check_units(units: Any) -> dict[str, str] | None:
 
 
 def unit_of(quantity: str, units: Mapping[str, str] | None) -> str:
-    """The unit of a quantity of results, such as "positions" or "joint_forces"; "" where it is not known."""
+    """The unit of a quantity of results, such as "positions" or "joint_forces"; "" if it is not known."""
     if not units:
         return ""
     length, mass, time = units["length"], units["mass"], units["time"]

@@ -49,9 +49,9 @@ def test_linear_growth_is_told_from_other_growth(gap, linear):
 
 
 def test_growth_takes_the_largest_value_so_far():
-    found = Growth.of(T, np.where(T == 5, 7.0, 1e-3 * T))
-    assert found.values == pytest.approx((1e-3, 7, 7))
-    assert found.rates == pytest.approx((0, 0), abs=1e-12)
+    result = Growth.of(T, np.where(T == 5, 7.0, 1e-3 * T))
+    assert result.values == pytest.approx((1e-3, 7, 7))
+    assert result.rates == pytest.approx((0, 0), abs=1e-12)
 
 
 def of_order_two(h):
@@ -80,16 +80,16 @@ def test_rankings_count_work_and_never_compare_times(slowness):
     """A busy machine makes any of the runs slow."""
     h = 1e-3 * 2.0 ** -np.arange(10)
     names = ("SO3xR3", "euler-angles", "euler-parameters")
-    found = {
+    result = {
         name: Study(h, 0.3 * h**2, *(np.full(10, x) for x in (iterations, slow, operations)))
         for name, iterations, operations, slow in zip(names, (1, 1, 2), (100, 120, 150), slowness, strict=True)
     }
-    slider = next(check for check in slider_crank_formulations._ranking_checks(found) if "operations" in check.name)
+    slider = next(check for check in slider_crank_formulations._ranking_checks(result) if "operations" in check.name)
     assert slider.passed
     assert slider.measured == [100, 120, 300]
-    explicit = {name: {f: found[f] for f in names[:2]} for name in ("DOPRI5", "RK67")}
-    rotor = rotor_formulations._cost_checks(found, explicit)
+    explicit = {name: {f: result[f] for f in names[:2]} for name in ("DOPRI5", "RK67")}
+    rotor = rotor_formulations._cost_checks(result, explicit)
     assert rotor[0].passed
     assert rotor[0].measured == pytest.approx(1.2)
-    unknown = {name: s._replace(operations=np.full(10, np.nan)) for name, s in found.items()}
+    unknown = {name: s._replace(operations=np.full(10, np.nan)) for name, s in result.items()}
     assert work(unknown, 1e-3) == [1, 1, 2]

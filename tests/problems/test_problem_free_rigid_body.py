@@ -93,16 +93,16 @@ DEGENERATE = {
 @pytest.mark.parametrize("t", [-2.5, 3.0])
 def test_solution_in_degenerate_cases(case, t):
     inertia, omega = (np.array(x, float) for x in DEGENERATE[case])
-    for found, exact in zip(free_rigid_body_solution(inertia, omega, t), integrated(inertia, omega, t), strict=True):
-        np.testing.assert_allclose(found, exact, atol=1e-12)
+    for result, exact in zip(free_rigid_body_solution(inertia, omega, t), integrated(inertia, omega, t), strict=True):
+        np.testing.assert_allclose(result, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_solution_at_random(seed):
     rng = np.random.default_rng(seed)
     inertia, omega, t = rng.uniform(0.5, 3, 3), 3 * rng.normal(size=3), rng.uniform(-3, 6)
-    for found, exact in zip(free_rigid_body_solution(inertia, omega, t), integrated(inertia, omega, t), strict=True):
-        np.testing.assert_allclose(found, exact, atol=1e-12)
+    for result, exact in zip(free_rigid_body_solution(inertia, omega, t), integrated(inertia, omega, t), strict=True):
+        np.testing.assert_allclose(result, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -37,8 +37,8 @@ def motion(problem: Any, state: Any, faults: Any) -> Any:
     system, inertia = problem.system, jnp.asarray(problem.parameters["inertia"])
 
     def quantities(state):
-        found = {name: f(0.0, state) for name, f in (problem.outputs | problem.invariants).items()}
-        return {**found, "momentum": found["rotation"] @ (inertia * found["angular_velocity"])}
+        result = {name: f(0.0, state) for name, f in (problem.outputs | problem.invariants).items()}
+        return {**result, "momentum": result["rotation"] @ (inertia * result["angular_velocity"])}
 
     @eqx.filter_jit
     def both(state, faults):

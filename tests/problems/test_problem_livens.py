@@ -56,8 +56,8 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_outputs_scene_and_start(name, parameters):
     problem = problems.get(name, **parameters)
-    found = {key: np.shape(output(0.0, problem.state0)) for key, output in problem.outputs.items()}
-    assert found == SHAPES[name]
+    result = {key: np.shape(output(0.0, problem.state0)) for key, output in problem.outputs.items()}
+    assert result == SHAPES[name]
     problem.system.check(0.0, problem.state0)
     assert problem.integrator == "eml"
     assert len(problem.doc) > 200
@@ -108,9 +108,9 @@ def test_mass_spring_gradient_is_the_difference_quotient():
     zero = jnp.zeros(3)
     (x0, x1), k = (q[::2] for q in (q0, q1)), np.array([1.0, 3.0])
     expected = 0.25 * k * (x0 + x1) * (1 + x0**2 + x1**2)
-    found = system.discrete_derivatives(q0, zero, q1, zero).potential
-    np.testing.assert_allclose(found[::2], expected, rtol=1e-14)
-    assert found[1] == 0
+    result = system.discrete_derivatives(q0, zero, q1, zero).potential
+    np.testing.assert_allclose(result[::2], expected, rtol=1e-14)
+    assert result[1] == 0
 
 
 def test_spring_pendulum_reference_is_the_motion_in_cartesian_coordinates():

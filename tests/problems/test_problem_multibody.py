@@ -82,8 +82,8 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 @eager_numpy()
 def test_start_outputs_and_scene(made, name):
     problem = made[name]
-    found = {key: np.shape(output(jnp.zeros(()), problem.state0)) for key, output in problem.outputs.items()}
-    assert found == EVERY[name]
+    result = {key: np.shape(output(jnp.zeros(()), problem.state0)) for key, output in problem.outputs.items()}
+    assert result == EVERY[name]
     residuals = problem.system.residuals(jnp.zeros(()), problem.state0)
     assert all(float(value) < 1e-12 for value in residuals.values())
     assert set(problem.invariants) == ({"energy"} if name in CONSERVATIVE else set())
@@ -242,12 +242,12 @@ def test_chain_follows_the_equations_of_its_joint_angles(made):
     n, length, bend = p["n"], p["length"], np.asarray(p["bend"])
 
     def poses(q):
-        x, R, found = jnp.zeros(3), jnp.eye(3), []
+        x, R, result = jnp.zeros(3), jnp.eye(3), []
         for i in range(n):
             R = R @ about(2 if i % 2 == 0 else 1, q[i])
-            found.append((x + 0.5 * length * R[:, 0], R))
+            result.append((x + 0.5 * length * R[:, 0], R))
             x = x + length * R[:, 0]
-        return found
+        return result
 
     potential = lambda q: p["gravity"] * p["mass"] * sum(x[2] for x, _ in poses(q))  # noqa: E731
     rate = accelerate(poses, n * [p["mass"]], n * [rod_inertia(p["mass"], length, p["radius"])], potential)
@@ -260,8 +260,8 @@ def test_chain_follows_the_equations_of_its_joint_angles(made):
 @pytest.mark.exhaustive
 def test_andrews_mechanism_reaches_its_published_angles(made):
     exact = np.asarray(made["andrews"].reference["angles"]["value"])
-    found = extrapolated(made["andrews"], 5e-6, 0.03, "angles")
-    assert np.max(np.abs(found - exact)) < 2e-6
+    result = extrapolated(made["andrews"], 5e-6, 0.03, "angles")
+    assert np.max(np.abs(result - exact)) < 2e-6
 
 
 extended = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="needs extended precision")

@@ -64,8 +64,8 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 @pytest.mark.sampled(8)
 def test_shapes_and_scene(name, parameters):
     problem = problems.get(name, **parameters)
-    found = {key: np.shape(output(0.0, problem.state0)) for key, output in problem.outputs.items()}
-    assert found == OUTPUTS[name]
+    result = {key: np.shape(output(0.0, problem.state0)) for key, output in problem.outputs.items()}
+    assert result == OUTPUTS[name]
     assert problem.system.field(jnp.asarray(0.0), problem.state0).shape == (problem.system.space.dim,)
     assert problem.system.space.residual(problem.state0) < 1e-15
     assert len(problem.doc) > 200

@@ -55,12 +55,12 @@ def cartesian_acceleration(masses, lengths, gravity, q, omega):
 def test_accelerations_against_the_dense_system_and_newton(n):
     masses, lengths, q, omega = random_chain(n)
     dynamics = ChainDynamics(jnp.asarray(masses), jnp.asarray(lengths), jnp.asarray(9.81))
-    found = np.asarray(dynamics.angular_acceleration(jnp.asarray(q), jnp.asarray(omega)))
-    scale = np.max(np.abs(found))
-    np.testing.assert_allclose(found, dense_acceleration(masses, lengths, 9.81, q, omega), atol=1e-12 * scale)
+    result = np.asarray(dynamics.angular_acceleration(jnp.asarray(q), jnp.asarray(omega)))
+    scale = np.max(np.abs(result))
+    np.testing.assert_allclose(result, dense_acceleration(masses, lengths, 9.81, q, omega), atol=1e-12 * scale)
     relative = np.diff(cartesian_acceleration(masses, lengths, 9.81, q, omega), axis=0, prepend=np.zeros((1, 3)))
-    np.testing.assert_allclose(found, np.cross(q, relative / lengths[:, None]), atol=1e-12 * scale)
-    assert np.max(np.abs(np.sum(found * q, axis=1))) < 1e-14 * scale
+    np.testing.assert_allclose(result, np.cross(q, relative / lengths[:, None]), atol=1e-12 * scale)
+    assert np.max(np.abs(np.sum(result * q, axis=1))) < 1e-14 * scale
 
 
 def test_field_is_the_generator_of_the_motion():

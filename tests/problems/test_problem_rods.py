@@ -64,8 +64,8 @@ def test_bad_parameters_are_named_with_a_remedy(name: str, parameters: Any, mess
 def test_start_outputs_and_scene(name: str) -> None:
     problem = made(name)
     start = jnp.zeros(()), problem.state0
-    found = {key: jax.eval_shape(output, *start).shape for key, output in problem.outputs.items()}
-    assert found == ROD | MORE[name]
+    result = {key: jax.eval_shape(output, *start).shape for key, output in problem.outputs.items()}
+    assert result == ROD | MORE[name]
     assert all(
         float(value) < 1e-13
         for value in evaluated(lambda t, state: problem.system.residuals(t, state), *start).values()
@@ -134,8 +134,8 @@ def test_cantilever_takes_the_shape_of_the_elastica_at_second_order(n: int) -> N
 @pytest.mark.exhaustive
 def test_bend_of_45_degrees_ends_where_the_literature_says() -> None:
     problem = problems.get("bend-45")
-    found = ph.equilibrium(problem, steps=4)
-    tip = np.asarray(found.path.outputs["tip"][-1])
+    result = ph.equilibrium(problem, steps=4)
+    tip = np.asarray(result.path.outputs["tip"][-1])
     np.testing.assert_allclose(tip, problem.reference["tip"]["value"], rtol=0.01)
 
 
@@ -162,11 +162,11 @@ def test_hanging_cable_takes_the_shape_of_the_catenary(n: int) -> None:
 )
 def test_frequencies_of_the_ring_converge_at_second_order(n: int) -> None:
     problem = problems.get("slender-ring", n=n, speed=0.0, inertia=1e-6)
-    found = ph.modes(problem, number=14).frequencies
+    result = ph.modes(problem, number=14).frequencies
     # Rigid motions, then two modes in the plane and two out of it for each k; with GJ = EI all four are the same.
     k = np.array([2.0, 3.0])
-    errors = found[6:].reshape(2, 4) / (k * (k**2 - 1) / np.sqrt(k**2 + 1))[:, None] - 1
-    np.testing.assert_array_equal(found[:6], 0)
+    errors = result[6:].reshape(2, 4) / (k * (k**2 - 1) / np.sqrt(k**2 + 1))[:, None] - 1
+    np.testing.assert_array_equal(result[:6], 0)
     assert np.all(np.abs(n**2 * errors - [[6.8], [16.0]]) < [[0.4], [1.5]])
 
 

@@ -141,11 +141,11 @@ def orders(row: Row) -> dict[str, float]:
 def _errors(row: Row, count: int) -> dict[str, float]:
     form = row.form
     run = _whole(row.run(1 / count, 1.0, save_every=count + 1 - form.averaged))
-    found = form.seen(jax.tree.map(lambda x: x[-1], run.state), VALUES)
+    result = form.seen(jax.tree.map(lambda x: x[-1], run.state), VALUES)
     exact = form.motion(1.0)
     errors = {
         part: float(np.linalg.norm(np.asarray(a) - b))
-        for part, a, b in zip(("attitude", "velocity"), found, exact[:2], strict=True)
+        for part, a, b in zip(("attitude", "velocity"), result, exact[:2], strict=True)
     }
     if form.multipliers is None:
         return errors
@@ -160,10 +160,10 @@ def _whole(run: ph.Solution) -> ph.Solution:
     return run
 
 
-def keeps_order(row: Row, found: dict[str, float]) -> bool:
+def keeps_order(row: Row, result: dict[str, float]) -> bool:
     """Whether all observed orders are that which the method declares."""
     allowed = 0.15 if row.method.order < 5 else 0.3
-    return all(abs(order - row.method.order) < allowed for order in found.values())
+    return all(abs(order - row.method.order) < allowed for order in result.values())
 
 
 # --- promises ---------------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _end(run: ph.Solution) -> Carry:
 
 def is_machine_code() -> bool:
     """Whether all steps that this process knows of are machine code, and there are some."""
-    steps = [found for key, found in program_cache._PROGRAMS._programs.items() if key[0] is native._native]
+    steps = [result for key, result in program_cache._PROGRAMS._programs.items() if key[0] is native._native]
     return bool(steps) and all(marching is not None for (marching,) in steps)
 
 
@@ -254,9 +254,9 @@ def gap(a: Carry, b: Carry) -> dict[str, float]:
     return {"state": difference(a.state, b.state), "multipliers": difference(a.multipliers, b.multipliers)}
 
 
-def is_equal(row: Row, found: dict[str, float]) -> bool:
+def is_equal(row: Row, result: dict[str, float]) -> bool:
     """Whether that is rounding."""
-    return found["state"] < EQUAL and found["multipliers"] < MULTIPLIERS.get(row.name, EQUAL)
+    return result["state"] < EQUAL and result["multipliers"] < MULTIPLIERS.get(row.name, EQUAL)
 
 
 # --- runs that go on --------------------------------------------------------------------------------------------------
@@ -300,11 +300,11 @@ def batched(row: Row) -> Carry:
         return jax.tree.map(np.asarray, quick(jax.vmap(lambda values: _end(_run(row, values))), jnp.asarray(BATCH)))
 
 
-def gap_of_batch(row: Row, found: Carry) -> dict[str, float]:
+def gap_of_batch(row: Row, result: Carry) -> dict[str, float]:
     """Largest differences of a member of the batch from a run of its own in machine code."""
-    members = [jax.tree.map(lambda x, k=k: x[k], found) for k in range(len(BATCH))]
+    members = [jax.tree.map(lambda x, k=k: x[k], result) for k in range(len(BATCH))]
     gaps = [gap(member, on_host(row, v)) for member, v in zip(members, BATCH, strict=True)]
-    return {part: max(found[part] for found in gaps) for part in gaps[0]}
+    return {part: max(result[part] for result in gaps) for part in gaps[0]}
 
 
 class Derivatives(NamedTuple):
@@ -356,12 +356,12 @@ def _number(row: Row, values: Any) -> Any:
     return flat @ jnp.cos(jnp.arange(flat.size))
 
 
-def errors_of_derivatives(found: Derivatives, exact: Derivatives) -> dict[str, float]:
+def errors_of_derivatives(result: Derivatives, exact: Derivatives) -> dict[str, float]:
     """Relative to the size of the gradient."""
     size = np.linalg.norm(exact.reverse)
     return {
-        "reverse": float(np.linalg.norm(found.reverse - exact.reverse) / size),
-        "forward": abs(found.forward - exact.forward) / size,
+        "reverse": float(np.linalg.norm(result.reverse - exact.reverse) / size),
+        "forward": abs(result.forward - exact.forward) / size,
     }
 
 

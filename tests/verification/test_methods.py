@@ -34,8 +34,8 @@ def row(request):
 
 @pytest.mark.sampled(4)
 def test_order(row):
-    found = cells.orders(row)
-    assert cells.keeps_order(row, found), found
+    result = cells.orders(row)
+    assert cells.keeps_order(row, result), result
     assert cells.is_machine_code() or jit.llvm is None
 
 
@@ -52,9 +52,9 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
     # Large beside the method's own error, but not so large that a step of order 1 fails.
     size = 100.0 if row.name == "bdf" else 10.0 if row.method.order >= 4 else 1.0
     slower = dataclasses.replace(row, method=Perturbed(row.method, size, row.method.order))
-    found = cells.orders(slower)
-    assert not cells.keeps_order(slower, found)
-    assert max(found["attitude"], found["velocity"]) < row.method.order - 0.5
+    result = cells.orders(slower)
+    assert not cells.keeps_order(slower, result)
+    assert max(result["attitude"], result["velocity"]) < row.method.order - 0.5
     spoilt = dataclasses.replace(row, method=Perturbed(row.method, 1e-4, 0))
     assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
 
@@ -62,28 +62,28 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
 @pytest.mark.sampled(16)
 def test_numpy_computes_what_runs_compute(row):
     row = row.light
-    found = cells.by_numpy(row)
-    assert cells.is_equal(row, cells.gap(cells.on_host(row), found))
+    result = cells.by_numpy(row)
+    assert cells.is_equal(row, cells.gap(cells.on_host(row), result))
     # The control: a start that is off by a little more than what is allowed.
-    assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), found))
+    assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), result))
 
 
 @pytest.mark.sampled(21)
 def test_xla_computes_what_machine_code_computes(row):
     row = row.light
-    found = cells.by_xla(row)
-    assert cells.is_equal(row, cells.gap(cells.on_host(row), found))
-    assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), found))
+    result = cells.by_xla(row)
+    assert cells.is_equal(row, cells.gap(cells.on_host(row), result))
+    assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), result))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(42)
 def test_batches_are_loops(row):
     row = row.light
-    found = cells.batched(row)
-    assert cells.is_equal(row, cells.gap_of_batch(row, found))
+    result = cells.batched(row)
+    assert cells.is_equal(row, cells.gap_of_batch(row, result))
     # The control: members in each other's place.
-    assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], found)))
+    assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], result)))
 
 
 @pytest.mark.sampled(3)
@@ -99,11 +99,11 @@ def test_stored_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row, 
 @pytest.mark.sampled(42)
 def test_derivatives_are_those_of_differences(row):
     row = row.light
-    found, exact = cells.derivatives(row), cells.by_differences(row)
-    errors = cells.errors_of_derivatives(found, exact)
+    result, exact = cells.derivatives(row), cells.by_differences(row)
+    errors = cells.errors_of_derivatives(result, exact)
     assert max(errors.values()) < cells.DERIVATIVES, errors
     # The control: a little off.
-    off = cells.Derivatives(found.reverse * (1 + 1e-5), found.forward + 1e-5 * max(abs(exact.reverse)))
+    off = cells.Derivatives(result.reverse * (1 + 1e-5), result.forward + 1e-5 * max(abs(exact.reverse)))
     assert min(cells.errors_of_derivatives(off, exact).values()) > cells.DERIVATIVES
 
 
@@ -111,10 +111,10 @@ def test_derivatives_are_those_of_differences(row):
 @pytest.mark.sampled(42)
 def test_derivatives_are_those_of_xla(row):
     row = row.light
-    found, exact = cells.derivatives(row), cells.derivatives_by_xla(row)
-    assert cells.is_exact(row, cells.errors_of_derivatives(found, exact))
+    result, exact = cells.derivatives(row), cells.derivatives_by_xla(row)
+    assert cells.is_exact(row, cells.errors_of_derivatives(result, exact))
     # The control: a little off.
-    off = cells.Derivatives(found.reverse * (1 + 1e-8), found.forward * (1 + 1e-8))
+    off = cells.Derivatives(result.reverse * (1 + 1e-8), result.forward * (1 + 1e-8))
     assert not cells.is_exact(row, cells.errors_of_derivatives(off, exact))
 
 

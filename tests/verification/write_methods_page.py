@@ -84,9 +84,9 @@ def back_ends(name: str) -> dict[str, float]:
 def derived(name: str) -> dict[str, float]:
     """How far derivatives differ."""
     row = cells.Row.of(name).light
-    found = cells.derivatives(row)
-    differences = cells.errors_of_derivatives(found, cells.by_differences(row))
-    errors = cells.errors_of_derivatives(found, cells.derivatives_by_xla(row))
+    result = cells.derivatives(row)
+    differences = cells.errors_of_derivatives(result, cells.by_differences(row))
+    errors = cells.errors_of_derivatives(result, cells.derivatives_by_xla(row))
     return {"differences": max(differences.values()), **errors}
 
 

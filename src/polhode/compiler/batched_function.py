@@ -1,4 +1,4 @@
-"""A function of every row of stacked arrays, carried out the quickest way that there is for it."""
+"""A function mapped over the rows of stacked arrays, by the fastest back end that supports it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from polhode.compiler.size_limits import is_long
 
 
 class BatchedFunction:
-    """`function(*row)` of all rows, with what users' functions have captured when it is first called.
+    """`function(*row)` of all rows, with the values that users' functions capture at the first call.
 
-    What is no machine code is done for `rows` at a time, so that only one size is compiled: by XLA, or by NumPy where
+    Without machine code, blocks of `rows` rows are evaluated, so that only one size is compiled: by XLA, or by NumPy where
     rows are long, since the time to compile grows with them, and where it is only called `once`.
     """
 
@@ -29,7 +29,7 @@ class BatchedFunction:
         self._call: Callable[[Any], Any] | None = None
 
     def __call__(self, *batch: Any) -> Any:
-        """The results, as NumPy arrays that are stacked alike."""
+        """The results as NumPy arrays, stacked like the arguments."""
         batch = jax.tree.map(np.asarray, batch)
         if self._call is None:
             self._call = _native(self._function, batch) or self._by_rows(batch)
@@ -53,7 +53,7 @@ class BatchedFunction:
 
 
 def _native(function: eqx.Module, batch: Any) -> Callable[[Any], Any] | None:
-    """Machine code for rows stacked like these, if there can be any."""
+    """Machine code for rows of these shapes; None where there is none."""
     if not on_host(function):
         return None
     examples = function, jax.tree.map(lambda x: x[0], batch)
@@ -62,7 +62,7 @@ def _native(function: eqx.Module, batch: Any) -> Callable[[Any], Any] | None:
 
 
 def _compile(inputs: Any, rest: Any) -> RowMapResult:
-    """The function in machine code, if it can be."""
+    """The function as machine code, or why there is none."""
     return try_row_map(lambda arrays, row: eqx.combine(arrays, rest[0])(*row), *inputs)
 
 
@@ -70,7 +70,7 @@ _SERIALISER = row_map_serialiser(lambda inputs: inputs)
 
 
 def _all(function: Any, *batch: Any) -> Any:
-    # A module itself JAX would write out in full, for messages.
+    # Of a module JAX would write the whole `repr`, for messages.
     return jax.vmap(lambda *row: function(*row))(*batch)
 
 

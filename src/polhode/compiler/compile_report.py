@@ -1,4 +1,4 @@
-"""Reports of how a run is executed, for those who wait for it."""
+"""Reports of how a run is executed, for progress displays and statistics."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NAMES: dict[By, str] = {
 class CompileReport(NamedTuple):
     """How the steps of a run are executed.
 
-    - `operations`: of the machine code, those in loops counted once; None where XLA compiles.
+    - `operations`: of the machine code, with those in loops counted once; None where XLA compiles.
     - `by`: "quick" or "optimised" machine code, or "xla".
-    - `kept`: whether machine code of an earlier run was found.
+    - `kept`: whether the machine code is that of an earlier run.
     """
 
     operations: int | None
@@ -27,7 +27,7 @@ class CompileReport(NamedTuple):
 
     @property
     def activity(self) -> str:
-        """The work of making it, in words."""
+        """Description of the compilation, for progress displays."""
         if self.operations is None:
             return f"compiling with {self}"
         return f"compiling {self.operations:,} operations to {_NAMES[self.by]}"

@@ -1,4 +1,4 @@
-"""Functions with derivatives that become machine code: on scalars, or on arrays if they are large."""
+"""Machine code of derivatives: on scalars, or on arrays for large functions."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ OnArrays = Callable[[core.ClosedJaxpr], CompiledFunction]
 
 
 class DifferentiableFunction:
-    """A function of trees that returns floats, for derivatives with respect to some of its arguments, all floats.
+    """A function of trees that returns floats, to be differentiated with respect to some arguments, all floats.
 
-    - `wanted`, `returned`: shapes of these arguments, and of what the function returns.
+    - `wrt`, `out_shape`: shapes of these arguments, and of the function's result.
 
     **Arguments:**
 
     - `function`: the function.
-    - `of`: picks these arguments from a tree like each of the examples.
+    - `of`: selects these arguments from a tree like the examples.
     - `examples`: arguments; only structure, shapes and dtypes matter.
 
-    Raises `UnsupportedNativeOperation` if nothing can be machine code.
+    Raises `UnsupportedNativeOperation` if there is no machine code for it.
     """
 
     def __init__(self, function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> None:
@@ -61,9 +61,9 @@ class DifferentiableFunction:
         )
 
     def jvp(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
-        """The derivative along directions: the program takes the arguments and then the directions of those `wanted`.
+        """The Jacobian–vector product: its program takes the arguments, then the tangents of those in `wrt`.
 
-        It returns the derivative of the function's result.
+        It returns the tangent of the function's result.
         """
         return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_jvp, self.wrt, DIFFERENTIABLE)))
 
@@ -78,7 +78,7 @@ class DifferentiableFunction:
             raise UnsupportedNativeOperation(str(needed)) from None
 
     def _of_arrays(self, derive: Callable[..., list[Any]], tangents: Any, target: Backend) -> core.ClosedJaxpr:
-        """The program of a derivative as JAX takes it of a record whose loops over rows are loops."""
+        """JAX's derivative of the trace, in which loops over rows stay loops."""
         program = trace(self._function, *self._examples, target=target)
         function = core.jaxpr_as_fun(program.closed_jaxpr)
 
@@ -92,7 +92,7 @@ class DifferentiableFunction:
         try:
             return lower(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(tangents)), MACHINE_CODE)
         except (NotImplementedError, TypeError, ValueError) as failed:
-            # JAX has no rule for it, as for loops for a number of times that only the data give.
+            # JAX has no rule, as for loops whose number of rounds depends on the data.
             raise UnsupportedNativeOperation(str(failed)) from None
 
 

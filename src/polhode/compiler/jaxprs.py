@@ -1,7 +1,7 @@
-"""JAX's programs in one form: under which names its operations keep their parts differs from version to version.
+"""JAX's programs in one form for all versions of JAX, which differ in the names of parameters.
 
-What this library reads of them besides operands and results, it reads here: the programs that operations call, and the
-parameters of those that repeat or choose. `tests/compiler/test_jaxprs.py` names each assumption.
+Everything that this library reads of them besides operands and results is read here: the programs that operations
+call, and the parameters of loops and branches. `tests/compiler/test_jaxprs.py` names each assumption.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
-    # As JAX calls it since 0.11.
+    # The name since JAX 0.11.
     "eval_jaxpr": "call_jaxpr",
     "core_call": "call_jaxpr",
     "remat2": "jaxpr",
@@ -27,13 +27,13 @@ _CALLS = {
     "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",
 }
-"""Operations that call a program, and the parameter that holds it."""
+"""By operations that call a program, the parameter that holds it."""
 
 _TO_LOWER = "call_hi_primitive"
-"""The name of an operation that JAX writes in terms of others when it compiles; since 0.11."""
+"""The name of operations that JAX lowers to others when it compiles; since 0.11."""
 
 LINEAR_SOLVE = "custom_linear_solve"
-"""The name of what holds a linear map and programs that solve with it."""
+"""The name of the operation that holds a linear map and programs that solve with it."""
 
 Callee = tuple[core.Jaxpr, Sequence[Any]]
 """A program and its constants."""
@@ -53,18 +53,18 @@ def callee(eqn: Any) -> Callee | None:
 
 
 def is_high_level(eqn: Any) -> bool:
-    """Whether an operation is one that JAX writes in terms of others only when it compiles."""
+    """Whether JAX lowers an operation to others only when it compiles."""
     return eqn.primitive.name == _TO_LOWER
 
 
 def lower_equation(eqn: Any) -> core.ClosedJaxpr:
-    """Such an operation in terms of others."""
+    """The lowered form of such an operation."""
     primitive: Any = eqn.primitive
     return jax.make_jaxpr(lambda *x: primitive.to_lojax(*x, **eqn.params))(*(v.aval for v in eqn.invars))
 
 
 def parameters(eqn: Any) -> Mapping[str, Any]:
-    """The parameters of an operation; those of a loop over rows as `rows.ROWS` has them, in all versions of JAX."""
+    """The parameters of an operation; of a scan those that `row_loop.ROWS` has, in all versions of JAX."""
     params = eqn.params
     if eqn.primitive.name != "scan" or "ft_in" not in params:
         return params
@@ -74,7 +74,7 @@ def parameters(eqn: Any) -> Mapping[str, Any]:
 
 
 def scan(eqn: Any) -> Any:
-    """A loop over rows, `rows.ROWS`, as JAX's own."""
+    """A loop over rows, `row_loop.ROWS`, as JAX's scan."""
     params = eqn.params
     counts = params["num_consts"], params["num_carry"]
     alike = _scan(*counts, len(eqn.invars) - sum(counts), len(eqn.outvars) - counts[1])
@@ -84,11 +84,11 @@ def scan(eqn: Any) -> Any:
 
 @functools.cache
 def _scan(consts: int, carry: int, rows: int, outs: int) -> dict[str, Any]:
-    """The parameters of a scan of so many numbers: JAX writes down their counts, itself knows how."""
+    """The remaining parameters of a scan with these counts of operands, taken from a trace by JAX."""
 
     def scan_all(consts_: list[Any], start: list[Any], tables: list[Any]) -> Any:
         def step(carry_: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
-            # Everything depends on everything: what does not would be taken out of the loop.
+            # Everything depends on everything: JAX moves the rest out of the loop.
             total = sum((*consts_, *carry_, *row))
             return [x + total for x in carry_], [total * (2 + k) for k in range(outs)]
 
@@ -101,12 +101,12 @@ def _scan(consts: int, carry: int, rows: int, outs: int) -> dict[str, Any]:
 
 
 def solve_program(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The program by which a linear system is solved, and its arguments."""
+    """The program that solves a linear system, and its arguments."""
     lengths = params["const_lengths"]
     before = lengths.matvec + lengths.vecmat
     return params["jaxprs"].solve, [*inputs[before : before + lengths.solve], *inputs[sum(lengths) :]]
 
 
 def linear_map(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The program of the linear map of such a system, and what it takes besides a vector."""
+    """The program of the linear map of such a system, and its arguments besides the vector."""
     return params["jaxprs"].matvec, list(inputs[: params["const_lengths"].matvec])

@@ -1,4 +1,4 @@
-"""Functions that are called again and again, with other numbers: machine code where it can be."""
+"""Functions that are called many times with other numbers: machine code where possible."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ T = TypeVar("T")
 
 
 def native_jit(function: Callable[..., T], *consts: Any) -> Callable[..., T]:
-    """`function(*fixed, *others)`, one of this library that captures nothing, as a function of the others.
+    """`function(*consts, *others)`, one of this library that captures nothing, as a function of the others.
 
-    These must be alike in all calls, up to their numbers: the program is looked up at the first one, which takes longer
-    than all the rest. On the host that is machine code, which returns NumPy arrays: all of it, or, of large programs,
-    the loops over rows of equal elements, between which NumPy does the rest. Where that can't be, NumPy does all. It is
-    kept like other programs. Inside JAX's transformations the function is called as it is.
+    These must have the same shapes and types in all calls: the program is looked up at the first call, which takes
+    longer than all others. On the host it is machine code, which returns NumPy arrays: all of it, or, of large
+    programs, the loops over rows of equal elements, while NumPy evaluates the rest. Where neither is possible, NumPy
+    evaluates everything. Programs are cached on disk. Inside JAX's transformations the function is called directly.
     """
     if inside_transformation():
         return functools.partial(function, *consts)
@@ -60,7 +60,7 @@ def _prepare(function: Callable[..., T], consts: tuple[Any, ...], others: tuple[
 
 
 def _whole(program: RowMap, consts: Any) -> Callable[[Any], Any]:
-    """As a map over a single row."""
+    """A call as a map over a single row."""
     arguments = program.arguments(consts)
 
     def call(others: Any) -> Any:
@@ -86,7 +86,7 @@ _numpy_jit: Any = functools.cache(numpy_jit)
 
 
 def _native(inputs: Any, rest: Any) -> tuple[RowMap | Interpreter | None, Any]:
-    """The program, and the structure of what it returns if that is a list."""
+    """The program, and the structure of its result where it returns a list of leaves."""
 
     def on_arrays(arrays: Any, row: Any) -> Any:
         (function, consts), others = eqx.combine((arrays, row), rest)
@@ -104,14 +104,14 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | Interpreter | None, Any]:
 
 
 def _compile_rows(program: Interpreter) -> None:
-    """Makes machine code of all loops over rows."""
+    """Compiles all loops over rows to machine code."""
     for equation in program.equations:
         if equation.name == "scan" and not equation.params["num_carry"]:
             equation.name, equation.params["jaxpr"] = "mapped", _rows_of(equation)
 
 
 def _rows_of(scan: Equation) -> RowMap:
-    """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
+    """The body of a scan, with known inputs as constants: indices must be known at compile time."""
     origin: Any = scan.origin
     params = parameters(origin)
     body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]

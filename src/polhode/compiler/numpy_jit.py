@@ -1,7 +1,7 @@
 """Programs that run once, evaluated with NumPy instead of compiled.
 
-Compiling what checks a model, finds its consistent start and looks at a few frames takes seconds; evaluating it
-operation by operation takes milliseconds. The function is traced, as JAX does, and its trace evaluated here;
+Compiling the checks of a model, its consistent start and a few outputs takes seconds; evaluating them operation by
+operation takes milliseconds. The function is traced, as JAX does, and its trace evaluated here;
 primitives without a rule are bound as they are.
 """
 
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of this library that is evaluated with NumPy instead of compiled.
+    """Evaluates a function of this library with NumPy instead of compiling it.
 
-    Its trace is kept like a compiled program, see `polhode.compiler.fingerprint`. Inside JAX's transformations it is
-    called as it is, and it is compiled for arrays that are not on the host.
+    Its trace is cached like a compiled program, see `polhode.compiler.fingerprint`. Inside JAX's transformations the
+    function is called directly, and it is compiled for arrays that are not on the host.
     """
 
     by_xla = xla_jit(function)
@@ -83,9 +83,7 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def shapes(function: Callable[..., Any], *args: Any) -> Any:
-    """Shapes and types of the result of `function`, one of this library that captures nothing.
-
-    Found again like programs.
+    """Shapes and types of the result of `function`, one of this library that captures nothing; cached like programs.
     """
     return cached(_shapes, function, *args, serialiser=_SHAPES)[0]
 

@@ -1,4 +1,4 @@
-"""Where arrays are, and where computing happens: on the processor, unless somebody asks for another device."""
+"""Devices of arrays and computations: the CPU, unless another device is requested."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 def default_device_for(*values: Any) -> AbstractContextManager[Any]:
-    """While this is open, JAX computes by default where this library does.
+    """Context in which JAX's default device is the one of this library.
 
-    That is the device which `jax.default_device` names, else the one that arrays in `given` were put on, else the
-    processor. An accelerator that JAX has found is no reason to use it: a step of a small system takes a thousand times
-    as long there, and minutes to compile for. Inside JAX's transformations it is not ours to say.
+    That is the device of `jax.default_device`, else the one to which arrays in `values` are committed, else the CPU. An
+    accelerator is not used only because JAX has one: there a step of a small system takes a thousand times as long, and
+    minutes to compile. Inside JAX's transformations nothing is changed.
     """
     if jax.default_backend() == "cpu" or _default_device() is not None or inside_transformation():
         return contextlib.nullcontext()
@@ -33,13 +33,13 @@ def default_device_for(*values: Any) -> AbstractContextManager[Any]:
 
 
 def on_jax_device() -> AbstractContextManager[Any]:
-    """While this is open, JAX computes on the device that `jax.default_device` names, or else on its own first one."""
+    """Context in which JAX computes on the device of `jax.default_device`, or else on its own first one."""
     device = _default_device()
     return jax.default_device(jax.devices()[0] if device is None else device)
 
 
 def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of the interface that computes where `default_device_for` says, from its first line on."""
+    """Decorator of public functions: computes on the device of `default_device_for` its arguments."""
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -50,7 +50,7 @@ def with_default_device(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def on_processor() -> bool:
-    """Whether computing goes to the processor here, see `default_device_for`."""
+    """Whether the default device is the CPU, see `default_device_for`."""
     device = _default_device()
     if device is None:
         return jax.default_backend() == "cpu"
@@ -58,7 +58,7 @@ def on_processor() -> bool:
 
 
 def on_host(tree: Any) -> bool:
-    """Whether computing with a tree goes to the processor, and its arrays are there in one piece or free to come."""
+    """Whether the default device for a tree is the CPU, and its arrays are there, unsharded, or uncommitted."""
     with default_device_for(tree):
         if not on_processor():
             return False
@@ -66,22 +66,22 @@ def on_host(tree: Any) -> bool:
 
 
 def device_array(x: np.ndarray, weak: bool = False) -> jax.Array:
-    """An array of JAX on the default device with the values of `x`, which must not change from now on.
+    """An array of JAX on the default device with the values of `x`, which must not change afterwards.
 
-    `weak`: whether its type gives way to others, as that of Python's numbers.
+    `weak`: whether its type is weak, as that of Python's numbers.
     """
     if batched_device_put is None:
         return jax.device_put(x)
-    # What `jax.device_put` comes to after 25 µs of asking what is to be done.
+    # The call that `jax.device_put` makes after 25 µs of dispatch.
     device = _default_device()
     if not isinstance(device, jax.Device):
         device = jax.devices(device)[0]
-    # Not bound to the device: computing with arrays of other devices moves it there, as what JAX makes by itself.
+    # Uncommitted, like JAX's own results: computing with arrays of other devices moves it there.
     return batched_device_put(_like(x.shape, x.dtype, weak), _on(device), [x], [device], committed=False)
 
 
 def _default_device() -> Any:
-    """The device that `jax.default_device` names, or its platform; None where it names none."""
+    """The device of `jax.default_device`, or its platform; None where it is not set."""
     return getattr(jax.config, "jax_default_device")  # noqa: B009
 
 
@@ -95,14 +95,14 @@ def _arrays(tree: Any) -> Iterator[jax.Array]:
 
 
 def _is_near(x: jax.Array) -> bool:
-    """Whether an array is on the processor in one piece, or free to be moved there."""
+    """Whether an array is unsharded, and on the CPU or uncommitted."""
     devices = x.sharding.device_set
     return len(devices) == 1 and (not x.committed or next(iter(devices)).platform == "cpu")
 
 
 @functools.cache
 def _processor() -> Any:
-    """The processor as a device of JAX; None where JAX was told to leave it alone."""
+    """The CPU as a device of JAX; None where JAX is configured without it."""
     try:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""How large a program may be for each way to run it, in one place, with what was measured of each.
+"""Largest sizes of programs for each back end, with the measurements behind them.
 
 Operations are those of single numbers, in loops counted once; times are those of one core of a shared server.
 """
@@ -17,7 +17,7 @@ of a humanoid of 28 bodies with rotors, in absolute coordinates, has 340,000: 23
 result, with XLA 140 s."""
 
 XLA = 20_000
-"""Operations of a step above which XLA gets it on arrays: compiling takes it 1.5 ms for each, half a minute in all."""
+"""Operations of a step above which XLA compiles it on arrays: compiling takes it 1.5 ms for each, half a minute in all."""
 
 XLA_DIFFERENTIATED = XLA // 2
 """The same for a step that JAX differentiates, which triples its operations in reverse mode."""
@@ -27,20 +27,20 @@ XLA_LESS_WITH_LIBRARIES = 10
 scalars pay for the smallest ones only."""
 
 XLA_ROW = 200_000
-"""Operations of a row in a loop of XLA's, before they are simplified: it is compiled once for all rows."""
+"""Operations of a row in XLA's row loops, before simplification: it is compiled once for all rows."""
 
 WORTH_TRYING = 8
 """How far the count before simplification may exceed a limit of XLA: that of multibody systems falls to a quarter."""
 
 TRACED_OPERATIONS = 3 * MACHINE_CODE
-"""The count before simplification above which a program is not recorded for machine code."""
+"""The count before simplification above which no program on scalars is built for machine code."""
 
 NUMBERS = 2_000
-"""Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, also if all there
-is to do is to move it. The equations of `equilibrium` take as many for a rod of some 20 edges."""
+"""Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, even
+if it is only moved. The equations of `equilibrium` take as many for a rod of some 20 edges."""
 
 SCAN_NUMBERS = 5_000
-"""The same for a row of a loop that NumPy would carry out otherwise, at some 10 µs an operation."""
+"""The same for a row of a loop that NumPy would evaluate otherwise, at some 10 µs an operation."""
 
 SCAN_OPERATIONS = 15_000
 """Operations of all rows from which on such a loop becomes machine code: NumPy would take 0.15 s."""
@@ -65,7 +65,7 @@ to 1.8 s on arrays; outputs of rods, and of 10 bodies in absolute coordinates, h
 0.1 to 0.2 s on arrays."""
 
 SELECTED_NUMBERS = 300
-"""Numbers that go in, up to which reading at a place that only the data say is a comparison with every place."""
+"""Numbers of inputs up to which an index that depends on the data becomes a comparison with every position."""
 
 
 def is_long(tree: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Functions of trees of arrays as programs on scalars."""
+"""Traces of functions of trees of arrays, and their programs on scalars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polhode.compiler.scalars.traced_function import TracedFunction
 
 
 def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHINE_CODE) -> TracedFunction:
-    """A function, traced to become machine code, or for derivatives of it that do.
+    """Traces a function for machine code, or for machine code of its derivatives.
 
     Raises `UnsupportedNativeOperation` if there is no compiler, or if the function closes over what JAX traces.
     """
@@ -33,7 +33,8 @@ def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHIN
 def on_scalars(program: TracedFunction, *examples: Any, differentiated: bool = False) -> Program:
     """A traced function as a program of all elements of its arguments.
 
-    `differentiated`: whether derivatives are going to be taken of it. Raises `UnsupportedNativeOperation` if that can't be.
+    `differentiated`: whether the program will be differentiated. Raises `UnsupportedNativeOperation` where there is
+    no such program.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
         raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")

@@ -28,8 +28,8 @@ class Event(eqx.Module):
     **Arguments:**
 
     - `function`: (t, state) → one number of any unit; or (t, state, system), where `system` may change; or the name
-      of an output that is one number. Traceable by JAX, and continuous: a jump across zero, as that of an angle after half a
-      turn, is no crossing, except of functions that are constant between jumps.
+      of an output that is one number. Traceable by JAX, and continuous: a jump across zero, as that of an angle
+      after half a turn, is no crossing, except of functions that are constant between jumps.
     - `action`: (t, state) or (t, state, system) → the state after the event. It must keep the constraints.
       None: the state stays.
     - `change`: (t, state, system) → the system after the event, with other numbers of the same shapes, such as a

@@ -38,8 +38,8 @@ class TurnCounter(eqx.Module):
     r"""Counts the turns of angles, whose values are part of the state.
 
     From one instant to the next an angle changes by about $\tfrac h2(\dot\varphi_0+\dot\varphi_1)$; the next value
-    is the one within half a turn of this prediction. So turns are right as long as a step resolves the change of the rates, however many
-    turns it makes.
+    is the one within half a turn of this prediction. So turns are right as long as a step resolves the change of the
+    rates, however many turns it makes.
 
     - `angles`: all angles, stacked; their `reference` is the value at the start of the model.
     - `first`, `second`: rows of a `Motion` between which they are measured.

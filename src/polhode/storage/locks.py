@@ -77,9 +77,9 @@ class Owner(NamedTuple):
 class Lock:
     """An exclusive lock on what is written at `path`.
 
-    The file `.NAME.lock` beside it names its owner. On one machine the operating system holds it and lets go when the
-    owner ends, however that happens; between machines that share a disk its age tells, so a thread touches it from
-    `acquire` to `release`. A file of that name that is no lock, or a link, is never written, nor deleted.
+    The file `.NAME.lock` beside it names its owner. On one machine the operating system releases it when the owner
+    ends in any way; between machines that share a disk its age decides, so a thread touches it from `acquire` to
+    `release`. A file of that name that is no lock, or a link, is never written, nor deleted.
     """
 
     def __init__(self, path: Path, run: str) -> None:
@@ -108,20 +108,20 @@ class Lock:
             os.lseek(handle, 0, os.SEEK_SET)
             os.write(handle, json.dumps(Owner.now(self._run)._asdict()).encode())
             with contextlib.suppress(RuntimeError):
-                # A process that is ending begins no threads any more.
+                # A process that is ending can't start threads.
                 self._heart.start()
         except BaseException:
             self.release()
             raise
 
     def beat(self) -> None:
-        """Give a sign of life."""
+        """Touch the file, as a heartbeat."""
         with contextlib.suppress(OSError):
             # By its handle where possible: another file may have its name by now.
             os.utime(self._handle if os.utime in os.supports_fd and self._handle is not None else self._file)
 
     def release(self) -> None:
-        """Let go and remove the file."""
+        """Release the lock and remove the file."""
         if self._handle is not None:
             self._released.set()
             if self._heart.is_alive():

@@ -39,7 +39,7 @@ def resolve(path: str | Path) -> Path:
 
 
 def acquire_lock(path: Path, run: str) -> Lock:
-    """Acquires the lock of a store. Raises StoreError where another process holds it, or another file is in its place."""
+    """Acquires the lock of a store. Raises StoreError if another process holds it, or another file is in its place."""
     lock = Lock(path, run)
     with translate_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -143,7 +143,7 @@ class ArrayFiles(NamedTuple):
         return checksums
 
     def read(self, start: int, stop: int, room: int = 0) -> np.ndarray:
-        """Rows from `start` to `stop`, followed by `room` uninitialised ones. Raises DamageError, which names the file."""
+        """Rows from `start` to `stop`, then `room` uninitialised ones. Raises DamageError, which names the file."""
         if self.row_bytes == 0:
             return np.zeros((stop - start + room, *self.shape), self.dtype)
         if stop > start:

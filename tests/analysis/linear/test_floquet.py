@@ -21,12 +21,12 @@ def flow(field: Callable[[float, Any], Any], start: Any, period: float) -> np.nd
     return solve_ivp(field, (0, period), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
 
 
-def equal(found: Any, expected: Any, atol: float) -> None:
+def equal(result: Any, expected: Any, atol: float) -> None:
     """Both have the same multipliers."""
     expected = np.asarray(expected)
-    assert len(found) == len(expected)
-    for one, others in ((found, expected), (expected, found)):
-        assert max(float(np.min(np.abs(others - x))) for x in one) < atol, (found, expected)
+    assert len(result) == len(expected)
+    for one, others in ((result, expected), (expected, result)):
+        assert max(float(np.min(np.abs(others - x))) for x in one) < atol, (result, expected)
 
 
 # --- loads that depend on time --------------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ def test_a_shaken_pendulum_has_the_multipliers_of_mathieus_equation(
     amplitude: float, rate: float, upright: bool, stable: bool, formulation: str
 ) -> None:
     problem = shaken(amplitude, rate, upright).problem(formulation, t1=1.0)
-    found = ph.floquet(problem, 2 * np.pi / rate)
-    equal(found.multipliers, mathieu(amplitude, rate, upright), 1e-7)
-    assert found.stable is stable
+    result = ph.floquet(problem, 2 * np.pi / rate)
+    equal(result.multipliers, mathieu(amplitude, rate, upright), 1e-7)
+    assert result.stable is stable
     with pytest.raises(ValueError, match=r"does not close after the period .* at `slider`"):
         ph.floquet(problem, 0.9 * 2 * np.pi / rate)
 
@@ -96,9 +96,9 @@ def test_loads_with_another_period_are_refused_although_the_bodies_rest() -> Non
     pin = model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 0, 1), name="pin"))
     model.add(ph.forces.JointControl([pin], lambda t, angle, rate: -(4.0 + jnp.sin(3.0 * t)) * angle))
     problem, period = model.problem("minimal", t1=1.0), 2 * np.pi / 3
-    found = ph.floquet(problem, period)
+    result = ph.floquet(problem, period)
     field = lambda t, y: [y[1], -(4.0 + np.sin(3.0 * t)) * y[0]]  # noqa: E731
-    np.testing.assert_allclose(found.monodromy, np.column_stack([flow(field, e, period) for e in np.eye(2)]), atol=1e-8)
+    np.testing.assert_allclose(result.monodromy, np.column_stack([flow(field, e, period) for e in np.eye(2)]), atol=1e-8)
     with pytest.raises(ValueError, match="another period"):
         # The start looks the same half a period later.
         ph.floquet(problem, period / 2)
@@ -112,11 +112,11 @@ def test_a_limit_cycle_is_as_stable_as_its_divergence_says() -> None:
     x, period = fsolve(lambda z: flow(field, [z[0], 0], z[1]) - [z[0], 0], [2.0, 6.66], xtol=1e-12)
     divergence = flow(lambda t, y: [*field(t, y[:2]), 1 - y[0] ** 2], [x, 0, 0], period)[2]
     system = ph.systems.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.stack(field(t, y)))
-    found = ph.floquet(system, period, state=jnp.array([x, 0.0]))
-    equal(found.multipliers, [1, np.exp(divergence)], 1e-8)
-    np.testing.assert_allclose(found.exponents[1], divergence / period, atol=1e-6)
-    assert found.stable
-    assert found.closure < 1e-8
+    result = ph.floquet(system, period, state=jnp.array([x, 0.0]))
+    equal(result.multipliers, [1, np.exp(divergence)], 1e-8)
+    np.testing.assert_allclose(result.exponents[1], divergence / period, atol=1e-6)
+    assert result.stable
+    assert result.closure < 1e-8
     with pytest.raises(ValueError, match=r"does not close after the period of 6: number \d of its state"):
         ph.floquet(system, 6.0, state=jnp.array([x, 0.0]))
     with pytest.raises(ValueError, match="`period` must be positive, got -1"):
@@ -134,10 +134,10 @@ def test_a_pendulum_that_whirls_over_the_top_comes_back_after_a_turn() -> None:
     model.add(ph.joints.Revolute(model.ground, bob, point=(0, 0, 0), axis=(0, 1, 0)))
     pendulum = lambda t, y: [y[1], -k * np.sin(y[0]), y[3], -k * np.cos(y[0]) * y[2]]  # noqa: E731
     period = fsolve(lambda T: flow(pendulum, [0, rate, 0, 0], T[0])[0] - 2 * np.pi, [0.63], xtol=1e-13)[0]
-    found = ph.floquet(model.problem("minimal", t1=1.0), period)
+    result = ph.floquet(model.problem("minimal", t1=1.0), period)
     expected = np.column_stack([flow(pendulum, [0, rate, *e], period)[2:] for e in np.eye(2)])
-    np.testing.assert_allclose(found.monodromy, expected, atol=1e-8)
-    assert found.stable
+    np.testing.assert_allclose(result.monodromy, expected, atol=1e-8)
+    assert result.stable
 
 
 # --- motions that come back turned ----------------------------------------------------------------------------------
@@ -154,10 +154,10 @@ def satellite(axis: int, formulation: str) -> ph.Problem:
 
 @pytest.mark.exhaustive
 def test_a_rotor_that_spins_about_its_middle_axis_falls() -> None:
-    found = ph.floquet(satellite(0, "SE3"), 0.7)
-    np.testing.assert_allclose(found.exponents[0], 3.0 * np.sqrt(2 * 3 / (8 * 3)), atol=1e-7)
-    np.testing.assert_allclose(found.turn, (2.1, 0, 0), atol=1e-8)
-    assert not found.stable
+    result = ph.floquet(satellite(0, "SE3"), 0.7)
+    np.testing.assert_allclose(result.exponents[0], 3.0 * np.sqrt(2 * 3 / (8 * 3)), atol=1e-7)
+    np.testing.assert_allclose(result.turn, (2.1, 0, 0), atol=1e-8)
+    assert not result.stable
 
 
 @pytest.mark.exhaustive
@@ -166,9 +166,9 @@ def test_a_rotor_that_spins_about_its_middle_axis_falls() -> None:
 def test_a_steady_spin_has_the_exponentials_of_its_eigenvalues(axis: int, formulation: str) -> None:
     """For a time that is no part of a turn; double ones come apart by the root of round-off."""
     problem = satellite(axis, formulation)
-    found = ph.floquet(problem, 0.7)
-    equal(found.multipliers, np.exp(0.7 * ph.linearise(problem).eigenvalues), 1e-4)
-    assert found.stable is (axis == 1)
+    result = ph.floquet(problem, 0.7)
+    equal(result.multipliers, np.exp(0.7 * ph.linearise(problem).eigenvalues), 1e-4)
+    assert result.stable is (axis == 1)
 
 
 @pytest.mark.exhaustive
@@ -179,12 +179,12 @@ def test_a_sleeping_top_is_carried_back_by_its_own_spin(formulation: str) -> Non
     top = model.add_body(mass=2.0, inertia=(0.22, 0.22, 0.1), position=(0, 0, 0.3), angular_velocity=(0, 0, 35.0))
     model.add(ph.joints.Spherical(model.ground, top, point=(0, 0, 0)))
     problem = model.problem(formulation, t1=1.0)
-    found = ph.floquet(problem, 0.3)
+    result = ph.floquet(problem, 0.3)
     nodding = (0.1 * 35 + np.array([1, -1]) * np.sqrt((0.1 * 35) ** 2 - 4 * 0.4 * 2 * 0.3 * G)) / (2 * 0.4)
     expected = np.exp(0.3j * np.concatenate((nodding, -nodding)))
-    assert max(float(np.min(np.abs(found.multipliers - mu))) for mu in expected) < 1e-7
-    assert found.stable
-    np.testing.assert_array_equal(found.turn, np.zeros(3))
+    assert max(float(np.min(np.abs(result.multipliers - mu))) for mu in expected) < 1e-7
+    assert result.stable
+    np.testing.assert_array_equal(result.turn, np.zeros(3))
 
 
 @pytest.mark.exhaustive
@@ -196,10 +196,10 @@ def test_a_pendulum_on_a_hoop_that_is_driven_comes_back_turned() -> None:
     model.add(ph.joints.Revolute(model.ground, hoop, point=(0, 0, 0), axis=(0, 0, 1)))
     model.add(ph.joints.PrescribedRotation(model.ground, hoop, axis=(0, 0, 1), angle=lambda t: rate * t))
     model.add(ph.joints.Revolute(hoop, bob, point=(0, 0, 0), axis=(0, 1, 0)))
-    found = ph.floquet(model.problem("minimal", t1=1.0), 0.37)
+    result = ph.floquet(model.problem("minimal", t1=1.0), 0.37)
     s = np.sqrt((rate**2 * (0.02 + r**2 - 0.04) - G * r) / (0.05 + r**2))
-    equal(found.multipliers, np.exp(0.37 * np.array([s, -s])), 1e-8)
-    np.testing.assert_allclose(found.turn, (0, 0, 0.37 * rate), atol=1e-9)
+    equal(result.multipliers, np.exp(0.37 * np.array([s, -s])), 1e-8)
+    np.testing.assert_allclose(result.turn, (0, 0, 0.37 * rate), atol=1e-9)
 
 
 @pytest.mark.exhaustive
@@ -229,8 +229,8 @@ def test_an_unround_rotor_in_unequal_bearings_comes_back_after_half_a_turn(along
     M = np.column_stack(
         [solve_ivp(field, (0, period), e, method="DOP853", rtol=1e-11, atol=1e-13).y[:, -1] for e in np.eye(8)]
     )
-    found = ph.floquet(model.problem("SE3", t1=1.0), period)
-    assert max(float(np.min(np.abs(found.multipliers - mu))) for mu in np.linalg.eigvals(M)) < 1e-7
+    result = ph.floquet(model.problem("SE3", t1=1.0), period)
+    assert max(float(np.min(np.abs(result.multipliers - mu))) for mu in np.linalg.eigvals(M)) < 1e-7
 
 
 @pytest.mark.exhaustive
@@ -261,7 +261,7 @@ def test_a_pendulum_on_the_coupler_of_a_driven_four_bar(formulation: str) -> Non
         model.add(ph.joints.Revolute(first, second, point=point, axis=y))
     model.add(ph.joints.PrescribedRotation(model.ground, crank, axis=y, angle=lambda t: rate * t))
     model.add(ph.joints.Revolute(coupler, bob, point=middle, axis=along))
-    found = ph.floquet(model.problem(formulation, t1=1.0, redundant="minimum-norm"), 2 * np.pi / rate)
+    result = ph.floquet(model.problem(formulation, t1=1.0, redundant="minimum-norm"), 2 * np.pi / rate)
 
     def place(t: Any, angle: Any) -> Any:
         pin = 0.3 * jnp.stack([jnp.sin(rate * t), jnp.cos(rate * t)])
@@ -286,4 +286,4 @@ def test_a_pendulum_on_the_coupler_of_a_driven_four_bar(formulation: str) -> Non
     truth = [
         solve_ivp(field, (0, 2 * np.pi / rate), e, method="DOP853", rtol=1e-10, atol=1e-12).y[:, -1] for e in np.eye(2)
     ]
-    equal(found.multipliers, np.linalg.eigvals(np.column_stack(truth)), 1e-6)
+    equal(result.multipliers, np.linalg.eigvals(np.column_stack(truth)), 1e-6)

@@ -43,9 +43,9 @@ def test_an_upright_pole_on_a_cart_is_that_of_the_textbook():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SE3", pytest.param("euler-angles", marks=pytest.mark.exhaustive)])
 def test_the_response_does_not_depend_on_coordinates(formulation):
-    found = [ph.linearise(cart_pole(f), inputs="slide", outputs=["slide", "pin"]) for f in ("minimal", formulation)]
+    result = [ph.linearise(cart_pole(f), inputs="slide", outputs=["slide", "pin"]) for f in ("minimal", formulation)]
     for s in (1j, 3 + 2j):
-        one, other = (x.C @ np.linalg.solve(s * np.eye(4) - x.A, x.B) + x.D for x in found)
+        one, other = (x.C @ np.linalg.solve(s * np.eye(4) - x.A, x.B) + x.D for x in result)
         np.testing.assert_allclose(one, other, atol=1e-10)
 
 

@@ -16,10 +16,10 @@ import polhode as ph
 G = 9.81
 
 
-def contains(found: Any, expected: Any, atol: float) -> None:
+def contains(result: Any, expected: Any, atol: float) -> None:
     """Each expected eigenvalue is among those found."""
-    off = [float(np.min(np.abs(np.asarray(found) - s))) for s in np.atleast_1d(expected)]
-    assert max(off) < atol, (off, found)
+    off = [float(np.min(np.abs(np.asarray(result) - s))) for s in np.atleast_1d(expected)]
+    assert max(off) < atol, (off, result)
 
 
 # --- rotors ---------------------------------------------------------------------------------------------------------

@@ -52,11 +52,11 @@ def test_below_the_limit_the_path_is_that_of_the_bars(times: Any) -> None:
 def test_a_path_ends_at_its_limit_point_with_a_word(share: float, times: Any) -> None:
     with pytest.raises(EquilibriumError, match=r"path of equilibria ends at t = .* limit point") as caught:
         equilibrium(*truss(share * LIMIT), times=times)
-    found = caught.value.equilibrium
-    assert not found.converged
-    np.testing.assert_allclose(found.t, 1 / share, rtol=4e-3 * share)
-    assert found.t <= 1 / share
-    assert np.all(found.path.state[0][:, 0] > near(0.999999))
+    result = caught.value.equilibrium
+    assert not result.converged
+    np.testing.assert_allclose(result.t, 1 / share, rtol=4e-3 * share)
+    assert result.t <= 1 / share
+    assert np.all(result.path.state[0][:, 0] > near(0.999999))
 
 
 @pytest.mark.parametrize("steps", [2, 3, 6])

@@ -64,9 +64,9 @@ def test_reactions_are_those_of_statics(formulation):
 def test_reactions_at_each_of_some_times_and_none_of_held_loads():
     problem = structure("minimal", load=lambda t: jnp.stack([0 * t, 0 * t, -LOAD * t]), redundant="minimum-norm")
     rest = ph.equilibrium(problem, times=[0.0, 1.0, 2.0])
-    found = [rest.at(k).joints["roller"].force[2] for k in range(3)]
-    np.testing.assert_allclose(found, [15.0, 21.0, 27.0], atol=1e-9)
-    assert rest.joints["roller"].force[2] == found[-1]
+    result = [rest.at(k).joints["roller"].force[2] for k in range(3)]
+    np.testing.assert_allclose(result, [15.0, 21.0, 27.0], atol=1e-9)
+    assert rest.joints["roller"].force[2] == result[-1]
     with pytest.raises(IndexError, match="3 load steps, so there is no step 3"):
         rest.at(3)
     held = ph.equilibrium(problem, t=1.0, steps=2)

@@ -43,20 +43,20 @@ SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in FORMULATION
 @pytest.mark.sampled(6)
 def test_pendulum_on_a_spring(formulation: str) -> None:
     system, state = held_pendulum(formulation)
-    found = equilibrium(system, state)
+    result = equilibrium(system, state)
     expected = L * np.array([np.cos(angle()), 0, -np.sin(angle())])
-    np.testing.assert_allclose(system.pose(found.state[0], "bob").x, expected, atol=1e-13)
-    assert found.converged
-    assert found.residual < 1e-12
-    assert found.gap < 1e-14
+    np.testing.assert_allclose(system.pose(result.state[0], "bob").x, expected, atol=1e-13)
+    assert result.converged
+    assert result.residual < 1e-12
+    assert result.gap < 1e-14
     if formulation == "SE3":
         # The hinge carries the weight.
-        R = np.asarray(system.pose(found.state[0], "bob").R)
-        lift = -R @ np.asarray(system.constraint_force(0.0, found.state[0], found.multipliers))[3:]
+        R = np.asarray(system.pose(result.state[0], "bob").R)
+        lift = -R @ np.asarray(system.constraint_force(0.0, result.state[0], result.multipliers))[3:]
         np.testing.assert_allclose(lift, (0, 0, M * G), atol=1e-12)
-    np.testing.assert_array_equal(found.state[1], np.zeros(system.n))
+    np.testing.assert_array_equal(result.state[1], np.zeros(system.n))
     # Quadratic: the exact tangent, geometric stiffness of the hinge included.
-    size = np.asarray(found.corrections[0][: int(found.iterations[0])])
+    size = np.asarray(result.corrections[0][: int(result.iterations[0])])
     late = size[size < 0.02]
     assert len(late) >= 2
     assert np.all(late[1:] <= np.maximum(4 * late[:-1] ** 2, 1e-15))
@@ -88,10 +88,10 @@ def lifted(stiffness: Any = SPRING) -> tuple[Any, Any]:
 def test_a_path_along_times_is_the_curve_of_the_loads() -> None:
     system, state = lifted()
     times = np.array([0.0, 0.5, 1.0])
-    found = equilibrium(system, state, times=times)
+    result = equilibrium(system, state, times=times)
     angles = [brentq(lambda a, t=t: SPRING * a - t * M * G * L * np.cos(a), 0, np.pi / 2, xtol=1e-15) for t in times]
-    np.testing.assert_allclose(found.path.outputs["positions"][:, 0, 2], L * np.sin(angles), atol=1e-13)
-    np.testing.assert_allclose(found.t, 1.0)
+    np.testing.assert_allclose(result.path.outputs["positions"][:, 0, 2], L * np.sin(angles), atol=1e-13)
+    np.testing.assert_allclose(result.t, 1.0)
 
 
 def test_driven_constraints_are_taken_at_the_time() -> None:
@@ -129,8 +129,8 @@ def test_derivatives_are_those_of_the_solution() -> None:
         up, down = (place(*(x + sign * step * (i == k) for i, x in enumerate(at))) for sign in (1, -1))
         rows.append((up - down) / (2 * step))
     for differentiate in (jax.jacfwd, jax.jacrev):
-        found = jax.jit(differentiate(end, (0, 1)))(*at)
-        np.testing.assert_allclose(np.array(found), rows, rtol=1e-6)
+        result = jax.jit(differentiate(end, (0, 1)))(*at)
+        np.testing.assert_allclose(np.array(result), rows, rtol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -179,8 +179,8 @@ def test_all_solvers_lead_to_the_same_string(monkeypatch: pytest.MonkeyPatch) ->
 
         def traced(system: Any, q: Any, chosen: list[Any] = chosen) -> tuple[Any, Any]:
             chosen.append(_equations.solver_of(system, jnp.zeros(()), q))
-            found = equilibrium(system, (q, state[1]))
-            return found.state[0][0], found.multipliers
+            result = equilibrium(system, (q, state[1]))
+            return result.state[0][0], result.multipliers
 
         places, multipliers = eqx.filter_jit(traced)(system, state[0])
         assert isinstance(chosen[0], kind)

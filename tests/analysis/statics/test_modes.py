@@ -30,23 +30,23 @@ SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("euler-par
 @pytest.mark.parametrize("formulation", ["SE3", "minimal", *SLOW])
 def test_pendulum(formulation: str) -> None:
     system, state = hanging(formulation)
-    found = modes(system, state)
+    result = modes(system, state)
     expected = np.sqrt(2.0 * G * 0.7 / (0.2 + 2.0 * 0.7**2))
-    np.testing.assert_allclose(found.frequencies, [expected], rtol=1e-12)
-    np.testing.assert_allclose(found.hertz, [expected / (2 * np.pi)], rtol=1e-12)
-    assert found.stable
-    np.testing.assert_array_equal(found.damping, [0])
-    turns = found.displacements()
+    np.testing.assert_allclose(result.frequencies, [expected], rtol=1e-12)
+    np.testing.assert_allclose(result.hertz, [expected / (2 * np.pi)], rtol=1e-12)
+    assert result.stable
+    np.testing.assert_array_equal(result.damping, [0])
+    turns = result.displacements()
     np.testing.assert_allclose(np.abs(turns.omega[0, 0, 1]), 1 / np.sqrt(0.2 + 2.0 * 0.7**2), rtol=1e-12)
     np.testing.assert_allclose(np.abs(turns.u[0, 0]), [0.7 * abs(turns.omega[0, 0, 1]), 0, 0], atol=1e-12)
 
 
 def test_standing_pendulum_diverges() -> None:
-    found = modes(*hanging(height=0.7))
+    result = modes(*hanging(height=0.7))
     rate = np.sqrt(2.0 * G * 0.7 / (0.2 + 2.0 * 0.7**2))
-    np.testing.assert_allclose(found.eigenvalues, [rate], rtol=1e-12)
-    assert (found.frequencies[0], found.damping[0]) == (0, -1)
-    assert not found.stable
+    np.testing.assert_allclose(result.eigenvalues, [rate], rtol=1e-12)
+    assert (result.frequencies[0], result.damping[0]) == (0, -1)
+    assert not result.stable
 
 
 def test_double_pendulum() -> None:
@@ -56,16 +56,16 @@ def test_double_pendulum() -> None:
         jnp.array([[2.0, 1.0], [1.0, 1.0]]),
         lambda t, q, v: jnp.array([-2 * G * q[0], -G * q[1]]),
     )
-    found = modes(system, (jnp.zeros(2), jnp.zeros(2)))
-    np.testing.assert_allclose(found.frequencies**2, (2 + np.array([-1, 1]) * np.sqrt(2)) * G, rtol=1e-12)
+    result = modes(system, (jnp.zeros(2), jnp.zeros(2)))
+    np.testing.assert_allclose(result.frequencies**2, (2 + np.array([-1, 1]) * np.sqrt(2)) * G, rtol=1e-12)
     model = ph.Model(gravity=(0, 0, -G))
     points = [model.add_point(mass=0.3, position=(0, 0, -k)) for k in (1, 2)]
     model.add(ph.joints.Distance(model.ground, points[0], first_point=(0, 0, 0), second_point=(0, 0, -1)))
     model.add(ph.joints.Distance(*points, first_point=(0, 0, -1), second_point=(0, 0, -2)))
-    found = modes(*model.assemble())
+    result = modes(*model.assemble())
     expected = np.repeat((2 + np.array([-1, 1]) * np.sqrt(2)) * G, 2)
-    np.testing.assert_allclose(found.frequencies**2, expected, rtol=1e-12)
-    shapes, mass = found.shapes, 0.3 * np.eye(6)
+    np.testing.assert_allclose(result.frequencies**2, expected, rtol=1e-12)
+    shapes, mass = result.shapes, 0.3 * np.eye(6)
     np.testing.assert_allclose(shapes @ mass @ shapes.T, np.eye(4), atol=1e-12)
 
 
@@ -90,10 +90,10 @@ def oscillators(damping: float, stiffness: float = 4.0) -> Any:
 
 def test_damping_ratios() -> None:
     rest = (jnp.zeros(3), jnp.zeros(3))
-    found = modes(oscillators(0.6), rest)
+    result = modes(oscillators(0.6), rest)
     omega = np.array([2.0, np.sqrt(12.0)])
-    np.testing.assert_allclose(found.frequencies, [0, *np.sqrt(omega**2 - 0.09)], atol=1e-10)
-    np.testing.assert_allclose(found.damping, [0, *(0.3 / omega)], atol=1e-10)
+    np.testing.assert_allclose(result.frequencies, [0, *np.sqrt(omega**2 - 0.09)], atol=1e-10)
+    np.testing.assert_allclose(result.damping, [0, *(0.3 / omega)], atol=1e-10)
     # Beyond critical damping of the lower one: two real eigenvalues.
     strong = modes(oscillators(5.0), rest)
     np.testing.assert_allclose(np.real(strong.eigenvalues), [0, -1, -2.5, -4], atol=1e-9)
@@ -106,14 +106,14 @@ def test_long_spring_line_by_lanczos() -> None:
     count = 700
     K = line
     system = Mechanical(Rn(count), 0.5 * jnp.eye(count), lambda t, q, v: -K(q))
-    found = modes(system, (jnp.zeros(count), jnp.zeros(count)), number=5)
+    result = modes(system, (jnp.zeros(count), jnp.zeros(count)), number=5)
     expected = 2 * np.sqrt(30.0 / 0.5) * np.sin(np.arange(1, 6) * np.pi / (2 * (count + 1)))
-    np.testing.assert_allclose(found.frequencies, expected, rtol=1e-9)
-    assert found.shapes.shape == (5, count)
+    np.testing.assert_allclose(result.frequencies, expected, rtol=1e-9)
+    assert result.shapes.shape == (5, count)
     damped = Mechanical(Rn(count), 0.5 * jnp.eye(count), lambda t, q, v: -K(q) - K(0.01 * v))
-    found = modes(damped, (jnp.zeros(count), jnp.zeros(count)), number=5)
-    np.testing.assert_allclose(np.abs(found.eigenvalues), expected, rtol=1e-8)
-    np.testing.assert_allclose(found.damping, 0.005 * expected, rtol=1e-6)
+    result = modes(damped, (jnp.zeros(count), jnp.zeros(count)), number=5)
+    np.testing.assert_allclose(np.abs(result.eigenvalues), expected, rtol=1e-8)
+    np.testing.assert_allclose(result.damping, 0.005 * expected, rtol=1e-6)
 
 
 def line(q: Any) -> Any:
@@ -124,9 +124,9 @@ def line(q: Any) -> Any:
 def test_free_masses_have_a_zero_mode() -> None:
     K = jnp.array([[3.0, -3.0], [-3.0, 3.0]])
     system = Mechanical(Rn(2), 0.5 * jnp.eye(2), lambda t, q, v: -K @ q)
-    found = modes(system, (jnp.zeros(2), jnp.zeros(2)))
-    assert found.eigenvalues[0] == 0
-    np.testing.assert_allclose(found.frequencies[1], np.sqrt(12.0), rtol=1e-13)
+    result = modes(system, (jnp.zeros(2), jnp.zeros(2)))
+    assert result.eigenvalues[0] == 0
+    np.testing.assert_allclose(result.frequencies[1], np.sqrt(12.0), rtol=1e-13)
 
 
 def ziegler(load: float) -> Any:
@@ -212,12 +212,12 @@ def test_sleeping_top() -> None:
     )
     model.add(ph.joints.Spherical(model.ground, body, point=(0, 0, 0)))
     system, state = model.assemble("SE3")
-    found = modes(system, state)
+    result = modes(system, state)
     root = np.sqrt((axial * spin) ** 2 - 4 * inertia * mass * G * length + 0j)
     turning = (axial * spin + np.array([1, -1]) * root) / (2 * inertia)
     assert np.allclose(turning.imag, 0) is bool((axial * spin) ** 2 > 4 * inertia * mass * G * length)
     for s in 1j * turning:
-        assert np.min(np.abs(np.concatenate((found.eigenvalues, np.conj(found.eigenvalues))) - s)) < 1e-8
+        assert np.min(np.abs(np.concatenate((result.eigenvalues, np.conj(result.eigenvalues))) - s)) < 1e-8
 
 
 def test_no_equilibrium_is_refused_and_linearised_on_request() -> None:

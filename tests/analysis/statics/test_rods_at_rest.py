@@ -31,9 +31,9 @@ def test_cantilever_frequencies_converge_at_second_order() -> None:
     errors = []
     for edges in (10, 20):
         model, _ = straight(edges, ("first",))
-        found = modes(*model.assemble(), number=4).frequencies
-        np.testing.assert_allclose(found[::2], found[1::2], rtol=1e-8)
-        errors.append(found[::2] / exact - 1)
+        result = modes(*model.assemble(), number=4).frequencies
+        np.testing.assert_allclose(result[::2], result[1::2], rtol=1e-8)
+        errors.append(result[::2] / exact - 1)
     assert np.abs(errors[1]).max() < 5e-3
     np.testing.assert_allclose(errors[0] / errors[1], [4, 4], rtol=0.15)
 
@@ -41,9 +41,9 @@ def test_cantilever_frequencies_converge_at_second_order() -> None:
 @pytest.mark.exhaustive
 def test_free_beam_has_six_zero_modes() -> None:
     model, _ = straight(60, ())
-    found = modes(*model.assemble(), number=8)
-    np.testing.assert_array_equal(found.frequencies[:6], np.zeros(6))
-    np.testing.assert_allclose(found.frequencies[6:], 4.730040744862704**2, rtol=3e-3)
+    result = modes(*model.assemble(), number=8)
+    np.testing.assert_array_equal(result.frequencies[:6], np.zeros(6))
+    np.testing.assert_allclose(result.frequencies[6:], 4.730040744862704**2, rtol=3e-3)
 
 
 @pytest.mark.exhaustive
@@ -52,15 +52,15 @@ def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     axis = np.asarray(rod.last.R)[:, 0]
     model.add(ph.forces.Torque(rod.last, lambda t: 2 * np.pi * t * jnp.asarray(axis)))
     system, state = model.assemble("SE3")
-    found = equilibrium(system, state, times=np.linspace(1 / 8, 1, 8))
+    result = equilibrium(system, state, times=np.linspace(1 / 8, 1, 8))
     # A moment with a fixed axis has no potential, so its stiffness does not tell.
-    assert found.unstable is None
-    assert found.stable is None
-    points = np.asarray(rod.points(system)(found.t, found.state))
+    assert result.unstable is None
+    assert result.stable is None
+    points = np.asarray(rod.points(system)(result.t, result.state))
     assert np.linalg.norm(points[-1] - points[0]) < 1e-8
     assert np.linalg.norm(points[4] - points[0]) > 0.3
     # An eighth of a turn is one step, whatever the stress of the stiff directions: no halving, few corrections.
-    assert np.all(found.iterations <= 6)
+    assert np.all(result.iterations <= 6)
 
 
 @pytest.mark.exhaustive
@@ -85,9 +85,9 @@ def test_large_rod_bends_like_a_cantilever() -> None:
     model, rod = straight(1000, ("first",))
     model.add(ph.forces.PointForce(rod.last, (0, 0, -1.0)))
     system, state = model.assemble()
-    found = equilibrium(system, state)
+    result = equilibrium(system, state)
     # F L² / E I = 1, from the elliptic integrals of the elastica.
-    np.testing.assert_allclose(system.pose(found.state[0], rod.last).x, elastica(1.0), atol=1e-5)
+    np.testing.assert_allclose(system.pose(result.state[0], rod.last).x, elastica(1.0), atol=1e-5)
 
 
 def elastica(load: float) -> np.ndarray:

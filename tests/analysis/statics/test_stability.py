@@ -25,15 +25,15 @@ def pendulum(height: float, formulation: str = "SE3") -> tuple[Any, Any]:
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
 def test_a_pendulum_stands_unstably(formulation: str) -> None:
     with pytest.warns(ph.UnstableEquilibriumWarning, match=r"in 1 direction, .*`bob` turns about \(0, 1, 0\)"):
-        found = equilibrium(*pendulum(0.7, formulation))
-    assert (found.unstable, found.stable) == (1, False)
+        result = equilibrium(*pendulum(0.7, formulation))
+    assert (result.unstable, result.stable) == (1, False)
 
 
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
 def test_a_pendulum_hangs_stably(formulation: str) -> None:
     # Warnings are errors in tests.
-    found = equilibrium(*pendulum(-0.7, formulation))
-    assert (found.unstable, found.stable) == (0, True)
+    result = equilibrium(*pendulum(-0.7, formulation))
+    assert (result.unstable, result.stable) == (0, True)
 
 
 def chain(side: float) -> tuple[Any, Any]:
@@ -50,19 +50,19 @@ def chain(side: float) -> tuple[Any, Any]:
 def test_an_arch_of_links_falls_in_all_its_directions() -> None:
     assert equilibrium(*chain(-1)).unstable == 0
     with pytest.warns(ph.UnstableEquilibriumWarning, match=r"in 3 directions, .*`p"):
-        found = equilibrium(*chain(1))
+        result = equilibrium(*chain(1))
     # Two points with three links: one motion in the plane, two out of it.
-    assert found.unstable == 3
+    assert result.unstable == 3
 
 
 @pytest.mark.exhaustive
 def test_a_cable_is_judged_as_by_its_modes() -> None:
     for side in (1.0, -1.0):
         problem = ph.problems.hanging_cable(n=6, gravity=side * 9.81)
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as text:
             warnings.simplefilter("always")
-            found = equilibrium(problem)
-        growing = int(np.sum(np.real(modes(problem, found.state).eigenvalues) > 1e-9))
-        assert found.unstable == growing
+            result = equilibrium(problem)
+        growing = int(np.sum(np.real(modes(problem, result.state).eigenvalues) > 1e-9))
+        assert result.unstable == growing
         assert (growing > 0) == (side < 0)
-        assert any(w.category is ph.UnstableEquilibriumWarning for w in said) == (growing > 0)
+        assert any(w.category is ph.UnstableEquilibriumWarning for w in text) == (growing > 0)

@@ -67,6 +67,6 @@ def test_stiffness_of_fixed_stresses_is_what_the_material_leaves() -> None:
     K, stress = tangent(system, q)
     twice, other = tangent(*placed(2.0, [0.3, -0.2, 0.1, 0.2, 0.1, 1.1]))
     left = jax.tree.map(lambda a, b: a - 2 * b, other, stress)
-    found = jax.jit(lambda s: to_dense(system.stress_stiffness(jnp.zeros(()), q, s), (12, 12)))(left)
-    assert np.abs(found).max() > 1
-    np.testing.assert_allclose(found, twice - 2 * K, atol=1e-11)
+    result = jax.jit(lambda s: to_dense(system.stress_stiffness(jnp.zeros(()), q, s), (12, 12)))(left)
+    assert np.abs(result).max() > 1
+    np.testing.assert_allclose(result, twice - 2 * K, atol=1e-11)

@@ -39,9 +39,9 @@ def test_formulations_agree_and_the_table_is_tidy(compared: ph.studies.Compariso
 
 
 def test_what_does_not_go_together_says_why(compared: ph.studies.Comparison) -> None:
-    said = "\n".join(map(str, compared.refused))
-    assert "SO4: `formulation` must be one of" in said
-    assert "eml in SO3: it takes" in said
+    text = "\n".join(map(str, compared.refused))
+    assert "SO4: `formulation` must be one of" in text
+    assert "eml in SO3: it takes" in text
     assert "not run: eml in S3" in repr(compared)
     assert "not run" in compared._repr_html_()
 
@@ -61,11 +61,11 @@ def test_the_figure_has_every_curve(compared: ph.studies.Comparison) -> None:
 def test_errors_on_the_plateau_do_not_count() -> None:
     """Errors are told from that of the reference, which is estimated, and from round-off."""
     problem, steps = ph.problems.get("free-rigid-body"), [0.02, 0.01, 0.0005, 0.0004]
-    found = ph.studies.compare(problem, ["rkmk5"], steps=steps, outputs=["rotation"], t1=1.0, chaos=False)
-    assert 0 < found.doubt["rotation"] < 1e-12
-    assert [bool(x) for x in found.table().counts] == [True, True, False, False]
-    assert found.orders[(found.cases[0].formulation, "rkmk5", "rotation")] == pytest.approx(5, abs=0.3)
-    assert found.lyapunov is None
+    result = ph.studies.compare(problem, ["rkmk5"], steps=steps, outputs=["rotation"], t1=1.0, chaos=False)
+    assert 0 < result.doubt["rotation"] < 1e-12
+    assert [bool(x) for x in result.table().counts] == [True, True, False, False]
+    assert result.orders[(result.cases[0].formulation, "rkmk5", "rotation")] == pytest.approx(5, abs=0.3)
+    assert result.lyapunov is None
 
 
 @pytest.mark.exhaustive
@@ -79,9 +79,9 @@ def test_whole_turns_are_no_errors() -> None:
     problem = model.problem("minimal", t1=0.5)
     how = {"steps": [0.25], "t1": 0.5, "outputs": ["joint_positions"], "chaos": False}
     exact, forms = {"joint_positions": np.array([4.0, 4.0])}, ["minimal", "SO3xR3"]
-    found = ph.studies.compare(problem, ["generalized-alpha"], formulations=forms, reference=exact, **how)
-    assert [case.formulation for case in found.cases] == forms
-    assert max(case.errors["joint_positions"] for case in found.cases) < 1e-8
+    result = ph.studies.compare(problem, ["generalized-alpha"], formulations=forms, reference=exact, **how)
+    assert [case.formulation for case in result.cases] == forms
+    assert max(case.errors["joint_positions"] for case in result.cases) < 1e-8
     run = ph.simulate(problem.replace(formulation="SO3xR3"), "generalized-alpha", h=0.25)
     np.testing.assert_allclose(run.outputs["joint_positions"][-1], [4.0, 4.0 - 2 * math.pi], atol=1e-8)
     assert run.joints["crank"].angle[-1] == pytest.approx(4.0, abs=1e-8)
@@ -103,18 +103,18 @@ def test_end_states_beyond_the_lyapunov_time_are_warned_of() -> None:
     model.add(ph.joints.Revolute(upper, lower, point=(1.0, 0, 1.0), axis=(0, 1, 0)))
     problem = model.problem("minimal", t1=20.0)
     with pytest.warns(ph.studies.ChaosWarning, match=r"times the Lyapunov time.*as large as what they are errors of"):
-        found = ph.studies.compare(problem, ["rkmk4"], steps=[0.02, 0.01])
-    assert found.lyapunov is not None
-    assert found.lyapunov.chaotic
+        result = ph.studies.compare(problem, ["rkmk4"], steps=[0.02, 0.01])
+    assert result.lyapunov is not None
+    assert result.lyapunov.chaotic
 
 
 def test_tolerances_are_compared_by_methods_with_error_control() -> None:
-    found = ph.studies.compare(
+    result = ph.studies.compare(
         ph.problems.get("free-rigid-body"), ["rkmk54", "rkmk4"], tolerances=[1e-6, 1e-8], t1=1.0, chaos=False
     )
-    assert ["rkmk4" in str(each) for each in found.refused] == [True]
-    assert found.by == "rtol"
-    errors = found.table().groupby("rtol").error.max()
+    assert ["rkmk4" in str(each) for each in result.refused] == [True]
+    assert result.by == "rtol"
+    errors = result.table().groupby("rtol").error.max()
     assert errors[1e-8] < errors[1e-6]
 
 

@@ -135,9 +135,9 @@ def test_errors_within_it_and_of_regular_motions_are_not(monkeypatch):
 
 
 def test_motions_that_part_slowly_are_looked_at_and_not_warned_of(monkeypatch):
-    found = []
+    result = []
     monkeypatch.setattr(
-        predictability, "lyapunov", lambda *given, **how: found.append(lyapunov(*given, **how)) or found[-1]
+        predictability, "lyapunov", lambda *given, **how: result.append(lyapunov(*given, **how)) or result[-1]
     )
     system = ph.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.stack([y[1], -jnp.sin(y[0])]))
     outputs = {"angle": lambda t, y: y[0]}
@@ -145,7 +145,7 @@ def test_motions_that_part_slowly_are_looked_at_and_not_warned_of(monkeypatch):
     # With these steps the phase is lost, and neighbouring swings part in proportion to time.
     study = ph.studies.convergence(swing, "rk4", [0.5, 0.4])
     assert study.errors["angle"].max() > 0.5
-    (grown,) = found
+    (grown,) = result
     assert grown.growth[-1] > 3
     assert not grown.chaotic
 

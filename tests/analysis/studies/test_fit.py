@@ -68,14 +68,14 @@ def test_intervals_are_students(fitted: ph.Fit) -> None:
 
 @pytest.mark.exhaustive
 def test_bounds_hold_and_known_noise_counts(problem: ph.Problem) -> None:
-    found = ph.fit(
+    result = ph.fit(
         problem, _measured(), {"stiffness": (5.0, 15.0), "damping": (0.0, 3.0)}, sigma=SIGMA, integrator="rkmk4"
     )
-    assert found.values["stiffness"] == pytest.approx(15.0, rel=1e-6)
-    assert list(found.at_bound) == [True, False]
+    assert result.values["stiffness"] == pytest.approx(15.0, rel=1e-6)
+    assert list(result.at_bound) == [True, False]
     # The model doesn't fit there.
-    assert found.noise > 1.5
-    assert "at its bound" in repr(found)
+    assert result.noise > 1.5
+    assert "at its bound" in repr(result)
 
 
 @pytest.mark.exhaustive
@@ -84,25 +84,25 @@ def test_missing_values_are_left_out(problem: ph.Problem, fitted: ph.Fit) -> Non
     data["rail.displacement"][::3] = np.nan
     with pytest.raises(ValueError, match=r"21 values that are not finite, the first at t = 0.*missing=True"):
         ph.fit(problem, data, ["stiffness", "damping"])
-    found = ph.fit(problem, data, ["stiffness", "damping"], integrator="rkmk4", missing=True)
+    result = ph.fit(problem, data, ["stiffness", "damping"], integrator="rkmk4", missing=True)
     known = np.isfinite(data["rail.displacement"])
     best, _ = curve_fit(_exact, T[known], data["rail.displacement"][known], (10.0, 0.4), xtol=1e-12, ftol=1e-12)
-    np.testing.assert_allclose(list(found.values.values()), best, rtol=1e-5)
-    assert found.deviations[0] / found.noise > fitted.deviations[0] / fitted.noise
-    assert np.array_equal(np.isfinite(found.residuals[0]["rail.displacement"]), known)
+    np.testing.assert_allclose(list(result.values.values()), best, rtol=1e-5)
+    assert result.deviations[0] / result.noise > fitted.deviations[0] / fitted.noise
+    assert np.array_equal(np.isfinite(result.residuals[0]["rail.displacement"]), known)
 
 
 @pytest.mark.exhaustive
 def test_several_runs_tell_more_than_one(problem: ph.Problem, fitted: ph.Fit) -> None:
     problems = [problem, _oscillator(-0.5)]
     data = [_measured(), _measured(1, -0.5)]
-    found = ph.fit(problems, data, ["stiffness", "damping"], integrator="rkmk4")
+    result = ph.fit(problems, data, ["stiffness", "damping"], integrator="rkmk4")
     values = np.concatenate([d["rail.displacement"] for d in data])
     both = lambda t, k, c: np.concatenate([_exact(T, k, c), _exact(T, k, c, -0.5)])  # noqa: E731
     best, covariance = curve_fit(both, np.concatenate([T, T]), values, (10.0, 0.4), xtol=1e-12, ftol=1e-12)
-    np.testing.assert_allclose(list(found.values.values()), best, rtol=1e-5)
-    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-3)
-    assert len(found.problem) == len(found.residuals) == 2
+    np.testing.assert_allclose(list(result.values.values()), best, rtol=1e-5)
+    np.testing.assert_allclose(result.covariance, covariance, rtol=1e-3)
+    assert len(result.problem) == len(result.residuals) == 2
 
 
 @pytest.mark.exhaustive
@@ -110,8 +110,8 @@ def test_intervals_hold_as_often_as_they_say(problem: ph.Problem) -> None:
     """In 95 of 100 seeds: fewer than 89, or all, would come about once in a hundred tries."""
     held = np.zeros(2)
     for seed in range(100):
-        found = ph.fit(problem, _measured(seed), ["stiffness", "damping"], integrator="rkmk4")
-        low, high = found.intervals.T
+        result = ph.fit(problem, _measured(seed), ["stiffness", "damping"], integrator="rkmk4")
+        low, high = result.intervals.T
         held += (low <= [STIFFNESS, DAMPING]) & (high >= [STIFFNESS, DAMPING])
     assert (held >= 89).all()
     assert (held < 100).all()
@@ -136,10 +136,10 @@ def test_intervals_hold_as_often_as_they_say(problem: ph.Problem) -> None:
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_any_run(
-    problem: ph.Problem, data: dict[str, Any], parameters: Any, options: dict[str, Any], said: str
+    problem: ph.Problem, data: dict[str, Any], parameters: Any, options: dict[str, Any], text: str
 ) -> None:
     data = {name: x for name, x in {**_measured(), **data}.items() if x is not None}
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=text):
         ph.fit(problem, data, parameters, **options)
 
 

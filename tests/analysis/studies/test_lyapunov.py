@@ -25,27 +25,27 @@ def _lorenz(t: Any, y: Any) -> Any:
 
 def test_the_exponent_of_lorenz() -> None:
     """0.9056: J. C. Sprott, Chaos and Time-Series Analysis (2003)."""
-    found = ph.studies.lyapunov(_of(_lorenz, (1, 1, 20), 400.0, 0.01))
-    assert found.exponent == pytest.approx(0.9056, abs=3 * found.deviation)
-    assert found.deviation < 0.03
-    assert found.chaotic
-    assert found.time == pytest.approx(1 / 0.9056, rel=0.05)
-    assert "Lyapunov time 1." in repr(found)
+    result = ph.studies.lyapunov(_of(_lorenz, (1, 1, 20), 400.0, 0.01))
+    assert result.exponent == pytest.approx(0.9056, abs=3 * result.deviation)
+    assert result.deviation < 0.03
+    assert result.chaotic
+    assert result.time == pytest.approx(1 / 0.9056, rel=0.05)
+    assert "Lyapunov time 1." in repr(result)
 
 
 def test_linear_growth_of_a_saddle_goes_on_to_the_largest_number() -> None:
-    found = ph.studies.lyapunov(_of(lambda t, y: jnp.stack([2 * y[0], -y[1]]), (0, 1), 500.0, 0.05), "rk6")
-    assert found.exponent == pytest.approx(2.0, rel=1e-6)
-    assert 340 < found.t[-1] < 360
+    result = ph.studies.lyapunov(_of(lambda t, y: jnp.stack([2 * y[0], -y[1]]), (0, 1), 500.0, 0.05), "rk6")
+    assert result.exponent == pytest.approx(2.0, rel=1e-6)
+    assert 340 < result.t[-1] < 360
 
 
 def test_a_pendulum_that_swings_has_none() -> None:
-    found = ph.studies.lyapunov(_of(lambda t, y: jnp.stack([y[1], -jnp.sin(y[0])]), (1, 0), 200.0, 0.05))
-    assert not found.chaotic
-    assert found.time == np.inf
-    assert "no exponential growth" in repr(found)
+    result = ph.studies.lyapunov(_of(lambda t, y: jnp.stack([y[1], -jnp.sin(y[0])]), (1, 0), 200.0, 0.05))
+    assert not result.chaotic
+    assert result.time == np.inf
+    assert "no exponential growth" in repr(result)
     # Periods depend on the amplitude, so deviations grow in proportion to time.
-    assert 1.0 < found.growth[-1] < 6.0
+    assert 1.0 < result.growth[-1] < 6.0
 
 
 @pytest.mark.exhaustive
@@ -74,6 +74,6 @@ def test_bad_input() -> None:
 def test_scatter_of_noisy_growth_is_its_standard_error() -> None:
     t = np.arange(1.0, 257.0)
     noise = np.cumsum(np.random.default_rng(3).standard_normal(256))
-    found = _estimate(t, 0.5 * t + noise)
+    result = _estimate(t, 0.5 * t + noise)
     # The rate of a walk over n steps scatters by 1/√n.
-    assert found.deviation == pytest.approx(1 / np.sqrt(192), rel=0.5)
+    assert result.deviation == pytest.approx(1 / np.sqrt(192), rel=0.5)

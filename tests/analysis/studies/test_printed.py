@@ -43,13 +43,13 @@ def test_comparisons_print_a_line_for_each_output_and_method(compared):
 
 
 def test_convergence_prints_a_table(pendulum):
-    found = studies.convergence(pendulum.problem("minimal", t1=0.2, name="swing"), "rkmk3", [0.02, 0.01], chaos=False)
-    title, head, *rows = repr(found).split("\n")
+    result = studies.convergence(pendulum.problem("minimal", t1=0.2, name="swing"), "rkmk3", [0.02, 0.01], chaos=False)
+    title, head, *rows = repr(result).split("\n")
     assert "rkmk3 on swing at t = 0.2" in title
     assert head.split() == ["error", "of", "h", "=", "0.02", "h", "=", "0.01", "order"]
-    assert len(rows) == len(found.errors)
-    assert f"{found.errors['positions'][0]:.1e}" in repr(found)
-    assert f"{found.errors['positions'][0]:.1e}" in found._repr_html_()
+    assert len(rows) == len(result.errors)
+    assert f"{result.errors['positions'][0]:.1e}" in repr(result)
+    assert f"{result.errors['positions'][0]:.1e}" in result._repr_html_()
 
 
 TAKERS = {

@@ -1,9 +1,9 @@
-"""Programs kept between processes, in the user's cache folder.
+"""Disk cache of programs, in the user's cache folder.
 
-Each is a file, named by what it was made from and by the versions of everything that it was made with. It is put there
-at once and carries a checksum: what is damaged, or of another name, counts as missing. Programs are carried out, so
-they are read only from folders and files that belong to this user, or to the system, and that nobody else may write.
-Only what consists of this library and those that it builds on is kept; functions of users are traced in every process.
+Each is a file, named by a digest of its inputs and of the versions of everything involved. It is written atomically
+and has a checksum: a damaged file, or one of another name, counts as missing. Programs are executed, so they are read
+only from folders and files that belong to this user, or to the system, and that nobody else may write. Only programs
+of this library and its dependencies are stored; functions of users are traced in every process.
 A process whose sources have been changed since it began neither reads nor writes: it may have loaded some modules
 before and others after the change.
 """
@@ -32,23 +32,23 @@ from polhode.jax_context import relaxed_gc
 T = TypeVar("T")
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlite")
-"""Libraries that programs are made with, besides this one and Python."""
+"""Libraries on which programs depend, besides this one and Python."""
 
 LARGEST = 256_000_000
-"""Bytes of all files; beyond that, those used longest ago go."""
+"""Bytes of all files; beyond that, the least recently used ones are deleted."""
 
 _FAMILY = b"polhode program "
 _MAGIC = _FAMILY + b"2\n"
 _CHECKSUM = 16
 _NAME = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f]{16}")
-"""Names of programs, and of those that are being written."""
+"""Names of program files, and of temporary ones during writing."""
 
 
 class Serialiser(NamedTuple, Generic[T]):
-    """How something is kept.
+    """How an object is stored.
 
-    - `dump(made)`: plain values to pickle; None if it can't be kept. - `load(state, inputs)`: it again. -
-      `watch(made, write)`: calls `write` when there is something better to keep.
+    - `dump(result)`: plain values to pickle; None if it can't be stored. - `load(state, inputs)`: the object from them.
+    - `watch(result, write)`: calls `write` whenever the object has been improved.
     """
 
     dump: Callable[[T], Any]
@@ -57,7 +57,7 @@ class Serialiser(NamedTuple, Generic[T]):
 
 
 def load_or_build(key: bytes | None, build: Callable[[], T], serialiser: Serialiser[T], inputs: Any) -> T:
-    """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
+    """The object stored under a key, or else a new one, which is then stored; without a key it is only built."""
     if key is None or not is_on() or not source_version.are_unchanged():
         with relaxed_gc():
             return build()
@@ -66,13 +66,13 @@ def load_or_build(key: bytes | None, build: Callable[[], T], serialiser: Seriali
         try:
             return serialiser.load(state, inputs)
         except Exception:
-            # Whatever is wrong with it, it can be made again.
+            # Whatever is wrong with it, it can be rebuilt.
             discard(key)
     with relaxed_gc():
         result = build()
 
     def write() -> None:
-        # Making it may have loaded more modules.
+        # Building it may have loaded more modules.
         if not source_version.are_unchanged():
             return
         with contextlib.suppress(OSError):
@@ -87,22 +87,22 @@ def load_or_build(key: bytes | None, build: Callable[[], T], serialiser: Seriali
 
 
 def folder() -> Path:
-    """Where programs are kept."""
+    """The folder of the programs."""
     return platformdirs.user_cache_path("polhode") / "programs"
 
 
 def objection() -> str:
-    """Why no programs are kept although that is not switched off; empty if they are."""
+    """Why no programs are stored although the cache is not switched off; empty if they are."""
     return private_files.objection(folder().parent) or private_files.objection(folder())
 
 
 def is_on() -> bool:
-    """Whether programs are kept."""
+    """Whether programs are stored."""
     return not _is_switched_off() and not objection()
 
 
 def switch(on: bool) -> None:
-    """Keep programs from now on, or not. Raises OSError where nothing can be written."""
+    """Switches the cache on or off, for later processes too. Raises OSError where nothing can be written."""
     if on:
         _switch().unlink(missing_ok=True)
     elif not _is_switched_off():
@@ -119,21 +119,21 @@ def _is_switched_off() -> bool:
 
 
 def files() -> list[Path]:
-    """All that is kept, the one used longest ago first."""
+    """All stored programs, the least recently used first."""
     with contextlib.suppress(OSError):
         return [path for _, _, path in sorted(_entries())]
     return []
 
 
 def sizes() -> list[int]:
-    """Bytes of each file that is kept."""
+    """Bytes of each stored program."""
     with contextlib.suppress(OSError):
         return [size for _, size, _ in _entries()]
     return []
 
 
 def clear() -> None:
-    """Deletes all that is kept, and nothing else. Raises OSError where that is not allowed."""
+    """Deletes all stored programs, and nothing else. Raises OSError where that is not allowed."""
     if problem := objection():
         raise PermissionError(problem)
     for path in files():
@@ -141,7 +141,7 @@ def clear() -> None:
 
 
 def discard(key: bytes) -> None:
-    """Deletes what is kept under a key."""
+    """Deletes the program of a key."""
     with contextlib.suppress(OSError):
         _delete(_path(key))
 
@@ -151,13 +151,13 @@ def _path(key: bytes) -> Path:
 
 
 def _environment_digest() -> bytes:
-    """Versions, processor and the sources of this library: a program is only for these."""
+    """Digest of versions, processor and the sources of this library, for which a program is valid."""
     digest = hashlib.blake2b(digest_size=16)
     versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
     root = str(Path(__file__).parents[2])
     for path in sorted(_files(root)):
-        # A third of the time that `Path` would take, in every process.
+        # This takes a third of the time of `Path`, in every process.
         with open(path, "rb", buffering=0) as file:
             digest.update(path[len(root) :].encode() + b"\0" + file.read())
     return digest.digest()
@@ -184,18 +184,18 @@ def _processor() -> tuple[str, ...]:
 
 
 _ENVIRONMENT = _environment_digest()
-"""As it was when this process began: what it makes is of no use to a library that has been changed since."""
+"""At the start of this process: its programs are not valid for sources that have changed since."""
 
 
 def _read(path: Path) -> Any:
-    """The content of a file; None if there is none, or none that is whole."""
+    """The content of a file; None if it is missing or damaged."""
     try:
         content = private_files.read(path)
         body = content[len(_MAGIC) + _CHECKSUM :]
         if content != _MAGIC + _checksum(path, body) + body:
             return None
         with contextlib.suppress(OSError):
-            # The folder may be one that can only be read.
+            # The folder may be read-only.
             os.utime(path)
         return pickles.loads(body)
     except Exception:
@@ -206,7 +206,7 @@ def _write(path: Path, state: Any) -> None:
     try:
         body = pickle.dumps(state)
     except Exception:
-        # Not all that a problem consists of can be pickled.
+        # Not every part of a problem can be pickled.
         return
     private_files.make_folder(path.parent)
     private_files.write(path, _MAGIC + _checksum(path, body) + body)
@@ -214,7 +214,7 @@ def _write(path: Path, state: Any) -> None:
 
 
 def _checksum(path: Path, body: bytes) -> bytes:
-    """Of a program and its name: one by the name of another would be handed other numbers."""
+    """Of a program and its name: under another name it would get other inputs."""
     return hashlib.blake2b(path.name.encode() + b"\0" + body, digest_size=_CHECKSUM).digest()
 
 
@@ -229,7 +229,7 @@ def _make_room() -> None:
 
 
 def _delete(path: Path) -> None:
-    """Deletes a program, or one that was being written; anything else stays."""
+    """Deletes a program or a temporary file of one, and nothing else."""
     is_partial = path.name.startswith(".")
     with contextlib.suppress(FileNotFoundError):
         if _NAME.fullmatch(path.name) and (is_partial or private_files.read(path, len(_FAMILY)) == _FAMILY):
@@ -237,7 +237,7 @@ def _delete(path: Path) -> None:
 
 
 def _entries() -> Iterator[tuple[float, int, Path]]:
-    """When each program was used, its size, and where it is."""
+    """Time of last use, size and path of each program."""
     for path in [] if folder().is_symlink() else folder().iterdir():
         with contextlib.suppress(FileNotFoundError):
             status = path.lstat()

@@ -1,4 +1,4 @@
-"""Findings kept between processes: what was found out about a model is not found out again."""
+"""On-disk memoisation of functions of models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _WORTH_STORING = 0.1
-"""Seconds; what takes less is found out each time, so that series of models don't fill the folder with small files."""
+"""Seconds; faster calls are not stored, so that series of models don't fill the folder with small files."""
 
 
 def memoised_on_disk(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of this library that returns plain values, and whose values are all that its arguments tell.
+    """Decorator of pure functions of this library that return plain values.
 
-    Values found in an earlier process, for arguments equal to the last bit, are those found now. Arguments with
-    anything of a user are looked at every time, and so are all inside JAX's transformations.
+    Values of an earlier process are reused for arguments equal to the last bit. The function is evaluated every time
+    for arguments with user code, and inside JAX's transformations.
     """
 
     @functools.wraps(function)

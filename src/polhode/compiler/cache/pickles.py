@@ -1,4 +1,4 @@
-"""Pickles that contain values only: reading one calls no function that it names."""
+"""Safe unpickling of plain values: no function that a pickle names is called."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import jax
 import numpy as np
 
 _ARRAYS = {("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar")}
-"""Functions that make arrays and their elements, and nothing else."""
+"""Functions that only build arrays and their elements."""
 
 _VALUES = (tuple, enum.Enum, np.ndarray, np.generic, np.dtype, jax.ShapeDtypeStruct)
 
 _WITH_SIDE_EFFECTS = ("cli", "exporters", "experiments", "importers", "simulation.ensembles", "storage", "viewing")
-"""Parts of this library whose objects open files or start processes; none is in a program."""
+"""Parts of this library whose objects open files or start processes; no program has any."""
 
 
 def loads(content: bytes) -> Any:
-    """The value of a pickle. Raises `pickle.UnpicklingError` if there is more in it than values."""
+    """The value of a pickle. Raises `pickle.UnpicklingError` if it holds anything but values."""
     return _Values(io.BytesIO(content)).load()
 
 
 class _Values(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """A class of values, by the name that a pickle gives it."""
+        """The class of values with the name in a pickle."""
         if (module, name) in _ARRAYS:
             return super().find_class(module, name)
         if module.partition(".")[0] in ("polhode", "jax", "numpy") and "." not in name:
@@ -41,6 +41,6 @@ def _is_value(kind: type) -> bool:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether a class is of this library, and making one of its objects does nothing else."""
+    """Whether a class is of this library, and building its objects has no side effects."""
     package, _, rest = kind.__module__.partition(".")
     return package == "polhode" and not any(rest == part or rest.startswith(f"{part}.") for part in _WITH_SIDE_EFFECTS)

@@ -1,4 +1,4 @@
-"""Compiled programs, found again by the functions and arguments that they were made for."""
+"""In-memory cache of compiled programs, by function and fingerprint of the arguments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of this library as compiled programs, which see what users' functions in its arguments capture.
+    """Compiles a function of this library with XLA; changes of values that users' functions capture are respected.
 
-    Arrays are inputs; everything else tells programs from each other. Of all programs, the last `CAPACITY` stay in memory.
+    Arrays are inputs; everything else is part of the key. The last `CAPACITY` programs stay in memory.
     """
 
     @functools.wraps(function)
@@ -47,11 +47,11 @@ def cached(
     serialiser: disk_cache.Serialiser[T] | None = None,
     beside: tuple[Any, ...] = (),
 ) -> tuple[T, Any]:
-    """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
+    """The result of `build(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
-    `eqx.combine(inputs, rest)` are the arguments. As `xla_jit` it sees what users' functions capture. `serialiser` says
-    how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
-    which tells nothing apart: it must not matter for what is made.
+    `eqx.combine(inputs, rest)` are the arguments. Captured values are respected as by `xla_jit`. `serialiser` stores the
+    result on disk, unless it involves user code. `build` also gets the arguments `beside`, which are not part of the
+    key: the result must not depend on them.
     """
     inputs, rest, shapes, key = split_arguments(args)
     return _PROGRAMS.find(
@@ -60,11 +60,11 @@ def cached(
 
 
 class Arguments:
-    """Arguments of what is called again and again with one system.
+    """Arguments of functions that are called many times with one system.
 
-    Modules of this library without functions are gone through once, as long as they live.
+    Modules of this library without functions are traversed only once.
 
-    - `arrays`: those that are inputs of programs.
+    - `arrays`: the inputs of programs.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -83,7 +83,7 @@ class Arguments:
         self._key = tuple(key)
 
     def program(self, build: Callable[..., T], serialiser: disk_cache.Serialiser[T] | None = None) -> T:
-        """The program that `found` would return."""
+        """The program that `cached` would return."""
         return _PROGRAMS.find(
             (build, self._key), lambda: _load_or_build(build, *split_arguments(self._args)[:3], serialiser, ())
         )
@@ -105,7 +105,7 @@ def _load_or_build(
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
-    """A compiled function of its array arguments, with the others as they are."""
+    """A compiled function of the array arguments, with the others as constants."""
 
     def call(inputs: Any) -> Any:
         args, options = eqx.combine(inputs, rest)
@@ -117,7 +117,7 @@ def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
 
 
 class _Programs:
-    """The programs used last. Nothing else refers to them, so that what is dropped gives its memory back."""
+    """The most recently used programs. Nothing else refers to them, so dropping one frees its memory."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -125,10 +125,10 @@ class _Programs:
         self._lock = threading.Lock()
 
     def find(self, key: Hashable, build: Callable[[], T]) -> T:
-        """The program of that key, made if it is not there."""
+        """The program of that key, built if it is missing."""
         with self._lock:
             program = self._programs.pop(key, None)
-        # Outside, because making one takes seconds, and may look for another.
+        # Outside the lock: building takes seconds and may look up other programs.
         program = build() if program is None else program
         with self._lock:
             self._programs[key] = program
@@ -148,7 +148,7 @@ _PROGRAMS = _Programs(CAPACITY)
 
 
 def forget() -> None:
-    """Drop all programs from memory; they are made or loaded again when they are needed."""
+    """Drops all programs from memory; they are rebuilt or loaded when they are next used."""
     _PROGRAMS.clear()
 
 

@@ -1,4 +1,4 @@
-"""Whether this process runs the sources of this library as they are on disk."""
+"""Check that the sources of this library haven't changed since this process began."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _UNCHANGED_MODULES: set[str] = set()
 def are_unchanged() -> bool:
     """Whether no module that was loaded so far has been written since this process began.
 
-    Modules are loaded when they are asked for, so one may be newer than the others, or than what was read of it. Once
-    loaded and found unchanged, a module stays as it is, whatever becomes of its file.
+    Modules are loaded when they are first used, so one may be newer than the others. A module that was unchanged after
+    loading isn't checked again.
     """
     for name in [name for name in sys.modules if name.startswith("polhode.") and name not in _UNCHANGED_MODULES]:
         path = getattr(sys.modules[name], "__file__", None)
@@ -30,7 +30,7 @@ def are_unchanged() -> bool:
 
 
 def _change_time(path: str) -> int:
-    """When a file was written, moved or replaced last, in nanoseconds; now if it is gone."""
+    """When a file was last written, moved or replaced, in nanoseconds; now if it is missing."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""Fingerprints of functions and objects: what tells compiled programs from each other.
+"""Fingerprints of functions and objects: the keys of compiled programs.
 
 A function is identified by its code and by the values of everything that it captures: variables of enclosing
 functions, defaults, attributes of its object and class, and globals of the user's own modules, with what these capture.
-Equal functions share a program; a captured number that has changed makes a new one. `docs/extend.md` has the rule.
+Equal functions share a program; another value of a captured number needs a new one. `docs/extend.md` has the rule.
 
 In: any object. Out: a hashable key, valid in this process (`process_keys`) or in every one (`persistent_keys`).
 Open first: `object_walk.py`, which traverses an object graph and hashes it. `provenance.py` says who wrote a function.

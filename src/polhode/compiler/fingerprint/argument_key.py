@@ -1,4 +1,4 @@
-"""Identity of arguments: which of them are inputs of programs, and what tells programs apart."""
+"""Keys of arguments: their arrays are inputs of programs, the rest is part of the key."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from polhode.compiler.fingerprint.provenance import is_user_class
 
 
 def split_arguments(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
-    """The arrays of arguments and the rest of them, as trees, types of the arrays, and the identity of the program."""
+    """The arrays and the rest of arguments as trees, the types of the arrays, and the key of the program."""
     others = objects_key(args)
     leaves, structure = jax.tree.flatten(frozen(args), is_leaf=lambda x: x is None)
     is_array = list(map(eqx.is_array, leaves))
     inputs = jax.tree.unflatten(structure, [x if there else None for x, there in zip(leaves, is_array, strict=True)])
     others_than_arrays = [None if there else x for x, there in zip(leaves, is_array, strict=True)]
-    # Where an array is, and where there is nothing, can't be seen from the rest.
+    # The rest has None for arrays as well as for None.
     shapes = tuple(shape_of(x) if there else x is None for x, there in zip(leaves, is_array, strict=True))
     rest = jax.tree.unflatten(structure, others_than_arrays)
     return inputs, rest, shapes, (others, exact(others_than_arrays), structure, shapes)
 
 
 def shape_of(x: Any) -> tuple[Any, ...]:
-    """Shape and type of an array, as JAX tells them apart."""
+    """Shape and type of an array, including weak types."""
     return x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))
 
 
 class _Part:
-    """One of the arguments of a program.
+    """One argument of a program.
 
-    - `arrays`: in the order of the tree. - `key`: what tells programs apart besides their types.
+    - `arrays`: in the order of the tree. - `key`: the rest of the key besides their types.
     """
 
     __slots__ = ("_shapes", "arrays", "key")
@@ -44,16 +44,16 @@ class _Part:
     def __init__(self, leaves: list[Any], *key: Hashable) -> None:
         self.arrays = [x for x in leaves if eqx.is_array(x)]
         self.key = _HashedKey((exact([_ARRAY if eqx.is_array(x) else x for x in leaves]), *key))
-        # Only JAX's arrays stay as they are.
+        # Only JAX's arrays are immutable.
         self._shapes = tuple(map(shape_of, self.arrays)) if all(isinstance(x, jax.Array) for x in self.arrays) else None
 
     def shapes(self) -> tuple[Any, ...]:
-        """Shapes and types of the arrays as they are now."""
+        """The current shapes and types of the arrays."""
         return tuple(map(shape_of, self.arrays)) if self._shapes is None else self._shapes
 
 
 class _HashedKey:
-    """A key whose hash is worked out once; the same object is equal without a look."""
+    """A key whose hash is computed once; comparison by identity comes first."""
 
     __slots__ = ("_hash", "_key")
 
@@ -70,11 +70,11 @@ class _HashedKey:
 
 
 _ARRAY = "array"
-"""Stands for an array among what tells programs apart."""
+"""Stands for an array in keys."""
 
 
 def part_of(value: Any) -> _Part:
-    """One of the arguments; modules of this library without functions are gone through once."""
+    """One argument; modules of this library without functions are traversed once."""
     part = _IMMUTABLE_PARTS.of(value) if isinstance(value, eqx.Module) else None
     if part is not None:
         return part
@@ -83,7 +83,7 @@ def part_of(value: Any) -> _Part:
 
 
 def _immutable_part(value: Any) -> _Part | None:
-    """A module as a part of arguments, if it stays what it is as long as it lives."""
+    """The part of a module, if that is immutable."""
     return _Part(*jax.tree.flatten(value)) if is_immutable(value) else None
 
 
@@ -96,7 +96,7 @@ def exact(leaves: list[Any]) -> tuple[Any, ...]:
 
 
 def objects_key(tree: Any) -> Hashable:
-    """Identity of a program besides functions: users' classes, static parts of their modules, plain objects."""
+    """The key of all but functions: users' classes, static fields of their modules, plain objects."""
     leaves, structure = jax.tree.flatten(tree)
     objects = [leaf for leaf in leaves if not (isinstance(leaf, VALUES) or is_function(leaf))]
     stack = [structure]

@@ -1,4 +1,4 @@
-"""Functions with their captured values, as parts of trees."""
+"""Functions with their captured values, as nodes of trees."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from polhode.compiler.fingerprint.provenance import is_library_class
 
 
 class AbstractHolder(eqx.Module):
-    """A module with functions among its static parts."""
+    """A module with functions in static fields."""
 
     def refresh(self) -> Any:
-        """The same with the values that its functions capture now."""
+        """The same with the values that its functions currently capture."""
         raise TypeError(f"{type(self).__name__} does not say how it is renewed.")
 
     @property
     def is_immutable(self) -> bool:
-        """Whether they capture nothing that may change."""
+        """Whether they capture nothing mutable."""
         return False
 
 
@@ -34,7 +34,7 @@ class Closure(eqx.Module):
 
     **Arguments:**
 
-    - `cells`: what becomes an input: modules, functions and traced values out of enclosing functions, by position.
+    - `cells`: inputs of programs: modules, functions and traced values of enclosing functions, by position.
     - `identity`: the rest.
     """
 
@@ -46,7 +46,7 @@ class Closure(eqx.Module):
 
 
 class FunctionIdentity:
-    """A function told from others by its code and by values that it captures, besides those at `places`."""
+    """A function with a key of its code and its captured values, besides those at `places`."""
 
     def __init__(self, function: Callable[..., Any], places: tuple[int, ...]) -> None:
         self.function, self.places = function, places
@@ -54,7 +54,7 @@ class FunctionIdentity:
         self._key = ObjectHasher(places).key(function)
 
     def rebind(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
-        """The function with these contents of its cells, but for those that have been given others since."""
+        """The function with these contents of its cells, except for cells that have been assigned since."""
         now = [content_of_cell(closure_of(self.function)[place]) for place in self.places]
         current = zip(now, self._originals, cells, strict=True)
         return self.bind(tuple(cell if a is b else a for a, b, cell in current))
@@ -82,23 +82,23 @@ class FunctionIdentity:
 
 
 def frozen(tree: Any) -> Any:
-    """`tree` with all its functions as they are now: their captured values become part of their identity.
+    """`tree` with the values that its functions currently capture, which become part of their identity.
 
-    Functions become `Closure`, and modules that hold functions among their static parts are made anew. Captured
+    Functions become `Closure`, and modules that hold functions in static fields are rebuilt. Captured
     modules and traced values become inputs of compiled programs, all other captured values constants of them.
     """
     return jax.tree.map(_freeze, tree, is_leaf=is_holder)
 
 
 def is_immutable(tree: Any) -> bool:
-    """Whether a tree stays what it is as long as it lives, but for the numbers in its arrays."""
+    """Whether a tree is immutable, but for the numbers in its arrays."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_holder)
     immutable = (leaf.is_immutable if isinstance(leaf, AbstractHolder) else isinstance(leaf, VALUES) for leaf in leaves)
     return all(immutable) and all(map(_is_immutable_node, node_types(structure)))
 
 
 def is_function(value: Any) -> bool:
-    """Whether a leaf of a tree is something to call."""
+    """Whether a leaf of a tree is callable."""
     return callable(value) and not isinstance(value, type | jax.Array | np.ndarray)
 
 
@@ -132,13 +132,13 @@ def _is_input(value: Any) -> bool:
     if isinstance(value, types.FunctionType):
         return not is_fixed(value)
     if isinstance(value, FILTER_JIT_FUNCTION):
-        # What it compiled is made anew where it is walked through, which inputs are not.
+        # Its compiled traces are cleared during hashing, which skips inputs.
         return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
     return isinstance(value, eqx.Module | Tracer)
 
 
 def node_types(structure: Any) -> set[type]:
-    """The classes of what holds others in a tree."""
+    """The classes of the inner nodes of a tree."""
     types_, stack = set(), [structure]
     while stack:
         node = stack.pop()
@@ -150,5 +150,5 @@ def node_types(structure: Any) -> set[type]:
 
 
 def _is_immutable_node(kind: type) -> bool:
-    """Whether what holds others holds the same ones as long as it lives."""
+    """Whether nodes of this class always hold the same children."""
     return kind in (tuple, type(None)) or (issubclass(kind, eqx.Module | tuple) and is_library_class(kind))

@@ -50,7 +50,7 @@ def content_of_cell(cell: types.CellType) -> Any:
 
 
 def numbers_of(value: Any) -> np.ndarray:
-    """The numbers of an array; those of a key for random numbers are what it is made from."""
+    """The numbers of an array; of a key for random numbers its data."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
         type_name = np.array(list(str(value.dtype).encode()), np.uint32)
         value = np.concatenate((type_name, np.asarray(jax.random.key_data(value)).reshape(-1)))
@@ -58,7 +58,7 @@ def numbers_of(value: Any) -> np.ndarray:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """The contents of an object itself: attributes past `__getattr__` and properties."""
+    """The stored attributes of an object, without `__getattr__` and properties."""
     attributes: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name in _slots(kind):
@@ -90,7 +90,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def content_of(value: Any, attributes: dict[str, Any]) -> Any:
-    """An object besides its attributes: its numbers as an array, or, without any, what a copy is made of."""
+    """The content of an object besides attributes: its numbers as an array, or else what `copy` would use."""
     kind = type(value)
     try:
         if hasattr(kind, "__array__"):
@@ -98,7 +98,7 @@ def content_of(value: Any, attributes: dict[str, Any]) -> Any:
         if not attributes and (kind.__reduce__, kind.__reduce_ex__) != (object.__reduce__, object.__reduce_ex__):
             return value.__reduce_ex__(4)
     except Exception:
-        # Such objects are told by what else is known of them.
+        # Such objects are identified by the rest.
         return None
     return None
 
@@ -109,7 +109,7 @@ def is_special(name: str) -> bool:
 
 
 def imported_modules(f: types.FunctionType, names: list[str]) -> list[types.ModuleType]:
-    """Modules, from where a function stands, with names that it uses: it may import them itself."""
+    """Modules with names that a function uses, absolute or relative to its own: it may import them itself."""
     package = str(f.__globals__.get("__package__") or "").split(".")
     origins = ["", *(".".join(package[:n]) + "." for n in range(1, len(package) + 1) if package[0])]
     candidates = [sys.modules.get(origin + name) for name in names for origin in origins]
@@ -117,7 +117,7 @@ def imported_modules(f: types.FunctionType, names: list[str]) -> list[types.Modu
 
 
 def names_used(code: types.CodeType) -> set[str]:
-    """Names that a function and those defined in it look up outside themselves."""
+    """Names that a function, and those defined in it, look up outside themselves."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -1,4 +1,4 @@
-"""Properties of immutable objects, worked out once for each: models have thousands of bodies."""
+"""Properties of immutable objects, computed once for each: models have thousands of bodies."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
 class _Mutable(Exception):
-    """Something may be changed later."""
+    """A part is mutable."""
 
 
 @final
 class CachedByIdentity(Generic[T]):
-    """A property that is worked out once for an object, and kept as long as that lives."""
+    """A property that is computed once for each object, and cached during its lifetime."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
         self._compute = work_out
         self._entries: dict[int, tuple[weakref.ref[Any], T]] = {}
 
     def of(self, value: Any) -> T:
-        """Of this very object."""
+        """The property of an object, by identity."""
         me = id(value)
         entry = self._entries.get(me)
         if entry is None or entry[0]() is not value:
@@ -45,7 +45,7 @@ class CachedByIdentity(Generic[T]):
         return len(self._entries)
 
     def _forget(self, me: int, of: weakref.ref[Any]) -> None:
-        # Another object may be there by now.
+        # Another object may have the same address by now.
         if me in self._entries and self._entries[me][0] is of:
             del self._entries[me]
 
@@ -56,8 +56,7 @@ class FrozenDigests:
 
     **Arguments:**
 
-    - `is_known`: whether a class is of this library or one that it builds on; of objects of others nothing is taken for
-      granted.
+    - `is_known`: whether a class is of this library or a dependency; others count as mutable.
     """
 
     def __init__(self, is_known: Callable[[type], bool]) -> None:
@@ -66,7 +65,7 @@ class FrozenDigests:
         self._entries = CachedByIdentity(self._new)
 
     def digest(self, value: Any) -> bytes | None:
-        """Of a frozen object; None for anything else, and for one that holds what may be changed."""
+        """Of a frozen object; None for anything else, and for one with mutable parts."""
         return self._entries.of(value) if self._is_frozen(type(value)) else None
 
     def _is_frozen(self, kind: type) -> bool:
@@ -118,5 +117,5 @@ def _is_immutable_array(value: Any) -> bool:
         return not (isinstance(value, Tracer) or jnp.issubdtype(value.dtype, jax.dtypes.extended))
     if type(value) is not np.ndarray or value.dtype.hasobject:
         return False
-    # Whoever has the array of which this is a part may change it.
+    # A view changes with its base.
     return not value.flags.writeable and (not isinstance(value.base, np.ndarray) or _is_immutable_array(value.base))

@@ -1,4 +1,4 @@
-"""Passes through everything behind a value, from which keys are made."""
+"""Traversal of object graphs, which hashes them to keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from polhode.compiler.fingerprint.provenance import (
 )
 
 _MOST = 200_000
-"""Values that are looked at behind one function; beyond that, an object is told by its identity."""
+"""Values that are visited from one function; beyond that, objects are identified by address."""
 
 _FLAGS = 0x3FF
 """Flags of code that say what it does, not how it was compiled."""
@@ -50,7 +50,7 @@ content_digest = _FROZEN_DIGESTS.digest
 
 
 class AbstractObjectHasher(abc.ABC):
-    """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes."""
+    """One traversal of all that a value refers to; subclasses define what distinguishes parts."""
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
         self._excluded_cells = left_out
@@ -65,19 +65,19 @@ class AbstractObjectHasher(abc.ABC):
 
     @abc.abstractmethod
     def _note_identity(self, value: Any) -> None:
-        """Notes an object that is told by what it is, not by what it is made of."""
+        """Hashes an object by its identity, not by its parts."""
 
     @abc.abstractmethod
     def _is_repeated(self, value: Any) -> bool:
-        """Whether nothing is left to be noted of a value, since it was met before."""
+        """Whether a value was visited before and needs no more hashing."""
 
     @abc.abstractmethod
     def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
-        """The parts of a value of which this kind of pass notes something else; None for all other values."""
+        """The parts of a value that this subclass hashes differently; None for all other values."""
 
     @abc.abstractmethod
     def _note_jit_function(self, jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
-        """Meets a function that a user has compiled, what holds it or that itself, and the parts of that."""
+        """Called with a jitted function of a user, its owner (or itself) and the owner's parts."""
 
     @abc.abstractmethod
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
@@ -85,15 +85,15 @@ class AbstractObjectHasher(abc.ABC):
 
     @abc.abstractmethod
     def _digits(self, value: np.ndarray) -> np.ndarray:
-        """The digits of an array that count."""
+        """The significant digits of an array."""
 
     @abc.abstractmethod
     def _sorted_members(self, values: Any) -> list[Any]:
-        """The members of a set in an order that is always the same."""
+        """The members of a set in a deterministic order."""
 
     @abc.abstractmethod
     def _content(self, value: Any) -> bytes | None:
-        """A digest of an object of the library that doesn't change, made once; None if its parts are to be noted."""
+        """The cached digest of an immutable object of the library; None where its parts are hashed instead."""
 
     def _note(self, *words: Any) -> None:
         for word in words:
@@ -101,7 +101,7 @@ class AbstractObjectHasher(abc.ABC):
             self._digest.update(b"\0")
 
     def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
-        """Notes what a value is by itself; yields what it is made of."""
+        """Hashes the value itself; yields its parts."""
         special = self._special(value, left_out)
         if special is not None:
             yield from special
@@ -166,7 +166,7 @@ class AbstractObjectHasher(abc.ABC):
             yield attributes_of(value)
 
     def _items(self, values: Any) -> Iterator[Any]:
-        """Plain values count as one, since there may be many."""
+        """Hashes plain values in one go, since there may be many."""
         kinds = set(map(type, values))
         if kinds == {float}:
             yield from self._array(np.fromiter(values, float, len(values)))
@@ -210,7 +210,7 @@ class AbstractObjectHasher(abc.ABC):
         yield code.co_consts
 
     def _globals(self, f: types.FunctionType, modules: list[types.ModuleType]) -> Iterator[Any]:
-        """Objects that a function finds by names: in its own module, in those that it imports and in those given."""
+        """Objects that a function looks up by name: in its own module, in those that it imports and in `modules`."""
         names = sorted(names_used(f.__code__))
         modules += imported_modules(f, names)
         for name in names:
@@ -229,7 +229,7 @@ class AbstractObjectHasher(abc.ABC):
                     yield from self._unless_module(vars(module)[name], modules)
 
     def _unless_module(self, value: Any, modules: list[types.ModuleType]) -> Iterator[Any]:
-        """Only the names that are used count of modules, which are set aside for that."""
+        """Sets modules aside, of which only the used names are hashed."""
         if isinstance(value, types.ModuleType):
             self._note("module", value.__name__)
             modules.append(value)
@@ -237,19 +237,19 @@ class AbstractObjectHasher(abc.ABC):
             yield value
 
     def _object(self, value: Any) -> Iterator[Any]:
-        """Anything else: its class, and its attributes if it has any that can be seen."""
+        """Any other object: its class, and its attributes if they are accessible."""
         yield type(value)
         attributes = attributes_of(value)
         if not is_user_class(type(value)):
             if "_identity" in attributes:
-                # Made from this alone, by which it is also compared.
+                # It is determined by this alone, which is also what `==` compares.
                 yield attributes["_identity"]
                 return
-            # What a library's object has worked out follows from the rest, and may not have been asked for yet.
+            # Cached properties of libraries' objects follow from the rest, and may not have been computed yet.
             attributes = {name: x for name, x in attributes.items() if not is_cached_property(type(value), name)}
         jit_function = value if isinstance(value, JIT_FUNCTION) else attributes.get("_cached")
         if isinstance(jit_function, JIT_FUNCTION):
-            # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
+            # By `jax.jit`, or by `eqx.filter_jit`, which shares its compiled function.
             attributes = {"": value.__wrapped__} if jit_function is value else {**attributes, "_cached": None}
             self._note_jit_function(jit_function, value, attributes)
         yield attributes

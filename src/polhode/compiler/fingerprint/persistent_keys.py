@@ -1,4 +1,4 @@
-"""Keys of values that are the same in every process."""
+"""Process-independent keys of values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from polhode.compiler.fingerprint.provenance import is_dependency, is_library_fi
 
 
 def fingerprint(value: Any) -> str:
-    """A name for what a value is made of, the same in every process: arrays to nine digits, functions by their code."""
+    """Process-independent fingerprint of a value: arrays to nine digits, functions by their code."""
     return _FingerprintHasher(()).key(value)[0].hex()
 
 
 def persistent_key(*values: Any) -> bytes | None:
-    """A name for these values, the same in every process with these versions of the libraries that polhode builds on.
+    """Process-independent key of these values, for these versions of polhode's dependencies.
 
-    None if anything of a user is among them, or of other libraries: what it does may depend on more than can be seen.
+    None if user code or another library is reachable, whose behaviour a key can't cover.
     """
     walk = _PersistentHasher(())
     digest, _ = walk.key(values)
@@ -34,10 +34,10 @@ def persistent_key(*values: Any) -> bytes | None:
 
 
 class _AbstractPersistentHasher(AbstractObjectHasher):
-    """A pass whose key is the same in every process, and tells nothing of which parts are one object.
+    """A traversal whose key is the same in every process, and ignores which parts are one object.
 
-    Each part has a digest of its own, so equal parts count as one. What a program that was found has in common with
-    the system that it was made for first is equal to that of another system, but another object.
+    Each part has a digest of its own, so equal parts count as one: a loaded program may share parts with its system
+    that are equal to those of another system, but other objects.
     """
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
@@ -65,7 +65,7 @@ class _AbstractPersistentHasher(AbstractObjectHasher):
                 self._note("above", len(stack) - ancestors[me])
             else:
                 ancestors[me] = len(stack)
-                # What is told by its identity here must live as long.
+                # Its address must stay in use.
                 self._alive.append(value)
                 stack.append((me, self._digest, self._parts(value, ())))
                 self._digest = hashlib.blake2b(digest_size=16)
@@ -73,18 +73,18 @@ class _AbstractPersistentHasher(AbstractObjectHasher):
 
     @abc.abstractmethod
     def _is_pending(self) -> bool:
-        """Whether there is anything to be found out yet."""
+        """Whether the key isn't determined yet."""
 
     def _note_jit_function(self, jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
         pass
 
     def _is_repeated(self, value: Any) -> bool:
-        # How often it was met says nothing.
+        # Repeated visits don't count.
         return False
 
 
 class _FingerprintHasher(_AbstractPersistentHasher):
-    """A pass for which last digits count for nothing, and objects without attributes are told by their class."""
+    """A traversal that rounds numbers, and identifies objects without attributes by their class."""
 
     def _note_identity(self, value: Any) -> None:
         kind = value if isinstance(value, type) else type(value)
@@ -101,7 +101,7 @@ class _FingerprintHasher(_AbstractPersistentHasher):
         yield f.__code__
 
     def _digits(self, value: np.ndarray) -> np.ndarray:
-        """Whole numbers in place of digits that other processors may find otherwise."""
+        """Rounded numbers, without the digits that differ between processors."""
         if value.dtype.kind != "f" or not value.size or not np.isfinite(value).all():
             return value
         largest = float(np.max(np.abs(value)))
@@ -116,9 +116,9 @@ class _FingerprintHasher(_AbstractPersistentHasher):
 
 
 class _PersistentHasher(_AbstractPersistentHasher):
-    """A pass whose key tells values from each other to the last bit, unless anything of a user is among them.
+    """A traversal whose key distinguishes values to the last bit, as long as no user code is reachable.
 
-    `local`: whether anything is known to this process alone.
+    `local`: whether any part has no process-independent key.
     """
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
@@ -173,7 +173,7 @@ class _PersistentHasher(_AbstractPersistentHasher):
         return value
 
     def _sorted_members(self, values: Any) -> list[Any]:
-        # Sets of anything but plain values come in another order in every process.
+        # Sets of other values have another order in every process.
         self.local = self.local or not set(map(type, values)) <= PLAIN
         return sorted(values, key=repr)
 
@@ -182,5 +182,5 @@ class _PersistentHasher(_AbstractPersistentHasher):
 
 
 def _is_pure_python(value: Any) -> bool:
-    """Whether an object without attributes is told by its class: of libraries that are all Python."""
+    """Whether the class identifies an object without attributes: in libraries of pure Python."""
     return str(type(value).__module__).partition(".")[0] in ("polhode", "equinox")

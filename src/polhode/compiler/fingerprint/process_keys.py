@@ -1,4 +1,4 @@
-"""Keys of values that hold in this process."""
+"""Keys of values that are valid in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.compiler.fingerprint.object_walk import AbstractObjectHasher, conte
 
 
 class _Same:
-    """An object told by its identity, and kept alive as long as something is told by it."""
+    """An object compared by identity, which stays alive as long as the key."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -26,9 +26,9 @@ class _Same:
 
 
 class ObjectHasher(AbstractObjectHasher):
-    """A pass whose key holds in this process: functions and objects without attributes are told by their identity.
+    """A traversal whose key is valid in this process: functions and objects without attributes count by identity.
 
-    `clears_traces`: helpers that a user has compiled are traced anew where what they capture has changed.
+    `clears_traces`: whether jitted functions of users are retraced where their captured values have changed.
     """
 
     def __init__(self, left_out: tuple[int, ...], clears_traces: bool = True) -> None:
@@ -79,13 +79,13 @@ class ObjectHasher(AbstractObjectHasher):
 
 
 _CAPTURED_KEYS: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
-"""Of functions that users have compiled: what they captured when they were looked at last."""
+"""By jitted functions of users and their owners: the last keys of the captured values."""
 
 
 def _clear_stale_traces(jit_function: Any, owner: Any, parts: dict[str, Any]) -> None:
-    """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
+    """Clears the traces of a user's jitted function if its captured values have changed.
 
-    `owner` is what holds the compiled function, or that itself; several may share one.
+    `owner` holds the jitted function, or is that itself; several may share one.
     """
     key = hash(ObjectHasher((), clears_traces=False).key(parts))
     keys = _CAPTURED_KEYS.setdefault(jit_function, {})

@@ -1,16 +1,16 @@
 """Who wrote a function, class or module: a user, this library, or one that is installed.
 
-What users wrote may be different the next time, so keys have all of its content; of what is installed they have the
-name, since going through JAX would never end. A file is installed
+Users' code may be different the next time, so keys have all of its content; of installed code they have the name,
+since traversing JAX would never end. A file is installed
 
-- in a folder that Python keeps for packages, whoever made it: of this environment, of one below it, of the user;
+- in a folder that Python has for packages: of this environment, of one below it, of the user;
 - or by a distribution that says so, in any other folder of the search path (`pip install --target`, modules of
-  clusters, archives): what lies beside it there, and isn't in its list, is the user's own.
+  clusters, archives): other files there are the user's own.
 
 A project that is installed so that it can be edited lies in a folder of its own, and no list names its files: it is the
-user's own, like a script. Those that polhode builds on (`kept.LIBRARIES`) are too large for that, so they are never
-gone through, wherever they are; but nothing made with one that can be edited is kept for other processes, which would
-know it by its version alone.
+user's own, like a script. The dependencies of polhode (`disk_cache.LIBRARIES`) are too large for that, so they are never
+traversed, wherever they are; but nothing that involves an editable one is stored for other processes, which would know
+it by its version alone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pathlib import Path
 from polhode.compiler.cache import disk_cache
 
 _FOLDERS = ("site-packages", "dist-packages")
-"""Names of folders that Python, Debian and others keep for packages."""
+"""Names of folders that Python, Debian and others have for packages."""
 
 
 @functools.cache
 def is_library_file(filename: str) -> bool:
-    """Whether a file is part of Python, an installed package, polhode or what it builds on: not the user's own."""
+    """Whether a file is part of Python, an installed package, polhode or a dependency: not the user's own."""
     if filename.startswith("<frozen") or is_installed(filename):
         return True
     return any(_is_below(filename, folder) for folder in _dependency_folders())
@@ -43,7 +43,7 @@ def is_library_file(filename: str) -> bool:
 
 @functools.cache
 def is_installed(filename: str) -> bool:
-    """Whether a file is part of Python, of an installed package or of polhode, and so stays what it is."""
+    """Whether a file is part of Python, of an installed package or of polhode, and so doesn't change."""
     if any(f"{os.sep}{name}{os.sep}" in filename for name in _FOLDERS) or any(
         _is_below(filename, x) for x in _python_folders()
     ):
@@ -54,23 +54,23 @@ def is_installed(filename: str) -> bool:
 
 @functools.cache
 def _python_folders() -> tuple[str, ...]:
-    """Folders of Python's modules and of packages, and that of polhode, whose sources are part of all that is kept."""
+    """Folders of Python's modules and of packages, and that of polhode, whose sources are part of every stored key."""
     folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return (*folders, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2]))
 
 
 def _dependency_folders() -> Iterator[str]:
-    """Folders of the libraries that polhode builds on, as far as they are loaded."""
+    """Folders of polhode's dependencies, as far as they are loaded."""
     for name in disk_cache.LIBRARIES:
         yield from map(str, getattr(sys.modules.get(name), "__path__", ()))
 
 
 @functools.cache
 def _distributed_names(folder: str) -> frozenset[str]:
-    """Names directly in a folder, or archive, of the search path that distributions say they have put there."""
+    """Names directly in a folder, or archive, of the search path that distributions list as theirs."""
     names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=[folder]):
-        # Sources that can be edited may have metadata beside them, but no list of what was installed.
+        # Editable sources may have metadata beside them, but no list of installed files.
         with contextlib.suppress(OSError, UnicodeError):
             lines = (distribution.read_text("RECORD") or "").splitlines()
             names.update(line.lstrip('"').partition(",")[0].partition("/")[0] for line in lines)
@@ -82,7 +82,7 @@ def _is_below(filename: str, folder: str) -> bool:
 
 
 def _top(filename: str, folder: str) -> str:
-    """The name of a file, or of what it lies in, directly in a folder above it."""
+    """The first component of a file's path below a folder."""
     return filename[len(folder) :].lstrip(os.sep).partition(os.sep)[0]
 
 
@@ -93,7 +93,7 @@ def is_user_module(module: types.ModuleType) -> bool:
 
 
 def _place(module: types.ModuleType) -> str | None:
-    """The file of a module, or for lack of one its first folder."""
+    """The file of a module, or else its first folder."""
     content = vars(module)
     where = content.get("__file__") or next(iter(content.get("__path__") or ()), None)
     return None if where is None else str(where)
@@ -111,7 +111,7 @@ def is_user_class(kind: type) -> bool:
 
 
 def is_written_by_user(kind: type) -> bool:
-    """Whether the module of a class, or for lack of one its package, is a user's own."""
+    """Whether the module of a class, or else its package, is a user's own."""
     name = str(kind.__module__)
     while name not in sys.modules and "." in name:
         name = name.rpartition(".")[0]
@@ -122,16 +122,16 @@ def is_written_by_user(kind: type) -> bool:
 
 
 def is_library_class(kind: type) -> bool:
-    """Whether a class belongs to polhode or what it builds on, with all that it inherits from."""
+    """Whether a class and all its bases belong to polhode or its dependencies."""
     return is_dependency(kind.__module__) and not is_user_class(kind)
 
 
 def is_dependency(module: str | None) -> bool:
-    """Whether a module belongs to a library whose version is part of what is kept on disk, and says all of it."""
+    """Whether a module belongs to a library whose version, as part of every stored key, determines its content."""
     top = str(module).partition(".")[0]
     if top not in ("polhode", *disk_cache.LIBRARIES) and top not in sys.stdlib_module_names:
         return False
-    # A file of the user may have the name of a module of Python.
+    # A user's file may have the name of a module of Python.
     package = sys.modules.get(top)
     if package is None:
         return False

@@ -41,7 +41,7 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
     `systems.QuaternionBody`. Potentials and constraints of elements are averaged by discrete gradients in the positions
     and rotation matrices y = (x, R) of their bodies, through the relative pose $(R_a^T(x_b-x_a), R_a^TR_b)$, which is
-    quadratic in them and invariant under rigid motions: forces of a pair then are exactly opposite, with
+    quadratic in them and invariant under rigid motions: forces of a pair are exactly opposite, with
     moments that cancel about any point. `joints` selects how that is transferred to quaternions:
 
     - "invariant": attitudes move with the mean angular velocity, $R_1 = \mathrm{cay}(c)R_0,\ c = hR_0\bar\Omega$ with
@@ -274,8 +274,8 @@ class LivensMultibody(AbstractLivensModel, AbstractReformulation):
     ) -> tuple[Matrix, Matrix, Matrix]:
         """Matrices of a step of length h, from blocks of the inertia and the contributions of each group of elements.
 
-        Derivatives of the momentum balance by the increments and, transposed, by the multipliers, and of the gaps by the
-        increments.
+        Derivatives of the momentum balance by the increments and, transposed, by the multipliers, and of the gaps by
+        the increments.
         """
         A, P, Q = list(inertia), [], []
         for group, derivative in zip(self.base.mechanism.forces, forces, strict=True):

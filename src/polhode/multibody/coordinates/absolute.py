@@ -39,7 +39,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     - `bodies`: groups of bodies with the same coordinates.
     - `internal`: rows of the constraints among the coordinates of each body, by group; None without any.
-    - `places`: name, group, member and node of bodies and of nodes of flexible ones, in the order of rows of a `Motion`.
+    - `places`: name, group, member and node of bodies and of nodes of flexible ones, in the order of `Motion`.
     - `turns`: number of counted angles.
     """
 

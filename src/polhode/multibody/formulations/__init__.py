@@ -1,4 +1,4 @@
-"""Coordinates for bodies; `get(name)` gives those that `Model.assemble` knows."""
+"""Coordinates of bodies; `get(name)` returns those that `Model.assemble` accepts."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ FORMULATIONS: dict[str, AbstractFormulation] = {
 
 
 def get(name: str) -> AbstractFormulation:
-    """The coordinates of that name. Raises ValueError, with the names known, for others."""
+    """The coordinates of that name. Raises ValueError, with all names, for others."""
     return FORMULATIONS[checks.choice("formulation", name, FORMULATIONS)]

@@ -15,7 +15,7 @@ from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 
 
 class AbstractFrame(eqx.Module):
-    """A frame that moves with coordinates q and velocities v: a body, or a node of one that deforms."""
+    """A frame that moves with coordinates q and velocities v: a body, or a node of a deformable one."""
 
     @property
     @abc.abstractmethod
@@ -57,13 +57,13 @@ class AbstractFrame(eqx.Module):
 
 
 class AbstractFormulation(AbstractFrame):
-    r"""Coordinates of one body: where q lives, and how the twist follows from velocities, twist = J(q) v.
+    r"""Coordinates of one body: the space of q, and the twist as a function of velocities, twist = J(q) v.
 
     With the wrench W on the body, inertia forces in the body frame and d'Alembert's principle,
     $M = J^T \mathrm{diag}(\Theta, m1) J$ and $f = J^T\,(W - (\omega\times\Theta\omega, 0) -
     \mathrm{diag}(\Theta, m1)\,\dot J v)$; the defaults form both by automatic differentiation of `pose` and `twist`.
 
-    A body that deforms has several frames, its `nodes`, of which itself is the first.
+    A deformable body has several frames, its `nodes`, of which the body is the first.
     """
 
     @property
@@ -78,12 +78,12 @@ class AbstractFormulation(AbstractFrame):
 
     @property
     def likeness(self) -> Hashable:
-        """Bodies with equal values of it are stacked."""
+        """Key by which bodies are stacked: those with equal values."""
         return self
 
     @property
     def rotates(self) -> bool:
-        """Whether bodies have an attitude that changes."""
+        """Whether bodies have an attitude."""
         return True
 
     @property
@@ -93,22 +93,22 @@ class AbstractFormulation(AbstractFrame):
 
     @property
     def regular(self) -> bool:
-        """Whether every pose has coordinates, so that `from_pose` need not look at its numbers."""
+        """Whether every pose has coordinates, so that `from_pose` needs no concrete numbers."""
         return False
 
     @property
     def deforms(self) -> bool:
-        """Whether inertia and inner energy are not those of a rigid body."""
+        """Whether bodies are deformable, with other inertia and inner energy than rigid ones."""
         return False
 
     @property
     def dissipative(self) -> bool:
-        """Whether it loses energy by itself."""
+        """Whether the body dissipates energy."""
         return False
 
     @property
     def moves_with_twist(self) -> bool:
-        """Whether poses move with the twist off the manifold of q as well, where methods evaluate them."""
+        """Whether poses move with the twist also off the manifold of q, where some methods evaluate them."""
         return False
 
     @property
@@ -118,7 +118,7 @@ class AbstractFormulation(AbstractFrame):
 
     @property
     def identity_kinematics(self) -> bool:
-        """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
+        """Whether `kinematics` is the identity."""
         return True
 
     @abc.abstractmethod
@@ -176,7 +176,7 @@ class AbstractFormulation(AbstractFrame):
     def load_stiffness(
         self, q: Point, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]
     ) -> Float[Array, "n n"] | None:
-        """Minus the derivative along θ of what loads are on velocities, at fixed loads; None for zero."""
+        """Minus the derivative along θ of the generalised forces of fixed loads; None for zero."""
         return self.stiffness(q, jnp.zeros(self.n), wrench, mass, inertia)
 
     def relative_energy(self, q: Point, v: Vector, inertia: Float[Array, "3 3"]) -> Float[Array, ""]:

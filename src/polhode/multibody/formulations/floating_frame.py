@@ -1,4 +1,4 @@
-"""Bodies that deform a little while they move a lot: a rigid frame, and amplitudes of modes in it."""
+"""Deformable bodies with small deformations: a floating frame, and amplitudes of modes in it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class FloatingFrame(AbstractFormulation):
     $$2T = \omega^T\Theta\omega + m|U|^2 + \dot\eta^TM\dot\eta
     + 2U\cdot(\omega\times s + S\dot\eta) + 2\omega^TH\dot\eta,$$
 
-    and Boltzmann–Hamel's equations of this T are those of motion, without terms left out. What T itself leaves out is
-    that deformations are linear in η: a beam that bends becomes no shorter, so rotation does not stiffen it.
+    and Boltzmann–Hamel's equations of this T are the equations of motion, without approximation. T itself takes
+    deformations as linear in η: a bent beam becomes no shorter, so rotation does not stiffen it.
 
-    The first of its places is the centre of mass with the axes of the frame; there gravity acts.
+    The first node is the centre of mass with the axes of the frame, where gravity acts.
 
     **Arguments:**
 
@@ -38,7 +38,7 @@ class FloatingFrame(AbstractFormulation):
 
     @property
     def likeness(self) -> Hashable:
-        # Bodies with the same modes are alike.
+        # Bodies with the same modes are stacked.
         return self.frame, id(self.modal)
 
     @property
@@ -117,7 +117,7 @@ class FloatingFrame(AbstractFormulation):
         return whole.at[modes, modes].set(self.modal.stiffness), lossy
 
     def _momenta(self, eta: Array, omega: Array, rate: Array) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Angular momentum about the origin of the frame and momentum, but for what is due to its velocity."""
+        """Angular momentum about the origin of the frame, and momentum, at zero velocity of the frame."""
         modal = self.modal
         theta = modal.moments(eta, modal.slopes(eta))
         first = modal.first_moments
@@ -211,7 +211,7 @@ class FloatingFrame(AbstractFormulation):
         return -jnp.block([[*row, mode] for row, mode in zip(blocks, modes, strict=True)])
 
     def _inner(self, q: Point, v: Vector) -> Vector:
-        """Inertia forces that accelerations have no part in, and those of stiffness and damping."""
+        """Inertia forces at zero accelerations, and those of stiffness and damping."""
         (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
         slopes = modal.slopes(eta)
         spin = self._momenta(eta, omega, rate)[0]
@@ -229,7 +229,7 @@ class FloatingFrame(AbstractFormulation):
         )
 
     def _centrifugal_force(self, eta: Array, omega: Array, rate: Array) -> Float[Array, "3"]:
-        """Centrifugal and Coriolis forces on the whole."""
+        """Resultant of centrifugal and Coriolis forces."""
         first = self.modal.first_moments
         return -cross(omega, cross(omega, first @ eta) + 2.0 * (first @ rate))
 

@@ -1,4 +1,4 @@
-"""Nodes of a flexible body: where joints and forces take it."""
+"""Nodes of flexible bodies, at which joints and forces act."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class FloatingNode(AbstractFrame):
         return self.point + self.shape @ eta
 
     def _rows(self, eta: Array, Q: Float[Array, "3 3"], along: Float[Array, "3 3"]) -> Float[Array, "6 n"]:
-        """J with velocities seen in the frame turned by Q; `along`: the same of those of the frame."""
+        """J with velocities in the axes Q; `along`: those of the frame's velocity in these axes."""
         rotation, modal = jnp.eye(3), jnp.zeros((3, eta.size))
         if self.turn is not None:
             theta = self.turn @ eta
@@ -104,11 +104,11 @@ def frame_and_modes(frame: Frame, modes: int) -> AbstractGroup:
 
 
 def cayley(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """The rotation with half the tangent of half the angle, to second order that by the vector θ."""
+    """The Cayley map: the rotation with 2 tan(½ angle) = |θ| about θ, to second order that by the vector θ."""
     turn = hat(theta)
     return jnp.eye(3) + 4.0 / (4.0 + theta @ theta) * (turn + 0.5 * turn @ turn)
 
 
 def cayley_rate(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """T with the angular velocity Tθ̇ in the frame that is turned."""
+    """T of the body-fixed angular velocity Tθ̇ of `cayley`."""
     return 4.0 / (4.0 + theta @ theta) * (jnp.eye(3) - 0.5 * hat(theta))

@@ -1,4 +1,4 @@
-"""Mass, stiffness and nodes of a body that deforms in a few modes."""
+"""Modal data of a deformable body: mass, stiffness and nodes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ModalBody(eqx.Module):
     - `mass`; `inertia`, `inertia_slopes`, `inertia_curvatures`: Θ⁰, Θ¹, Θ² (symmetric in a and b).
     - `spins`, `spin_slopes`: H⁰, H¹; `first_moments`: S; `modal_mass`: that of η̇.
     - `stiffness`, `damping`: of η and η̇; no damping if None.
-    - `points`, `shapes`, `turns`: of the nodes where something may be attached, the centre of mass first, their places
-      without deformation, and displacements and small rotations in each mode.
-    - `rotates`: which of them turn against the frame; others keep its axes, and their `turns` are not read.
+    - `points`, `shapes`, `turns`: of the nodes for attachments, the centre of mass first: undeformed positions, and
+      displacements and small rotations in each mode.
+    - `rotates`: which nodes rotate relative to the frame; others keep its axes, and their `turns` are unused.
     """
 
     mass: Float[Array, ""]

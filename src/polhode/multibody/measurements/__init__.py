@@ -1,4 +1,4 @@
-"""Quantities that are read from states by name: joints, forces, poses of bodies, joint loads, balances.
+"""Measurements in states by name: joints, forces, poses of bodies, joint loads, balances.
 
 In: a state of a multibody system. Out: physical values. Open first: `joints.py`.
 """

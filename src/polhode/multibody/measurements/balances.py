@@ -1,4 +1,4 @@
-"""Balances of momenta and energy: what the bodies of a system have, and what loads add to it."""
+"""Balances of momenta and energy: those of the bodies of a system, and the loads that change them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 
 _CANCEL_TOLERANCE = 1e-9
-"""Sum of the reactions of a joint, relative to the largest of them, up to which they cancel."""
+"""Sum of the reactions of a joint, relative to the largest, below which they cancel."""
 
 
 class Balance(eqx.Module):
-    """Momenta of free bodies and what acts on them from outside, and the power of loads without a potential.
+    """Momenta of free bodies, external loads on them, and the power of loads without a potential.
 
-    Bodies are free if no joint holds them, or what they hang together with, to the ground. Gravity is left out: it
-    accelerates the centre of mass and turns nothing about it.
+    Bodies are free if no joint connects them, directly or through others, to the ground. Gravity is left out: it has
+    no moment about the centre of mass.
 
-    - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may act on them from outside.
-    - `nonconservative`: numbers of the groups whose power is no change of their potential.
-    - `works`: whether anything has power without a potential, drives included.
+    - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may be external to them.
+    - `nonconservative`: numbers of the groups of forces without a potential.
+    - `works`: whether there is power of loads without a potential, drives included.
     """
 
     system: MultibodySystem
@@ -44,18 +44,18 @@ class Balance(eqx.Module):
     def works(self) -> bool:
         coordinates = self.system.coordinates
         if not (coordinates.conservative or coordinates.has_own_loads):
-            # The damping of flexible bodies isn't known as a power.
+            # The power of damping in flexible bodies isn't implemented.
             return False
         return bool(self.nonconservative) or not coordinates.conservative or self.system.mechanism.driven
 
     @property
     def brief_impulse(self) -> bool:
-        """Whether loads from outside may come and go within a few steps."""
+        """Whether external loads may act within a few steps only."""
         return any(self.system.mechanism.forces[k].elements.brief for k in self.outer)
 
     @property
     def brief_work(self) -> bool:
-        """Whether loads that do work may."""
+        """Whether loads without a potential may act within a few steps only."""
         own = self.system.coordinates.brief
         return own or any(self.system.mechanism.forces[k].elements.brief for k in self.nonconservative)
 
@@ -79,7 +79,7 @@ class Balance(eqx.Module):
         """Momenta, the angular one about the centre of mass.
 
         `linear_size`, `angular_size`: the largest of one body, relative to that centre. `linear_scale`,
-        `angular_scale`: sums of magnitudes that rounding sees.
+        `angular_scale`: sums of magnitudes, for round-off.
         """
         coordinates, rows = self.system.coordinates, np.array(self.free)
         assert motion.twists is not None
@@ -103,7 +103,7 @@ class Balance(eqx.Module):
         }
 
     def _resultant(self, t: Array, motion: Motion) -> dict[str, Array]:
-        """Force and moment about the centre of mass that act on the free bodies from outside."""
+        """Resultant external force on the free bodies, and moment about their centre of mass."""
         mechanism, rows = self.system.mechanism, np.array(self.free)
         loads = mechanism.loads(t, motion, [mechanism.forces[k] for k in self.outer])
         mass, x = self.system.coordinates.masses[rows], motion.poses.x[rows]
@@ -125,7 +125,7 @@ class Balance(eqx.Module):
         return tuple(sorted(free | (nodes if self.system.coordinates.local else set())))
 
     def _power(self, t: Array, q: Point, v: Vector, motion: Motion) -> Float[Array, ""]:
-        """Power into the mechanism that is no change of potentials."""
+        """Power into the mechanism, except the rate of potentials."""
         system, forces = self.system, self.system.mechanism.forces
         total = sum((self._power_of(forces[k], t, motion) for k in self.nonconservative), start=jnp.zeros(()))
         if not system.coordinates.conservative:
@@ -146,7 +146,7 @@ class Balance(eqx.Module):
         return power + jax.jvp(potential, (t, motion.poses), (jnp.ones_like(t), pose_rates))[1]
 
     def _power_on_nodes(self, group: ForceGroup, wrenches: tuple[Wrench, ...], motion: Motion) -> Float[Array, ""]:
-        """Integrals have no energy, so that nothing does work on them."""
+        """Power of loads on nodes; that on integrals, which have no energy, is left out."""
         assert motion.twists is not None
         energetic = np.append(self.system.coordinates.energetic, 0.0)
         total = jnp.zeros(())
@@ -160,7 +160,7 @@ class Balance(eqx.Module):
 
 @eager_numpy()
 def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance:
-    """The balance of a system. Whether joints hold bodies from outside is tried in some states, with their times."""
+    """The balance of a system. Whether joints act as external loads is tested in some states, with their times."""
     free, groups = _free_rows(system, states), system.mechanism.forces
     has_mass = np.asarray(system.coordinates.masses) > 0
     inside = np.isin(np.arange(len(has_mass)), free)
@@ -170,14 +170,14 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
 
 
 def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
-    """Rows of the bodies that no joint ties to the ground, in any number of steps."""
+    """Rows of the bodies that no chain of joints connects to the ground."""
     masses = np.asarray(system.coordinates.masses)
     pairs = list(system.coordinates.connected_rows)
     others = [group for group in system.mechanism.joints if not group.relative]
     internal = [group for group in system.mechanism.joints if group.relative]
     for group in internal:
         pairs += _pairs(group, internal=True)
-    # What the ground holds in any case needs no trial, which takes a moment.
+    # Bodies that are connected to the ground in any case need no test, which takes a moment.
     fixed_rows = _connected_rows(
         pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1
     )
@@ -187,13 +187,13 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
     fixed_rows = _connected_rows(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in fixed_rows]
     if system.coordinates.has_deformable_bodies and len(free) < np.count_nonzero(masses > 0):
-        # Angular momenta of bodies that deform are known of all of them together.
+        # Angular momenta of deformable bodies are defined for all of them together.
         return ()
     return tuple(free)
 
 
 def _connected_rows(pairs: list[tuple[int, int]], start: int) -> set[int]:
-    """All that hangs together with a row."""
+    """All rows connected with a row."""
     beside: dict[int, list[int]] = {}
     for a, b in pairs:
         beside.setdefault(a, []).append(b)
@@ -207,7 +207,7 @@ def _connected_rows(pairs: list[tuple[int, int]], start: int) -> set[int]:
 
 
 def _is_outer(group: ForceGroup, free: np.ndarray, weighs: np.ndarray) -> bool:
-    """Whether the loads of a group on free bodies may have a resultant."""
+    """Whether the loads of a group on free bodies may have a nonzero resultant."""
     if not group.inner:
         return True
     ends = [(free[slot.nodes.numbers], weighs[slot.nodes.numbers]) for slot in group.slots]
@@ -216,7 +216,7 @@ def _is_outer(group: ForceGroup, free: np.ndarray, weighs: np.ndarray) -> bool:
 
 
 def _touches_ground(group: JointGroup) -> bool:
-    """Whether a group holds bodies to the ground, or single ones where they are."""
+    """Whether a group connects bodies to the ground, or constrains single ones."""
     return len(group.slots) < 2 or any(slot.group is None for slot in group.slots)
 
 
@@ -225,14 +225,14 @@ def _node_rows(group: JointGroup) -> set[int]:
 
 
 def _pairs(group: JointGroup, internal: bool) -> Iterator[tuple[int, int]]:
-    """Rows that the elements of a group hold together, or to the ground, which is -1, unless it is `closed`."""
+    """Pairs of rows that the elements of a group connect; with the ground, -1, unless the group is `internal`."""
     for nodes in zip(*(slot.nodes.numbers for slot in group.slots), strict=True):
         rows = [-1 if slot.group is None else int(row) for slot, row in zip(group.slots, nodes, strict=True)]
         yield from ((rows[0] if internal else -1, row) for row in rows)
 
 
 def _reactions_cancel(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, State]]) -> bool:
-    """Whether the reactions of a group on its bodies cancel, so that they change no momentum of the whole."""
+    """Whether the reactions of a group on its bodies cancel, so that total momenta are unchanged."""
     has_mass = np.asarray(system.coordinates.masses) > 0
     for t, (q, v) in states:
         sums, most = _sum_reactions(group, has_mass, jnp.asarray(t), system.motion(q, v))
@@ -242,7 +242,7 @@ def _reactions_cancel(system: MultibodySystem, group: JointGroup, states: list[t
 
 
 def _sum_reactions(group: JointGroup, weighs: np.ndarray, t: Any, motion: Motion) -> tuple[Array, Array]:
-    """Forces and moments about the origin of unit multipliers, over all bodies of each element, and the largest."""
+    """Sums of forces and moments about the origin of unit multipliers over the bodies of each element; the largest."""
     total, most = jnp.zeros(()), jnp.zeros(())
     for slot, gradient in zip(group.slots, group.gradients(t, motion), strict=True):
         rows = slot.nodes.numbers

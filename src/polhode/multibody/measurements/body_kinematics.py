@@ -1,4 +1,4 @@
-"""Poses and twists of bodies by their names, and loads that are multiples of others."""
+"""Poses and twists of bodies by name, and strengths of loads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polhode.multibody.system import MultibodySystem
 
 
 class NodesByName:
-    """Poses and twists of bodies by name, each taken out of those of all once."""
+    """Cached poses and twists of bodies by name."""
 
     def __init__(self, system: MultibodySystem, motion: Motion) -> None:
         self.system, self.motion = system, motion
@@ -25,7 +25,7 @@ class NodesByName:
         self._twists: dict[str, Twist] = {}
 
     def row(self, name: str) -> int:
-        """Its number; the ground comes last."""
+        """Row of a body; the ground comes last."""
         return len(self.system.names) if name == "ground" else self.system.names.index(name)
 
     def pose(self, name: str) -> Pose:
@@ -53,7 +53,7 @@ class NodesByName:
         return tuple(map(self.twist, names))
 
     def batch(self, names: Sequence[tuple[str, ...]]) -> tuple[Any, ...]:
-        """Poses, and twists if there are some, of as many bodies for each of several parts, stacked along these."""
+        """Poses, and twists if any, of equally many bodies of several parts, stacked along the parts."""
         rows = np.array([[self.row(name) for name in each] for each in names])
         parts = (part for part in (self.motion.poses, self.motion.twists) if part is not None)
         return tuple(tuple(jax.tree.map(lambda a, k=k: take(a, k), part) for k in rows.T) for part in parts)
@@ -61,7 +61,7 @@ class NodesByName:
 
 @jax.jit
 def load_strength(loads: tuple[Wrench, ...], unit: tuple[Wrench, ...]) -> Float[Array, ""]:
-    """The strength of loads that are a multiple of those of unit strength."""
+    """The factor of loads that are a multiple of unit loads."""
     pairs = list(zip(map(_flat, loads), map(_flat, unit), strict=True))
     size = sum((u @ u for _, u in pairs), start=jnp.zeros(()))
     return sum((w @ u for w, u in pairs), start=jnp.zeros(())) / jnp.where(size > 0, size, 1.0)
@@ -72,5 +72,5 @@ def _flat(wrench: Wrench) -> Float[Array, "6"]:
 
 
 def stack_or_empty(values: list[Any], *size: int) -> Array:
-    """Values side by side, of the given size where there are none."""
+    """Stacked values; an empty array of the given size for none."""
     return jnp.stack(values) if values else jnp.zeros((0, *size))

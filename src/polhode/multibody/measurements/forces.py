@@ -35,12 +35,12 @@ class ForceAlong(eqx.Module):
 
 
 class NamedForce(eqx.Module):
-    """A force that is read.
+    """A measured force.
 
-    - `element`: the force on `bodies`. - `along`: the coordinates that it acts along; none for other forces.
-    - `rows`: of each of its bodies, the row of its load among `ForceValues`; -1 for what is no body.
+    - `element`: the force on `bodies`. - `along`: the coordinates along which it acts; empty for other forces.
+    - `rows`: row of the load on each of its bodies in `ForceValues`; -1 for nodes that are no bodies.
     - `place`: number of the force among those along coordinates of a tree; -1 where it acts on the bodies.
-    - `references`: where the turns of the angles of `element` are known from.
+    - `references`: sources of the turns of the angles of `element`.
     """
 
     element: AbstractForceElement
@@ -55,7 +55,7 @@ class ForceValues(NamedTuple):
     """Loads on the bodies of all forces, moments about the centres of mass, both in the inertial frame; leading axis r.
 
     And the forces along their coordinates, shape (k,), the powers of all forces, shape (f,), and the lengths and angles
-    that their laws are written in, shape (m,).
+    of their laws, shape (m,).
     """
 
     force_forces: Float[Array, "r 3"]
@@ -66,13 +66,13 @@ class ForceValues(NamedTuple):
 
 
 class ForceMeasurements(eqx.Module):
-    """Forces that are read. - `rows`: how many loads they have."""
+    """Measured forces. - `rows`: number of their loads."""
 
     forces: tuple[NamedForce, ...]
     rows: int = eqx.field(static=True)
 
     def observables(self, system: MultibodySystem) -> dict[str, Observable]:
-        """All `values` as functions of states (q, v), where there are some."""
+        """All `values` as functions of states (q, v); empty without forces."""
         evaluate: Callable[..., Any] = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
         return {"force_loads": evaluate} if self.forces else {}
 
@@ -116,7 +116,7 @@ class ForceMeasurements(eqx.Module):
     def _along(
         self, numbers: list[int], where: NodesByName, tree: JointTree, t: Array, q: Point, v: Vector
     ) -> list[BatchResult]:
-        """The same of forces along coordinates of a tree, which counts turns that poses don't tell."""
+        """Loads and powers of forces along coordinates of a tree, which contain the turns that poses lack."""
         forces = [self.forces[k] for k in numbers]
         strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
 
@@ -130,21 +130,21 @@ class ForceMeasurements(eqx.Module):
             places = [forces[k].place for k in members]
             return *_node_motion(where, [forces[k] for k in members]), strengths.rows(places), measures.rows(places)
 
-        # Some kinds differ in what they measure.
+        # Forces of equal structure may have different numbers of measures.
         parts = [(_coordinates(force), int(measures.sizes[force.place])) for force in forces]
         results = vmap_alike(lambda part, *row: effect(part[0], *row), parts, rows)
         return [BatchResult([numbers[k] for k in members], values) for members, values in results]
 
 
 Coordinates: TypeAlias = "tuple[tuple[AbstractRelativeCoordinate, int], ...]"
-"""Coordinates that a force acts along, each with the number of its bodies."""
+"""Coordinates along which a force acts, each with the number of its bodies."""
 
 
 class _ForceEffect(NamedTuple):
     """Effects of a force.
 
     - `loads` (b, 2, 3): on its b bodies, force and moment in the inertial frame. - `strengths`: along its coordinates.
-    - `powers` (1,): on all bodies. - `measures`: lengths or angles that its law is written in.
+    - `powers` (1,): on all bodies. - `measures`: lengths or angles of its law.
     """
 
     loads: Float[Array, "b 2 3"]
@@ -156,14 +156,14 @@ class _ForceEffect(NamedTuple):
 def _effect_of(
     wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
 ) -> _ForceEffect:
-    """`real`: 1 for each body, 0 for the ground and for what is no body, such as the integral of a controller."""
+    """The effects of a force; `real`: 1 for bodies, 0 for the ground and for coordinates such as integrals."""
     loads = [jnp.stack((w.force, pose.R @ w.torque)) for w, pose in zip(wrenches, poses, strict=True)]
     powers = [w.force @ twist.u + w.torque @ twist.omega for w, twist in zip(wrenches, twists, strict=True)]
     return _ForceEffect(jnp.stack(loads), strengths, (real @ jnp.stack(powers))[None], measures)
 
 
 def _node_motion(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
-    """Poses and twists of the nodes of forces, and which of these are bodies."""
+    """Poses and twists of the nodes of forces, and whether these are bodies."""
     real = jnp.asarray([[float(row >= 0) for row in force.rows] for force in forces])
     return *where.batch([force.bodies for force in forces]), real
 
@@ -173,7 +173,7 @@ def _coordinates(force: NamedForce) -> Coordinates:
 
 
 def _with_ends(coordinates: Coordinates) -> Iterator[tuple[AbstractRelativeCoordinate, slice]]:
-    """Each coordinate with the places of its bodies among those of its force."""
+    """Each coordinate with the slice of its bodies among those of the force."""
     first = 0
     for coordinate, count in coordinates:
         yield coordinate, slice(first, first + count)
@@ -181,5 +181,5 @@ def _with_ends(coordinates: Coordinates) -> Iterator[tuple[AbstractRelativeCoord
 
 
 def _join(results: list[BatchResult], name: str) -> Array:
-    """A field of all forces in their order."""
+    """One field of the results of all forces, in their order."""
     return in_order([(members, getattr(values, name)) for members, values in results])

@@ -30,9 +30,9 @@ class Load(NamedTuple):
 def constraint_loads(
     system: MultibodySystem, t: Array, motion: Motion, multipliers: Float[Array, " m"], numbers: Mapping[str, int]
 ) -> Load:
-    """Loads -Bᵀλ of constraints on the second of their two nodes, stacked by the numbers that `wanted` has for joints.
+    """Loads -Bᵀλ of constraints on the second of their two nodes, stacked by the `numbers` of joints.
 
-    Zero for joints that the system imposes no constraints for. The power of joints that depend on time is that of their
+    Zero for joints without constraints. The power of joints that depend on time is that of their
     loads on both nodes; that of others vanishes.
 
     **Arguments:**
@@ -74,14 +74,14 @@ def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " element
 def transmitted_loads(
     system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
 ) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
-    r"""Forces and moments about the origin that a tree hands to each of its links, by Newton's and Euler's equations of
-    everything that hangs on the link:
+    r"""Forces and moments about the origin that a tree transmits to each of its links, by Newton's and Euler's equations
+    of the subtree of the link:
 
     $f_i = \sum_j m_j(\ddot x_j - g) - f_j^a,\quad
     M_i = \sum_j R_j(J_j\dot\Omega_j + \Omega_j\times J_j\Omega_j - \tau_j^a) + x_j\times(\dots)$
 
     with applied loads $(\tau^a, f^a)$ and those of constraints that close loops. Forces along coordinates of the tree
-    are part of what is handed.
+    are included.
     """
     tree = system.coordinates
     assert isinstance(tree, JointTree)
@@ -115,7 +115,7 @@ def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Flo
 
 
 def _subtrees(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
-    """1 where the link of a column hangs on that of a row, or is it; else 0."""
+    """1 where the link of a column is in the subtree of that of a row; else 0."""
     matrix = np.eye(len(links))
     for i in reversed(range(len(links))):
         if links[i].parent >= 0:

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 
 LOADS, EFFORTS = "joint_loads", "joint_efforts"
-"""The output of loads of joints, and what of it is known without the forces of contacts."""
+"""Names of the output of joint loads, and of the part that is independent of contact forces."""
 
 _MAX_SAVED = 100
-"""Coordinates up to which they are saved with every frame: to look at them takes long to compile for many."""
+"""Largest number of coordinates that are saved with every frame: observers of more take long to compile."""
 
 
 class MeasuredCoordinate(eqx.Module):
-    """A relative coordinate that is read.
+    """A measured relative coordinate.
 
-    - `coordinate`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
-    - `joint`: name of the joint of the model that has it, and `name`: how that joint calls it.
-    - `own`: names of the joint itself and its coordinate, where that is one of several that the joint of the model has.
-    - `joint_number`: of the `MeasuredJoint` that it belongs to; -1 for none.
-    - `driven`: whether a constraint of that joint moves it as a function of time.
+    - `coordinate`: the coordinate, of the bodies `ends`. - `offset`: its value at zero of the tree's coordinate.
+    - `joint`: name of its joint in the model; `name`: of the coordinate in that joint.
+    - `own`: names of the joint itself and its coordinate, where the joint of the model consists of several.
+    - `joint_number`: of its `MeasuredJoint`; -1 for none.
+    - `driven`: whether its joint prescribes it as a function of time.
     """
 
     coordinate: AbstractRelativeCoordinate
@@ -53,13 +53,13 @@ class MeasuredCoordinate(eqx.Module):
     own: tuple[str, str] = eqx.field(static=True)
 
     def among(self, values: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
-        """The coordinate among those that a system knows, turns included; None if it is none of them."""
+        """The coordinate from those of a system, turns included; None if it is not among them."""
         value = values.get((self.joint, self.name))
         return values.get(self.own) if value is None else value + self.offset
 
 
 class MeasuredJoint(eqx.Module):
-    """A joint whose loads are read.
+    """A joint with measured loads.
 
     - `part`: its name in the model. - `first`, `second`: names of its bodies.
     - `point`: in the frame of the second body, about which moments are taken, shape (3,).
@@ -75,7 +75,7 @@ class MeasuredForce(eqx.Module):
     """A force along coordinates of joints.
 
     - `element`: the force on `bodies`, two of them for each of the coordinates with the numbers `along`.
-    - `references`: where the turns of its angles are known from.
+    - `references`: sources of the turns of its angles.
     """
 
     element: AbstractForceElement
@@ -94,9 +94,9 @@ class JointValues(NamedTuple):
 
 
 class JointMeasurements(eqx.Module):
-    """Coordinates and loads that are read of the joints of a model.
+    """Measured coordinates and loads of the joints of a model.
 
-    - `coordinates`, `joints`, `forces`: what there is. - `bodies`: names of all bodies that results show.
+    - `coordinates`, `joints`, `forces`: all of them. - `bodies`: names of all bodies in results.
     """
 
     coordinates: tuple[MeasuredCoordinate, ...]
@@ -105,7 +105,7 @@ class JointMeasurements(eqx.Module):
     bodies: tuple[str, ...] = eqx.field(static=True)
 
     def observables(self, system: MultibodySystem, *, loads: bool) -> dict[str, Observable]:
-        """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
+        """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v); without empty ones."""
         functions: dict[str, Observable] = {}
         if 0 < len(self.coordinates) <= _MAX_SAVED:
             functions["joint_positions"] = lambda t, state: self.positions_in(system, state)
@@ -126,7 +126,7 @@ class JointMeasurements(eqx.Module):
         return values.at[np.array([k for k, _ in direct])].set(jnp.stack([value for _, value in direct]))
 
     def positions_in(self, system: MultibodySystem, state: State) -> Float[Array, " k"]:
-        """The same of a state, (q, v)."""
+        """`positions` of a state, (q, v)."""
         q, _ = state
         return self.positions(system, q)
 
@@ -137,9 +137,9 @@ class JointMeasurements(eqx.Module):
     def values(
         self, system: MultibodySystem, t: Array, q: Point, v: Vector, multipliers: Array | None = None
     ) -> JointValues:
-        """Forces along all coordinates, and what all joints transmit.
+        """Forces along all coordinates, and loads that all joints transmit.
 
-        Multipliers are those of a run, if it has some. In joint coordinates, and without them, they follow from the
+        Multipliers are those of a run, if any. In joint coordinates, and without them, they follow from the
         accelerations in this state.
         """
         system = system.near(q)
@@ -163,7 +163,7 @@ class JointMeasurements(eqx.Module):
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
 
     def _each(self, where: NodesByName, function: Callable[..., Array]) -> Float[Array, " k"]:
-        """A function of each coordinate, and of poses, and twists if there are some, of its bodies."""
+        """A function of each coordinate and of the poses, and twists if any, of its bodies."""
         if not self.coordinates:
             return jnp.zeros(0)
         motion = lambda members: where.batch([self.coordinates[k].ends for k in members])  # noqa: E731
@@ -203,7 +203,7 @@ class JointMeasurements(eqx.Module):
         v: Vector,
         vdot: Vector,
     ) -> Load:
-        """Loads with those of the joints that carry links, without what acts along their coordinates."""
+        """Loads plus those of the joints that carry links, without forces along their coordinates."""
         tree = where.system.coordinates
         assert isinstance(tree, JointTree)
         links = {link.joint: number for number, link in enumerate(tree.links)}
@@ -235,14 +235,14 @@ class JointMeasurements(eqx.Module):
         return Load(loads.force.at[places].set(forces), loads.moment.at[places].set(moments), loads.power)
 
     def _points(self, where: NodesByName) -> Float[Array, "j 3"]:
-        """Where moments are taken about."""
+        """Reference points of moments."""
         if not self.joints:
             return jnp.zeros((0, 3))
         ((second,), _) = where.batch([(joint.second,) for joint in self.joints])
         return second.x + jnp.einsum("jab,jb->ja", second.R, jnp.stack([joint.point for joint in self.joints]))
 
     def _with_drives(self, where: NodesByName, efforts: Array, loads: Load, points: Array) -> JointValues:
-        """Forces along driven coordinates come from their constraints; power from all that acts along coordinates."""
+        """Adds constraint forces along driven coordinates, and the power of forces along free ones."""
         powers = loads.power
         for k, c in enumerate(self.coordinates):
             if c.driven:

@@ -16,7 +16,7 @@ from polhode.simulation.stepping.stepper import Progress
 
 
 class AdjointSweep:
-    """Adjoint sweep for some arrays of system, initial state and observer, given by their `places` among all of them."""
+    """Adjoint sweep for some arrays of system, initial state and observer, given by their `places` among all."""
 
     def __init__(self, run: CheckpointedRun, places: LeafNumbers) -> None:
         self._run = run

@@ -80,7 +80,7 @@ class CheckpointedRun:
         return np.unique(np.append(np.arange(0, count + 1, self.schedule.every or count), count))
 
     def chunks(self, back: bool = True) -> Iterator[tuple[StepCheckpoint, Progress]]:
-        """Each checkpoint with the stacked progress up to the next one, from the last to the first unless not `back`."""
+        """Each checkpoint with the stacked progress up to the next one; from the last to the first if `back`."""
         ends = [*(checkpoint.n for checkpoint in self.checkpoints[1:]), int(self.p.n)]
         for checkpoint, end in list(zip(self.checkpoints, ends, strict=True))[:: -1 if back else 1]:
             step_loop, arguments = self._step_loops[checkpoint.segment]

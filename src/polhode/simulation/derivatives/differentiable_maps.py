@@ -1,8 +1,8 @@
-"""The parts of a run as functions with derivatives.
+"""The maps that a run consists of, as differentiable functions.
 
-Derivatives are of floats only: numbers of steps, codes and the like have none. Parameters are some of the arrays of a
-system, told by their `places` among its leaves. Each function here makes a `Passage` from `inputs` and `rest` as
-`captured.found` has them: what is given, pairs of what one passes through and its derivatives, and the places.
+Only floats have derivatives, numbers of steps and codes have none. Parameters are some of the arrays of a system, given
+by their `places` among its leaves. Each function here builds a `DifferentiableMap` from the `inputs` and `rest` of
+`program_cache.cached`: arguments, a pair of a row and its derivatives, and the places.
 """
 
 from __future__ import annotations

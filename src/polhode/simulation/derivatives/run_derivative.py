@@ -1,7 +1,7 @@
 """Runs under `jax.grad` and the like with concrete values: machine code for the run and its derivative.
 
-The run keeps a checkpoint every so many steps. The adjoint sweep goes back from checkpoint to checkpoint and repeats the
-steps between them, so memory is that of O(√steps) states.
+The run keeps checkpoints. The adjoint sweep goes back from checkpoint to checkpoint and repeats the steps between them,
+so memory is that of O(√steps) states.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from polhode.simulation.stepping.stepper import Progress
 
 
 class TangentSweep:
-    """Tangent sweep for some arrays of system, initial state and observer, given by their `places` among all of them."""
+    """Tangent sweep for some arrays of system, initial state and observer, given by their `places` among all."""
 
     def __init__(self, run: CheckpointedRun, places: LeafNumbers) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""Finding a change of sign with few evaluations, one of which is asked for at a time."""
+"""Root bracketing by the ITP method, with one evaluation at a time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 _TRUNCATION = 0.2
-"""How far trials lie beyond the secant's zero, as a part of the bracket, where that is as wide as at first."""
+"""Truncation of the ITP method: distance of trials beyond the secant's root, as a part of the initial bracket."""
 
 
 class Bracket(NamedTuple):
-    """Two places between which a function changes its sign.
+    """An interval in which a function changes its sign.
 
-    - `low`, `high`: places at which it is positive and negative. - `at_low`, `at_high`: its values there.
-    - `spread`: half-width that bisection with one more evaluation would have reached. - `width`: at first.
+    - `low`, `high`: where it is positive and negative. - `at_low`, `at_high`: its values there.
+    - `spread`: half-width that bisection with one more evaluation would have reached. - `width`: the initial width.
     """
 
     low: Array
@@ -27,7 +27,7 @@ class Bracket(NamedTuple):
 
     @classmethod
     def of(cls, low: Array, high: Array, at_low: Array, at_high: Array) -> Bracket:
-        """A new one."""
+        """The initial bracket."""
         return cls(low, high, at_low, at_high, high - low, high - low)
 
     def next(self) -> Array:
@@ -38,7 +38,7 @@ class Bracket(NamedTuple):
         a, b = self.low, self.high
         middle, size = 0.5 * (a + b), b - a
         difference = self.at_low - self.at_high
-        # Behind an event the function is zero at the low end, up to rounding of either sign, but not soon after.
+        # After an event the function is zero at the low end, up to rounding of either sign, but not soon after.
         valid = (self.at_low > 0) & (difference > 0) & jnp.isfinite(difference)
         secant = jnp.where(valid, (self.at_low * b - self.at_high * a) / jnp.where(valid, difference, 1.0), middle)
         inward = jnp.sign(middle - secant)
@@ -48,7 +48,7 @@ class Bracket(NamedTuple):
         return jnp.where(jnp.abs(truncation - middle) <= radius, truncation, middle - inward * radius)
 
     def narrow(self, place: Array, value: Array) -> Bracket:
-        """With what was found at a place within."""
+        """The part of the bracket with the root, from the value at a place within."""
         negative = value < 0
         return Bracket(
             jnp.where(negative, self.low, place),

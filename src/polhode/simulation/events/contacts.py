@@ -1,4 +1,4 @@
-"""Contacts of a run on the host: which of them are closed, and what that makes of its system and its events."""
+"""Contacts of a host run: the active set, and the system and the event functions that follow from it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
 
 SHORTEST_FLIGHT = 1e5
-"""Tolerances of an event: a contact rests where the flight behind a bounce would be shorter than that many of them."""
+"""Shortest flight after a bounce, in tolerances of the event: a contact rests where it would be shorter."""
 
 _INACTIVE = 1e30
-"""The value of functions of contacts that are not watched at present."""
+"""The value of event functions that are inactive at present."""
 
 _ROUNDOFF = 1e-14
-"""By which a contact that has opened may close, relative to the larger of 1 and the largest coordinate."""
+"""Depth to which a contact that has opened may close, relative to the larger of 1 and the largest coordinate."""
 
 
 class _OpeningFunction(eqx.Module):
-    """The force of a contact while it is closed, until it has none."""
+    """The force of a contact while it is closed; its zero is the opening."""
 
     contacts: tuple[Impact, ...]
     closed: Bool[Array, " k"]
@@ -48,7 +48,7 @@ class _OpeningFunction(eqx.Module):
 
 
 class _ClosingFunction(eqx.Module):
-    """The gap of a contact while it is open, `slack` beyond where it has opened by rounding."""
+    """The gap of a contact while it is open, with a `slack` for rounding at its opening."""
 
     contact: Impact
     closed: Bool[Array, ""]
@@ -83,7 +83,7 @@ class ContactMeasurements(eqx.Module):
 
 
 class _JointLoads(eqx.Module):
-    """Loads of joints, NaN while a contact presses, whose force they are computed without."""
+    """Loads of joints; NaN while a contact is closed, because they are computed without its force."""
 
     loads: Callable[[Array, State], dict[str, Array]]
     closed: Bool[Array, " k"]
@@ -94,14 +94,14 @@ class _JointLoads(eqx.Module):
 
 
 class ContactEvent(NamedTuple):
-    """An event of contacts: its number among those of the run, and the impulse of the contact that it belongs to."""
+    """An event of a contact: its number among those of the run, and the impulse of the contact."""
 
     number: int
     impulse: float
 
 
 def with_openings(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """The events, and behind them one for the opening of each contact that may rest."""
+    """The events, and after them one for the opening of each contact that may rest."""
     options = [
         (event.name, {"tolerance": event.tolerance, "inside": event.inside})
         for event in events
@@ -111,7 +111,7 @@ def with_openings(events: tuple[Event, ...]) -> tuple[Event, ...]:
 
 
 def link_impacts(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """The events, with impacts that know of each other."""
+    """The events, with the other impacts as an attribute of each impact."""
     impacts = [event.action for event in events if isinstance(event.action, Impact)]
     if len(impacts) < 2:
         return events
@@ -162,7 +162,7 @@ class Contacts:
     def __init__(self, events: tuple[Event, ...]) -> None:
         self.numbers = [k for k, event in enumerate(events) if isinstance(event.action, Impact) and event.action.rests]
         resting_events = [events[k] for k in self.numbers]
-        # Each is evaluated by itself here, and all of them are solved together.
+        # Each is evaluated alone here, and all of them are solved together.
         self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in resting_events)  # type: ignore[type-var]
         self._first_opening = len(events) - len(resting_events)
         self._shortest = SHORTEST_FLIGHT * min(event.tolerance for event in resting_events)
@@ -170,7 +170,7 @@ class Contacts:
         self._slack = np.zeros(len(resting_events))
 
     def function(self, number: int) -> Function | None:
-        """The function that an event of a contact watches now; None for events of other kinds."""
+        """The present function of an event of a contact; None for events of other kinds."""
         if number >= self._first_opening:
             if self.closed is None:
                 return Function(_Never())
@@ -182,7 +182,7 @@ class Contacts:
 
     @property
     def are_forces(self) -> tuple[bool, ...]:
-        """Which of all events watch forces."""
+        """Which of all events have forces as functions."""
         return tuple(k >= self._first_opening for k in range(self._first_opening + len(self.contacts)))
 
     def has_event(self, number: int) -> bool:
@@ -198,12 +198,12 @@ class Contacts:
             raise ValueError(f"The method can't hold a contact: {error}.") from None
 
     def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
-        """The state in which a run begins, with the contacts closed that rest there."""
+        """The state in which a run begins, with resting contacts closed."""
         response = self._response(t, state, source, np.zeros(len(self.contacts), bool), begins=True)
         return (state[0], response.velocity) if np.any(self.update_active_set(response)) else state
 
     def update_active_set(self, response: Response) -> np.ndarray:
-        """Takes the active set over, if there is any or has been one."""
+        """Adopts the active set of a response, unless no contact is closed or has been, and returns it."""
         closed = np.asarray(response.closed)
         if self.closed is not None or np.any(closed):
             self.closed = closed
@@ -212,7 +212,7 @@ class Contacts:
     def act(
         self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem
     ) -> tuple[State, list[ContactEvent]]:
-        """The state behind impacts and openings, and which of them there were."""
+        """The state after impacts and openings, and the events of contacts."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
         is_opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
         response = self._response(t, state, source, is_opening)
@@ -227,7 +227,7 @@ class Contacts:
         return (state[0], response.velocity) if contact_events else state, contact_events
 
     def _add_slack(self, mask: np.ndarray, t: Any, state: State, source: AbstractSystem) -> None:
-        """Where rounding has left a gap below zero it is not to close again at once."""
+        """Adds a slack where rounding has left a gap below zero, so that it doesn't close again at once."""
         if np.any(mask):
             apart = np.asarray(_apart(self.contacts, t, state, source))
             sizes = [float(np.max(np.abs(np.asarray(x)), initial=1.0)) for x in jax.tree.leaves(state[0])]
@@ -241,7 +241,7 @@ class Contacts:
         return _respond(self.contacts, t, state, source, *sets, jnp.asarray(self._shortest), begins)
 
     def with_contact_outputs(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
-        """The outputs of a run with contacts."""
+        """The outputs of a run, with those of contacts."""
         closed = None if self.closed is None else jnp.asarray(self.closed)
         result = {**outputs, "contacts": ContactMeasurements(source, self.contacts, closed)}
         if closed is not None and LOADS in result:
@@ -249,11 +249,11 @@ class Contacts:
         return result
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays needed to go on."""
+        """Arrays of a checkpoint."""
         return {} if self.closed is None else {"events-closed": self.closed, "events-slack": self._slack}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """As `arrays` has it."""
+        """Restores what `arrays` returned."""
         if "events-closed" in arrays:
             self.closed = np.asarray(arrays["events-closed"], bool)
             self._slack = np.asarray(arrays["events-slack"], float)

@@ -1,4 +1,4 @@
-"""Steps that end at events: which functions pass zero in a step, and where."""
+"""Steps that end at events: which functions cross zero in a step, and where."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from polhode.simulation.stepping.stepper import AbstractStepper, Progress, Trial
 from polhode.systems.base import AbstractSystem, State
 
 _NEAR = 1e-9
-"""Part of a step within which a function counts as zero behind an event, or at the start."""
+"""Part of a step within which a function counts as zero after an event, or at the start."""
 
 _THROUGH = 1e-9
-"""Part of its rate before an event with which a function must go on behind it to have passed: less is rounding."""
+"""Part of its rate before an event that a function must keep after it to have crossed zero: less is rounding."""
 
 
 _SHALLOW = 1e-6
 """Depth of a gap up to which it may close again before it was open."""
 
 _JUMP = 1e-6
-"""Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
+"""Part of a step that a continuous function takes at most, at its rate, from zero to its value after the event."""
 
 
 class EventDetectingStepper(AbstractStepper):
-    """Steps of another kind that end at events as well.
+    """The steps of another stepper, which end at events as well.
 
-    A step in which a function passes zero is not accepted but made again, shorter, until the event is bracketed; each
-    of these attempts goes through the same program as all steps. Then the progress has the result `event_reached`, and
-    whoever runs it decides how to go on, with `changed`. The numbers of steps count those that end as planned.
+    A step in which a function crosses zero is rejected and tried again, shorter, until the event is bracketed; each
+    attempt uses the same program as all steps. Then the progress has the result `event_reached`, and the loop continues
+    with `after_event`. Numbers of steps count those that end as planned.
     """
 
     on_grid: ClassVar[bool] = False
@@ -92,7 +92,7 @@ class EventDetectingStepper(AbstractStepper):
         return self.with_event_state(system, integrator, self.inner.start(system, integrator, state, keep_previous))
 
     def with_event_state(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        """The progress of a run that nothing was watched in, with what is to be remembered of events."""
+        """The progress of a run without events, with an initial event state."""
         values, slopes = self._rates(system, integrator, p, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
@@ -100,7 +100,7 @@ class EventDetectingStepper(AbstractStepper):
         return p._replace(events=self._idle_state(p, signs, self._motion(system, p, p.carry)))
 
     def with_aftermath(self, p: Progress, aftermath: Aftermath | None) -> Progress:
-        """The same behind another run: a function that it has left at zero is still on the side that it came from."""
+        """The progress after another run: a function that it has left at zero keeps its sign of before."""
         if aftermath is None or not len(aftermath.signs):
             return p
         signs = jnp.asarray(aftermath.signs)
@@ -121,17 +121,17 @@ class EventDetectingStepper(AbstractStepper):
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
         retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, t, values, crossing))
-        # What looked like a passage within the step need not be one where a step ends.
+        # A crossing of the estimates within a step need not be one of a step that ends there.
         missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, values) >= 0)
         at_event = w.searching & w.final
         fired = at_event & self._simultaneous(w, end) & ~self._has_jumped(w, end, new.carry.state)
         after = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, values), crossing.signs)
         idle = self._idle_state(new, self._reclosing_signs(w, after, motion), motion)
-        # A gap that has jumped has no side until it is positive.
+        # A gap that has jumped has no sign until it is positive.
         after_jump = (
             at_event & ~fired & self.functions.has_crossed(w.signs, values) & np.array(self.functions.unilateral)
         )
-        # What has fired is still on its way: which side it comes out on is known once its action is done.
+        # The sign after an event that has fired is determined after its action.
         signs = jnp.where(fired, w.signs, jnp.where(after_jump, 0.0, idle.signs))
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
         complete = new._replace(
@@ -149,10 +149,10 @@ class EventDetectingStepper(AbstractStepper):
     def after_event(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
     ) -> Progress:
-        """The progress with which a run goes on behind an event, in a state that may be another one.
+        """The progress after an event, from the state after its action.
 
-        A function that is still about zero comes out on the side to which it moves now: that from which it came where
-        the action has turned it back, the other one where it has passed.
+        A function that is still about zero gets the sign to which it moves now: its former one where the action has
+        turned it back, the opposite one where it has crossed.
         """
         w: EventState = p.events
         start = p._replace(result=jnp.zeros((), jnp.int32))
@@ -166,7 +166,7 @@ class EventDetectingStepper(AbstractStepper):
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
         # Where the rate itself vanishes, it says nothing; but what has fired was at zero before the action.
         near = zero | (w.fired & (rate > 0) & (jnp.abs(values) <= 4 * jnp.abs(w.values)))
-        # One that was not even passing is an impact so soon after another that they can't be told apart.
+        # One that was not even crossing is an impact that follows another one below the time resolution.
         through = (w.signs * before < 0) & (w.signs * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
         there = self.functions.updated_signs(w.signs, values)
         outgoing = jnp.where(through, -w.signs, w.signs)
@@ -178,14 +178,14 @@ class EventDetectingStepper(AbstractStepper):
         return start._replace(events=self._idle_state(p, signs, self._motion(system, start, start.carry)))
 
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
-        """The memory where nothing is being looked for."""
+        """The event state while no event is being located."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.functions.functions), bool)
         return EventState(signs, *motion, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
     def _reclosing_signs(self, w: EventState, signs: Float[Array, " k"], motion: Motion) -> Float[Array, " k"]:
-        """With gaps that close again before they were open: the next attempt finds their impact."""
+        """Signs with those of gaps that close again before they were open: the next attempt finds their impact."""
         values, rates, _ = motion
         closes = values < w.values if rates is None else rates < 0
         shallow = (values < 0) & (values > -_SHALLOW)
@@ -194,7 +194,7 @@ class EventDetectingStepper(AbstractStepper):
     def _find_crossing(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Crossing:
-        """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
+        """The first crossing in a step; none while an event is being located already."""
         w, span = p.events, now.t - p.t
         states = self._states(system, integrator, p, new, now)
 
@@ -211,7 +211,7 @@ class EventDetectingStepper(AbstractStepper):
     def _states(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Callable[[Array], State]:
-        """The states within a step: from those and velocities at its ends, or as the method interpolates them."""
+        """The states within a step: from states and velocities at its ends, or by the method's interpolation."""
         w, begin, end = p.events, p.carry, new.carry
         before, after = w.velocity, now.velocity
         if before is None or after is None:
@@ -224,7 +224,7 @@ class EventDetectingStepper(AbstractStepper):
         return jnp.maximum(self.functions.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
     def _simultaneous(self, w: EventState, now: StepEnd) -> Bool[Array, " k"]:
-        """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
+        """Which events occur at this instant: those that have crossed, and those within the time resolution of them."""
         crossed = self.functions.has_crossed(w.signs, now.values)
         if now.rates is None:
             return crossed
@@ -233,9 +233,9 @@ class EventDetectingStepper(AbstractStepper):
         return crossed | (jnp.any(crossed) & self.functions.may_cross(w.signs) & about)
 
     def _has_jumped(self, w: EventState, now: StepEnd, state: State) -> Bool[Array, " k"]:
-        """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
+        """Which functions have jumped across zero instead of crossing it, as angles do half a turn away.
 
-        Those that move in jumps only are taken to mean them.
+        Jumps of piecewise constant functions are events.
         """
         if now.rates is None:
             return jnp.zeros(now.values.shape, bool)
@@ -245,7 +245,7 @@ class EventDetectingStepper(AbstractStepper):
         return exceeds & ~np.array(self.functions.forces)
 
     def _is_first_attempt(self, w: EventState) -> Array:
-        """Whether an attempt is the first one at an event that was seen within a step."""
+        """Whether an attempt is the first one at an event whose crossing lies within a step."""
         return ~w.final & (w.share >= w.bracket.high)
 
     def _next_attempt(
@@ -283,7 +283,7 @@ class EventDetectingStepper(AbstractStepper):
     def _rates(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
     ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The functions and their rates, from a small step where a state alone does not say how it moves."""
+        """The functions and their rates, from a small step where a state has no velocity of its own."""
         values, rates, _ = self._motion(system, p, carry)
         return (values, self._probe_rates(system, integrator, p, carry, values)) if rates is None else (values, rates)
 

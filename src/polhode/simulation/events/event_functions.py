@@ -1,4 +1,4 @@
-"""Functions that events watch, and what a run with events remembers."""
+"""Event functions, and the event state of a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from polhode.systems.base import AbstractSystem, State
 
 
 class EventState(NamedTuple):
-    """Memory of a run with events; k is their number.
+    """Event state of a run with k events.
 
-    - `sides`: sign that each function has, or is leaving; 0 if it has had none.
-    - `values`, `rates`: of the functions, now. - `velocity`: of the state. None for what states don't tell.
+    - `signs`: last nonzero sign of each event function, 0 if none yet.
+    - `values`, `rates`: of the functions, now. - `velocity`: of the state. None where states don't determine them.
     - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
-    - `bracket`: of it, in parts of the step that was too long, whose length is `whole`. - `share`: of the next attempt.
+    - `bracket`: of it, in fractions of the rejected step of length `whole`. - `share`: that of the next attempt.
     - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
     - `fired`: the events at which it ended.
     """
@@ -43,18 +43,18 @@ class EventState(NamedTuple):
 
 
 _ULPS = 64
-"""Units of rounding of the largest number of a state by which functions of it change without a reason."""
+"""Round-off of functions of a state, in units in the last place of the largest number of the state."""
 
 CONTACT_DEPTH = 1e-9
-"""Depth of a gap up to which it is closed at the start, but for rounding."""
+"""Depth of a gap up to which it counts as closed at the start."""
 
 
 class EventFunctions(eqx.Module):
-    """The functions that are watched: one for each event, and which of its passages count.
+    """The functions of all events, and which of their crossings count.
 
-    - `source`: the system as it was given, for functions that look at it.
-    - `gaps`: which functions are gaps of impacts, which are positive and never pass, whatever rounding makes of them.
-    - `forces`: which are forces of contacts, which never jump, however much an implicit method's tolerance shakes them.
+    - `source`: the system as the user gave it, for functions that take it.
+    - `unilateral`: which functions are gaps of impacts, which stay positive but for round-off.
+    - `forces`: which are forces of contacts, which never jump, although the tolerance of an implicit method shows in them.
     """
 
     functions: tuple[Function, ...]
@@ -73,7 +73,7 @@ class EventFunctions(eqx.Module):
         source: AbstractSystem,
         forces: tuple[bool, ...] | None = None,
     ) -> EventFunctions:
-        """For some events."""
+        """The functions of some events."""
         forces = (False,) * len(events) if forces is None else forces
         tolerance = min(event.tolerance for event in events)
         unilateral = tuple(isinstance(event.action, Impact) for event in events)
@@ -84,25 +84,25 @@ class EventFunctions(eqx.Module):
         return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])
 
     def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
-        """Whether a passage from these sides would be an event."""
+        """Which crossings count, given the last signs and the watched directions."""
         directions = np.asarray(self.directions, float)
         return (signs != 0) & ((directions == 0) | (signs * directions < 0))
 
     def has_crossed(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Bool[Array, " k"]:
-        """Whether each function has passed zero in a way that counts."""
+        """Which functions have crossed zero in a direction that counts."""
         return self.may_cross(signs) & (signs * values < 0)
 
     def first_crossing(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Array:
-        """A continuous number, negative behind the first event."""
+        """A continuous number that is negative after the first event."""
         return jnp.min(jnp.where(self.may_cross(signs), signs * values, jnp.inf))
 
     def updated_signs(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
-        """Sides behind a step without an event. Gaps have one side only, and none while they open from below."""
+        """Signs after a step without an event. Gaps have no negative sign, and none while they open from below."""
         return jnp.where((values != 0) & ~(np.array(self.unilateral) & (values < 0)), jnp.sign(values), signs)
 
 
 class Motion(NamedTuple):
-    """The functions, their rates and the velocity of the state, where states tell that; otherwise None."""
+    """The functions, their rates and the velocity of the state; None where states don't determine them."""
 
     values: Float[Array, " k"]
     rates: Float[Array, " k"] | None
@@ -110,7 +110,7 @@ class Motion(NamedTuple):
 
 
 class StepEnd(NamedTuple):
-    """The end of an attempt: time, beginning and length as the method had them, and how functions and state move."""
+    """The end of an attempt: time, beginning and length as the method had them, and the motion."""
 
     t: Array
     begin: Array
@@ -121,6 +121,6 @@ class StepEnd(NamedTuple):
 
 
 def roundoff(state: State) -> Array:
-    """By how much functions of a state change by its rounding."""
+    """Round-off of functions of a state."""
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
     return _ULPS * jnp.finfo(float).eps * largest

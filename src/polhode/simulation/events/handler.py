@@ -1,4 +1,4 @@
-"""Effects of events on a run on the host: actions, changes of the system, and a record of all of it."""
+"""Effects of events on a host run: actions, changes of the system, and records."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from polhode.storage import frame_layout
 from polhode.systems.base import AbstractSystem, State
 
 _CROWD = 20
-"""Events that follow each other as closely as they can be told apart, before they are said to accumulate."""
+"""Consecutive events at the time resolution after which Zeno behaviour is reported."""
 
 
 _SOON = 1e6
-"""Times the shortest distance of two events, up to which one still belongs to the crowd before it."""
+"""Distance of two events, in units of the time resolution, up to which the later one keeps the count of a crowd."""
 
 _SPARE = 1e-12
-"""By which an action may leave constraints more violated than it found them."""
+"""Increase of the violation of constraints that an action may cause."""
 
 _OBSERVED = 64
-"""Events that are looked at together."""
+"""Events whose invariants are evaluated at a time."""
 
 
 class EventRecord(NamedTuple):
@@ -58,8 +58,8 @@ class EventRecord(NamedTuple):
 class EventHandler:
     """The events of one run.
 
-    - `converted`, `source`: the system as the method takes it and as it was given, as they are now.
-    - `changed`: whether they are others than at the start.
+    - `conversion`, `source`: the present system as the method takes it, and in the user's form.
+    - `changed`: whether they differ from those at the start.
     """
 
     def __init__(self, task: Task) -> None:
@@ -74,7 +74,7 @@ class EventHandler:
 
     @property
     def system(self) -> AbstractSystem:
-        """As the method takes it."""
+        """The system as the method takes it."""
         return self.conversion.system
 
     def stepper(self, inner: AbstractStepper) -> AbstractStepper:
@@ -111,7 +111,7 @@ class EventHandler:
         return self.contacts is not None and self.contacts.closed is not None
 
     def joint_multipliers(self, multipliers: Any) -> Any:
-        """Multipliers without those of contacts, which come last."""
+        """Multipliers of joints: those of contacts come last."""
         system = self.system
         if multipliers is None or not isinstance(system, UnilateralSystem):
             return multipliers
@@ -128,7 +128,7 @@ class EventHandler:
 
     @eager_numpy()
     def act(self, t: float, state: State, event_state: EventWatch) -> tuple[State, bool]:
-        """The state behind the events that have fired, and whether the run ends there."""
+        """The state after the events that have fired, and whether the run ends there."""
         ends = False
         state = jax.tree.map(jnp.asarray, state)
         self._structure = jax.tree.structure(state)
@@ -137,7 +137,7 @@ class EventHandler:
         for number in numbers:
             event = self._events[number]
             if number in contact_numbers:
-                # Contacts of the same instant respond together, where the first of them stands.
+                # Contacts of the same instant respond together, at the place of the first of them.
                 state = self._respond(contact_numbers, t, state) if number == contact_numbers[0] else state
                 continue
             after = self._apply(event, jnp.asarray(t), state)
@@ -148,7 +148,7 @@ class EventHandler:
         return state, ends
 
     def _respond(self, fired: Sequence[int], t: float, state: State) -> State:
-        """The state behind the response of contacts, with a row for each that has taken part."""
+        """The state after the response of contacts, with a record for each of their events."""
         assert self.contacts is not None
         after, contact_events = self.contacts.act(fired, jnp.asarray(t), state, self.source)
         for number, impulse in contact_events:
@@ -158,15 +158,15 @@ class EventHandler:
         return state
 
     def _convert(self, t: float, state: State) -> None:
-        """Writes the system for the method, with the contacts that are closed."""
+        """Converts the system for the method, with the contacts that are closed."""
         if self.contacts is not None and self.contacts.closed is not None:
             self.conversion = self.contacts.convert(self.source, self._task.integrator, t, state)
 
     def accumulate(self, t: float) -> bool:
-        """Whether events come too fast, or there are too many; asked once for each instant at which there are any."""
+        """Whether events accumulate or exceed the limit; to be called once for each instant with events."""
         shortest = max(min(event.tolerance for event in self._events), 4 * np.spacing(abs(t)))
         since = abs(t - self._last)
-        # At contacts that rounding opens and closes, some come a little later.
+        # At contacts that rounding opens and closes, some occur a little later.
         self._crowd = self._crowd + 1 if since <= 4 * shortest else self._crowd if since <= _SOON * shortest else 0
         self._last = t
         return self._crowd >= _CROWD or len(self.rows) >= self._task.max_events
@@ -185,7 +185,7 @@ class EventHandler:
         return self.conversion.to_system(after)
 
     def _call(self, action: Function, *args: Any) -> State:
-        """The state that an action returns: traced once, or called again and again if it asks for numbers."""
+        """The state that an action returns: traced once, or called each time if it needs concrete numbers."""
         if not any(action.function is function for function in self._untraceable):
             try:
                 return jax.tree.map(jnp.asarray, _call_traced(action, *args))
@@ -207,7 +207,7 @@ class EventHandler:
         self._convert(float(t), after)
 
     def check_gaps(self, event_state: EventWatch) -> None:
-        """Raises ValueError for impacts that a run begins beyond, which would never come."""
+        """Raises ValueError for impacts whose gap is negative at the start."""
         for event, sign, value in zip(
             self._events, np.asarray(event_state.signs), np.asarray(event_state.values), strict=True
         ):
@@ -218,7 +218,7 @@ class EventHandler:
                 )
 
     def _check(self, event: Event, t: float, before: State, state: State) -> None:
-        """Raises ValueError for what is no state, or violates constraints more than the state before it did."""
+        """Raises ValueError for invalid states, and for states that violate constraints more than the one before."""
         try:
             check_point(self.source.state_space, state, "state0")
             self.source.check(t, state)
@@ -229,7 +229,7 @@ class EventHandler:
             raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {message}") from None
 
     def _is_no_worse(self, t: float, before: State, after: State) -> bool:
-        """Whether a method that doesn't keep constraints has left what an action is found with."""
+        """Whether the violation of constraints is the method's, not the action's."""
         was, now = (
             {
                 name: float(jnp.max(jnp.abs(x), initial=0.0))
@@ -242,7 +242,7 @@ class EventHandler:
     def table(self) -> dict[str, Any]:
         """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`.
 
-        `jumps`: what they have changed in the invariants, by name, for audits.
+        `jumps`: changes of the invariants, by name, for audits.
         """
         records = _stack_records(self.rows, _leaves(self._task.state0))
         if not self.rows or self.changed:
@@ -254,7 +254,7 @@ class EventHandler:
         return {**records, "jumps": {name: after[name] - before[name] for name in names}}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
+        """Arrays of a checkpoint: the records, and the numbers of the system if they have changed."""
         records = _stack_records(self.rows, _leaves(self._task.state0))
         state_arrays = {
             "events-t": records["t"],
@@ -271,14 +271,14 @@ class EventHandler:
 
     @eager_numpy()
     def restore_contacts(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """The set of closed contacts as `arrays` has it; the state doesn't matter, which has one shape for all."""
+        """Restores the active set of contacts; the state doesn't matter, its shape is the same for all."""
         if self.contacts is not None:
             self.contacts.restore(arrays)
             self._convert(float(self._task.t0), self._task.state0)
 
     @eager_numpy()
     def restore(self, checkpoint: Mapping[str, np.ndarray], t: float, state: State) -> None:
-        """As `arrays` has it, or a part of that, to go on from there; `state` is that at t."""
+        """Restores what `arrays` returned, or a part of it; `state` is that at t."""
         self._structure = jax.tree.structure(state)
         if "events-t" in checkpoint:
             self._restore_records(checkpoint, state)

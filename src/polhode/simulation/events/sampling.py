@@ -1,4 +1,4 @@
-"""Looks at the functions of events within a step, as many as it takes to lose no passage."""
+"""Samples of event functions within a step, as many as it takes to miss no crossing."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from polhode.simulation.stepping.stepper import select
 from polhode.spaces.base import AbstractSpace, Point, Vector
 
 _CLOSE = 0.1
-"""Part of the largest value nearby by which a cubic may miss a look before looks come closer."""
+"""Relative error of a cubic at a sample, in parts of the largest value nearby, above which samples are refined."""
 
 _NARROW = 2.0**-30
-"""Part of a step within which a function that no cubic fits is taken to jump."""
+"""Part of a step within which a function that no cubic fits counts as discontinuous."""
 
 _MAX_SAMPLES = 4096
-"""Looks within a step, at which even functions that no cubic fits are left at the distance that was asked for."""
+"""Samples within a step after which samples of functions that no cubic fits are not refined any more."""
 
 Values = Float[Array, " k"]
 """One number for each event."""
 
 
 class Sample(NamedTuple):
-    """The functions at part `s` of a step, and their rates by s."""
+    """The functions at fraction `s` of a step, and their derivatives with respect to s."""
 
     s: Array
     values: Values
@@ -37,10 +37,10 @@ class Sample(NamedTuple):
 class Curve(NamedTuple):
     """The motion within a step: a cubic through states and velocities at both ends, on the space.
 
-    It turns evenly with the mean velocity, and cubically about that. So it is right for steps of many turns, which two
-    attitudes alone don't tell.
+    A constant velocity, the mean of both, is composed with a cubic. So it is right for steps of many turns, which two
+    attitudes alone don't determine.
 
-    - `turn`: the even part, an algebra element. - `start`, `end`, `rest`: slopes of the other part, and its end.
+    - `turn`: the constant part, an algebra element. - `start`, `end`, `rest`: slopes of the cubic, and its end.
     """
 
     space: AbstractSpace
@@ -63,7 +63,7 @@ class Curve(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Findings in a step: whether an event has passed, between which parts of it, and the sides before."""
+    """The first crossing in a step: whether there is one, its bracket in fractions of the step, and the signs before."""
 
     signs: Values
     crossed: Array
@@ -73,11 +73,11 @@ class Crossing(NamedTuple):
     at_high: Array
 
     def update(self, functions: EventFunctions, s: Array, values: Values) -> Crossing:
-        """With what is seen at a later part s."""
+        """Updated with the values at a later fraction s."""
         hit = jnp.any(functions.has_crossed(self.signs, values))
         first = hit & ~self.crossed
         signs = functions.updated_signs(self.signs, values)
-        # Within a step values are estimates: the bracket begins where sides have changed last, if they have.
+        # Within a step values are estimates: the bracket begins where signs have changed last, if they have.
         moved_low = jnp.any(signs != self.signs)
         low, at_low = (
             jnp.where(moved_low, s, self.low),
@@ -88,7 +88,7 @@ class Crossing(NamedTuple):
         return select(self.crossed, self, select(first, there, after))
 
     def update_between(self, functions: EventFunctions, a: Sample, b: Sample) -> Crossing:
-        """With what is seen from one look to the next: the first turning beyond zero, and the end."""
+        """Updated from one sample to the next: at the first extremum beyond zero of the cubics, and at the end."""
         u = jnp.where(self.signs * _cubic(a, b, _turning_point(a, b)) < 0, _turning_point(a, b), 1.0)
         first = jnp.min(u)
         values = jnp.where(first < 1, _cubic(a, b, first), b.values)
@@ -97,10 +97,10 @@ class Crossing(NamedTuple):
 
 
 class _SearchState(NamedTuple):
-    """Looks on their way through a step.
+    """State of the search through a step.
 
-    - `last`: the look up to which all is seen. - `middle`: one behind it. - `spacing`: of looks ahead.
-    - `closer`: whether the next look comes between those two, instead of behind them. - `count`: of looks.
+    - `last`: the sample up to which the search is complete. - `middle`: the one after it. - `spacing`: of later samples.
+    - `closer`: whether the next sample lies between those two, instead of after them. - `count`: of samples.
     """
 
     crossing: Crossing
@@ -120,13 +120,13 @@ def find_crossing(
     rounding: Array,
     skip: Array,
 ) -> Crossing:
-    """The first part of a step at whose end an event has passed.
+    """The first crossing in a step.
 
-    Looks come `inside` times, and closer where the cubic through two of them misses one between them: then the function
-    changes faster than they come. The cubics tell where it turns between looks.
+    There are `inside` samples, and more where the cubic through two of them misses one between them: then the function
+    changes faster than they resolve. Extrema of the cubics are checked as well.
 
-    `at`: a look within the step; `first` and `last` are those at its ends. `rounding`: by which values change without a
-    reason. `skip`: whether not to look at all.
+    `at`: the sample at a fraction; `first` and `last` are those at the ends. `rounding`: round-off of the values.
+    `skip`: whether to search at all.
     """
     zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (functions.inside + 1))
     crossing = Crossing(signs, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
@@ -143,7 +143,7 @@ def find_crossing(
         middle, after = select(m.closer, sample, m.middle), select(m.closer, m.middle, sample)
         narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MAX_SAMPLES)
         fits = jnp.all(_fits(m.last, middle, after, rounding)) | narrow
-        # Before the first look there is nothing to be seen.
+        # Before the first sample there is nothing to update.
         crossing = select(middle.s > m.last.s, m.crossing.update_between(functions, m.last, middle), m.crossing)
         end = crossing.update_between(functions, middle, after)
         over = after.s >= 1
@@ -162,7 +162,7 @@ def find_crossing(
 
 
 def _cubic(a: Sample, b: Sample, u: Array) -> Values:
-    """Hermite's cubic at part u between two looks."""
+    """Hermite's cubic at fraction u between two samples."""
     width = b.s - a.s
     ends = (1 - u) ** 2 * (1 + 2 * u) * a.values + u**2 * (3 - 2 * u) * b.values
     return ends + width * u * (1 - u) * ((1 - u) * a.rates - u * b.rates)
@@ -176,7 +176,7 @@ def _slope(a: Sample, b: Sample, u: Array) -> Values:
 
 
 def _turning_point(a: Sample, b: Sample) -> Values:
-    """Where each cubic turns between two looks whose rates have opposite signs; 1 if they don't."""
+    """Where each cubic has an extremum between two samples whose rates have opposite signs; 1 if they don't."""
     width = b.s - a.s
     rise = (b.values - a.values) / jnp.where(width > 0, width, 1.0)
     # Rates along the cubic: c + b u + a u², with c of the sign -1.
@@ -190,8 +190,8 @@ def _turning_point(a: Sample, b: Sample) -> Values:
 
 
 def _fits(a: Sample, m: Sample, b: Sample, rounding: Array) -> Bool[Array, " k"]:
-    """Whether the cubic through two looks tells what lies between: whether it is about right at one between them, slope
-    included, and does not turn so close to zero that it might have passed.
+    """Whether the cubic through two samples is accurate: about right at a sample between them, slope included, and
+    without an extremum so close to zero that it might have crossed.
     """
     width = b.s - a.s
     u = (m.s - a.s) / jnp.where(width > 0, width, 1.0)
@@ -203,7 +203,7 @@ def _fits(a: Sample, m: Sample, b: Sample, rounding: Array) -> Bool[Array, " k"]
 
 
 def _nearly(a: Sample, b: Sample, misfit: Values) -> Bool[Array, " k"]:
-    """Whether cubics turn before zero by less than they are wrong by."""
+    """Whether cubics have an extremum before zero, closer to it than their error."""
     extremum = _cubic(a, b, _turning_point(a, b))
     before = (extremum * a.values > 0) & (extremum * b.values > 0)
     return (_turning_point(a, b) < 1) & before & (jnp.abs(extremum) <= misfit)

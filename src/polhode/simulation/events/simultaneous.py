@@ -14,10 +14,10 @@ from polhode.simulation.events.event_functions import EventFunctions
 from polhode.systems.base import AbstractSystem, State
 
 _NEAR = 1e-9
-"""Part of a step within which a function counts as at zero still."""
+"""Part of a step within which a function still counts as zero."""
 
 _ROUNDING = 2.0**20 * float(jnp.finfo(float).eps)
-"""Change in a step, in parts of the largest number of a state, up to which a function stands still."""
+"""Change in a step, in parts of the largest number of a state, up to which a function counts as constant."""
 
 
 class EventEffects(NamedTuple):
@@ -34,9 +34,9 @@ class EventEffects(NamedTuple):
 class SimultaneousEvents(NamedTuple):
     """Effects of the events that fire at the end of one step.
 
-    Events that fire together have one time, but not one derivative of it: each comes where its own function passes
-    zero, in the motion that the actions of those before have left. So the state moves on between them, for a time that
-    is zero and has derivatives. Events that an action before holds up or brings about come along with that action.
+    Events that fire together have one time, but not one derivative of it: each occurs where its own function crosses
+    zero, in the motion after the actions of those before. So the state advances between them by a time that is zero and
+    has derivatives. Events that an earlier action delays or causes occur with that action.
     """
 
     system: AbstractSystem
@@ -48,7 +48,7 @@ class SimultaneousEvents(NamedTuple):
     ) -> EventEffects:
         """From the time and state at the first of them.
 
-        `sides`: signs that the functions had in the step behind it, whose length is `length`.
+        `signs`: those of the functions in the step that ends there, whose length is `length`.
         """
         if len(self.branches) == 1:
             after = jax.lax.cond(fired[0], self.branches[0], _same, t, state)
@@ -65,12 +65,12 @@ class SimultaneousEvents(NamedTuple):
         return jax.lax.scan(apply, (t, state), jnp.arange(len(self.branches)))[1]
 
     def no_effects(self, t: Array, state: State) -> EventEffects:
-        """That none has fired."""
+        """The effects where none has fired."""
         spread = lambda x: jnp.broadcast_to(x, (len(self.branches), *x.shape))  # noqa: E731
         return jax.tree.map(spread, EventEffects(t, state, state))
 
     def _onward(self, follows: Array, k: Array, way: Array, t: Array, state: State) -> tuple[Array, State]:
-        """Time and state at event k behind others.
+        """Time and state at event k after others.
 
         `way`: the length of the step, with the sign with which the slope of the function takes it across zero.
         """
@@ -107,7 +107,7 @@ def _same(t: Array, state: State) -> State:
 
 
 def _undefined(follows: Array, t: Array, state: State) -> tuple[Array, State]:
-    """Time and state with derivatives that are not a number, where states don't tell how they move."""
+    """Time and state with derivatives that are not a number, where states have no velocity."""
     factor = jnp.where(follows, jnp.nan, 1.0)
     late = root_at_zero(lambda late: factor * (late + follows * t), follows)
     return t + late, jax.tree.map(lambda x: x + late, state)
