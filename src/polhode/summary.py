@@ -1,4 +1,4 @@
-"""Short tables of what an object is, for terminals and notebooks."""
+"""Tables that summarise an object, for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def html(title: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def lines(rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> list[str]:
-    """A table as lines of text, headings first; columns that hold `numbers` are set to the right."""
+    """A table as lines of text, headings first; the columns `numbers` are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import solve_ivp
 
-Placed = tuple[Any, Any]
+Placement = tuple[Any, Any]
 """Position of the centre of mass and rotation matrix."""
 
 
@@ -20,7 +20,7 @@ def angular_velocity(R: Any, rate: Any) -> Any:
 
 
 def accelerate(
-    poses: Callable[[Any], list[Placed]], masses: Any, inertias: Any, potential: Callable[[Any], Any]
+    poses: Callable[[Any], list[Placement]], masses: Any, inertias: Any, potential: Callable[[Any], Any]
 ) -> Callable[[Any, Any, Any], Any]:
     """(coordinates, rates, generalised forces) → accelerations, by Lagrange's equations of T - V."""
 

@@ -29,7 +29,7 @@ def near_rotation(seed):
     return R if np.trace(R) > -0.5 else R @ np.diag([1.0, -1.0, -1.0]) @ R
 
 
-def integrated(inertia, omega, t):
+def integrate(inertia, omega, t):
     def rate(_, y):
         R, w = y[:9].reshape(3, 3), y[9:]
         return np.concatenate(((R @ hat(w)).ravel(), np.cross(inertia * w, w) / inertia))
@@ -71,7 +71,7 @@ def test_published_end_state():
 
 def test_reference_of_the_problem_is_the_exact_solution():
     problem = problems.get("free-rigid-body", inertia=(1.0, 2.0, 2.5), angular_velocity=(0.3, 1.0, -2.0), duration=0.7)
-    R, omega = integrated(np.array([1.0, 2.0, 2.5]), np.array([0.3, 1.0, -2.0]), 0.7)
+    R, omega = integrate(np.array([1.0, 2.0, 2.5]), np.array([0.3, 1.0, -2.0]), 0.7)
     np.testing.assert_allclose(problem.reference["rotation"]["value"], R, atol=1e-12)
     np.testing.assert_allclose(problem.reference["angular_velocity"]["value"], omega, atol=1e-12)
 
@@ -93,7 +93,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("t", [-2.5, 3.0])
 def test_solution_in_degenerate_cases(case, t):
     inertia, omega = (np.array(x, float) for x in DEGENERATE[case])
-    for result, exact in zip(free_rigid_body_solution(inertia, omega, t), integrated(inertia, omega, t), strict=True):
+    for result, exact in zip(free_rigid_body_solution(inertia, omega, t), integrate(inertia, omega, t), strict=True):
         np.testing.assert_allclose(result, exact, atol=1e-12)
 
 
@@ -101,7 +101,7 @@ def test_solution_in_degenerate_cases(case, t):
 def test_solution_at_random(seed):
     rng = np.random.default_rng(seed)
     inertia, omega, t = rng.uniform(0.5, 3, 3), 3 * rng.normal(size=3), rng.uniform(-3, 6)
-    for result, exact in zip(free_rigid_body_solution(inertia, omega, t), integrated(inertia, omega, t), strict=True):
+    for result, exact in zip(free_rigid_body_solution(inertia, omega, t), integrate(inertia, omega, t), strict=True):
         np.testing.assert_allclose(result, exact, atol=1e-12)
 
 

@@ -77,14 +77,14 @@ def test_outputs_scene_and_start(name, parameters):
 
 
 def test_energies_at_the_start():
-    energies = {name: float(p.invariants["energy"](0.0, p.state0)) for name, p in made().items()}
+    energies = {name: float(p.invariants["energy"](0.0, p.state0)) for name, p in all_problems().items()}
     np.testing.assert_allclose(energies["mass-spring"], 1.0, rtol=1e-15)
     np.testing.assert_allclose(energies["spring-pendulum"], 1.496484375, rtol=1e-14)
     np.testing.assert_allclose(energies["steady-precession"], 5.6690551906, atol=1e-10)
     np.testing.assert_allclose(energies["free-rigid-body"], 2500, rtol=1e-14)
 
 
-def made():
+def all_problems():
     return {name: problems.get(name, **parameters) for name, parameters in reversed(EVERY)}
 
 

@@ -51,12 +51,12 @@ WRONG = [
 
 
 @pytest.fixture(scope="module")
-def made():
-    """Each is made when a test asks for it."""
-    return Made()
+def problem_cache():
+    """Problems by name, each built when it is first used."""
+    return ProblemCache()
 
 
-class Made(dict):
+class ProblemCache(dict):
     def __missing__(self, name):
         return self.setdefault(name, problems.get(name, **OPTIONS.get(name, {})))
 
@@ -65,7 +65,7 @@ def end(problem, h, t1, output, integrator="generalized-alpha"):
     return np.asarray(ph.simulate(problem, integrator, h=h, t1=t1, save_every=None).outputs[output][-1])
 
 
-def extrapolated(problem, h, t1, output):
+def extrapolate(problem, h, t1, output):
     """From two runs of second order, whose errors are in even powers of h to leading order."""
     coarse, fine = (end(problem, step, t1, output) for step in (h, h / 2))
     return fine + (fine - coarse) / 3
@@ -80,8 +80,8 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", EVERY)
 @eager_numpy()
-def test_start_outputs_and_scene(made, name):
-    problem = made[name]
+def test_start_outputs_and_scene(problem_cache, name):
+    problem = problem_cache[name]
     result = {key: np.shape(output(jnp.zeros(()), problem.state0)) for key, output in problem.outputs.items()}
     assert result == EVERY[name]
     residuals = problem.system.residuals(jnp.zeros(()), problem.state0)
@@ -107,13 +107,13 @@ def test_numbers_that_stay_the_same_keep_the_references_and_others_drop_them():
 
 
 @pytest.mark.exhaustive
-def test_redundant_constraints_of_loops_are_dropped(made):
+def test_redundant_constraints_of_loops_are_dropped(problem_cache):
     redundant = {"planar-four-bar": 3, "bennett": 3, "andrews": 9}
     for name, number in redundant.items():
-        assert sum(map(len, made[name].system.dropped.values())) == number
-        again = made[name].replace(duration=0.5)
-        assert again.system.dropped == made[name].system.dropped
-    assert not made["slider-crank"].system.dropped
+        assert sum(map(len, problem_cache[name].system.dropped.values())) == number
+        again = problem_cache[name].replace(duration=0.5)
+        assert again.system.dropped == problem_cache[name].system.dropped
+    assert not problem_cache["slider-crank"].system.dropped
 
 
 @pytest.mark.exhaustive
@@ -167,14 +167,14 @@ def still(t, q, v):
 
 
 @pytest.mark.exhaustive
-def test_slider_crank_follows_its_single_degree_of_freedom(made):
-    problem = made["slider-crank"]
+def test_slider_crank_follows_its_single_degree_of_freedom(problem_cache):
+    problem = problem_cache["slider-crank"]
     p, rate, poses = slider_crank()
     theta, omega = motion(rate, still, [p["crank_angle"]], [p["crank_speed"]], 0.1)
-    assert abs(extrapolated(problem, 2.5e-4, 0.1, "crank_angle") - theta[0]) < 2e-8
+    assert abs(extrapolate(problem, 2.5e-4, 0.1, "crank_angle") - theta[0]) < 2e-8
     slider = float(poses(jnp.asarray(theta[0]))["slider"].x[0])
-    assert abs(extrapolated(problem, 2.5e-4, 0.1, "slider") - slider) < 2e-9
-    assert abs(extrapolated(problem, 2.5e-4, 0.1, "crank_speed") - omega[0]) < 1e-6
+    assert abs(extrapolate(problem, 2.5e-4, 0.1, "slider") - slider) < 2e-9
+    assert abs(extrapolate(problem, 2.5e-4, 0.1, "crank_speed") - omega[0]) < 1e-6
 
 
 @pytest.mark.exhaustive
@@ -201,10 +201,10 @@ def loop_rate(name, p):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["planar-four-bar", "bennett"])
-def test_overconstrained_loops_follow_their_single_degree_of_freedom(made, name):
-    p = dict(made[name].parameters)
+def test_overconstrained_loops_follow_their_single_degree_of_freedom(problem_cache, name):
+    p = dict(problem_cache[name].parameters)
     theta, _ = motion(loop_rate(name, p), still, [p["crank_angle"]], [p["crank_speed"]], 0.2)
-    assert abs(extrapolated(made[name], 5e-4, 0.2, "crank_angle") - theta[0]) < 2e-7
+    assert abs(extrapolate(problem_cache[name], 5e-4, 0.2, "crank_angle") - theta[0]) < 2e-7
 
 
 def puma_rate(p):
@@ -228,17 +228,17 @@ def puma_control(p):
 
 
 @pytest.mark.exhaustive
-def test_puma_follows_the_equations_of_its_joint_angles(made):
-    p = {key: value if isinstance(value, str) else np.asarray(value) for key, value in made["puma"].parameters.items()}
+def test_puma_follows_the_equations_of_its_joint_angles(problem_cache):
+    p = {key: value if isinstance(value, str) else np.asarray(value) for key, value in problem_cache["puma"].parameters.items()}
     angles, _ = motion(puma_rate(p), puma_control(p), p["start"], np.zeros(6), 0.05)
     for formulation in ("SO3xR3", "minimal"):
-        problem = made["puma"].replace(formulation=formulation)
-        assert np.max(np.abs(extrapolated(problem, 2.5e-4, 0.05, "joint_angles") - angles)) < 3e-8
+        problem = problem_cache["puma"].replace(formulation=formulation)
+        assert np.max(np.abs(extrapolate(problem, 2.5e-4, 0.05, "joint_angles") - angles)) < 3e-8
 
 
 @pytest.mark.exhaustive
-def test_chain_follows_the_equations_of_its_joint_angles(made):
-    p = dict(made["body-chain"].parameters)
+def test_chain_follows_the_equations_of_its_joint_angles(problem_cache):
+    p = dict(problem_cache["body-chain"].parameters)
     n, length, bend = p["n"], p["length"], np.asarray(p["bend"])
 
     def poses(q):
@@ -254,13 +254,13 @@ def test_chain_follows_the_equations_of_its_joint_angles(made):
     angles, _ = motion(rate, still, np.where(np.arange(n) % 2 == 0, *bend), np.zeros(n), 0.2)
     x, R = poses(angles)[-1]
     tip = np.asarray(x + 0.5 * length * R[:, 0])
-    np.testing.assert_allclose(extrapolated(made["body-chain"], 1e-3, 0.2, "tip"), tip, atol=3e-8)
+    np.testing.assert_allclose(extrapolate(problem_cache["body-chain"], 1e-3, 0.2, "tip"), tip, atol=3e-8)
 
 
 @pytest.mark.exhaustive
-def test_andrews_mechanism_reaches_its_published_angles(made):
-    exact = np.asarray(made["andrews"].reference["angles"]["value"])
-    result = extrapolated(made["andrews"], 5e-6, 0.03, "angles")
+def test_andrews_mechanism_reaches_its_published_angles(problem_cache):
+    exact = np.asarray(problem_cache["andrews"].reference["angles"]["value"])
+    result = extrapolate(problem_cache["andrews"], 5e-6, 0.03, "angles")
     assert np.max(np.abs(result - exact)) < 2e-6
 
 
@@ -280,9 +280,9 @@ def test_numbers_of_steps_do_not_matter_for_the_reference_of_andrews():
 
 @extended
 @pytest.mark.exhaustive
-def test_andrews_reference_comes_from_one_degree_of_freedom(made):
+def test_andrews_reference_comes_from_one_degree_of_freedom(problem_cache):
     """The published value is 1.1e-9 off."""
-    reference = made["andrews"].reference["angles"]
+    reference = problem_cache["andrews"].reference["angles"]
     beta = reduced_andrews(steps=100)
     np.testing.assert_allclose(andrews_reduced.angles(beta), reference["value"], rtol=0, atol=1e-13)
     assert float(andrews_reduced.acceleration(andrews_reduced.START, 0)) == pytest.approx(
@@ -290,16 +290,16 @@ def test_andrews_reference_comes_from_one_degree_of_freedom(made):
     )
 
 
-def test_andrews_starts_with_the_published_accelerations(made):
-    problem = made["andrews"]
+def test_andrews_starts_with_the_published_accelerations(problem_cache):
+    problem = problem_cache["andrews"]
     vdot, _ = problem.system.accelerations(jnp.zeros(()), *problem.state0)
     # The counter of β is the only single coordinate; its number comes last.
     assert abs(float(vdot[-1]) - 14222.4439199541138705911625887) < 1e-7 * 14222
 
 
 @pytest.mark.exhaustive
-def test_rotor_ends_where_its_reference_does(made):
-    problem = made["rotor"]
+def test_rotor_ends_where_its_reference_does(problem_cache):
+    problem = problem_cache["rotor"]
     assert np.max(np.abs(end(problem, 1e-4, 4.0, "p1", "rkmk6") - problem.reference["p1"]["value"])) < 2e-8
 
 
@@ -314,7 +314,7 @@ def test_mechanisms_agree_in_all_formulations_under_refinement(name, formulation
     ends = {}
     for formulation in formulations:
         problem = problems.get(name, formulation=formulation)
-        ends[formulation] = float(extrapolated(problem, 1e-3, 0.1, "crank_angle"))
+        ends[formulation] = float(extrapolate(problem, 1e-3, 0.1, "crank_angle"))
     assert max(ends.values()) - min(ends.values()) < 1e-7
 
 
@@ -337,15 +337,15 @@ def test_a_body_agrees_in_all_formulations_under_refinement():
         if formulation == "euler-angles-kinematic":
             ends[formulation] = end(problem, 2e-3, 0.5, "positions", "herk4")[0]
         else:
-            ends[formulation] = extrapolated(problem, 4e-3, 0.5, "positions")[0]
+            ends[formulation] = extrapolate(problem, 4e-3, 0.5, "positions")[0]
     assert np.linalg.norm(ends["SE3"] - centre) > 0.3
     assert np.max(np.ptp(np.stack(list(ends.values())), axis=0)) < 2e-7, ends
 
 
 @pytest.mark.exhaustive
-def test_slider_crank_reaches_its_published_end(made):
+def test_slider_crank_reaches_its_published_end(problem_cache):
     """By extrapolation from steps with the ratios 2 and 4, whose errors are in h² and h⁴."""
-    problem = made["slider-crank"]
+    problem = problem_cache["slider-crank"]
     for output, known in (("slider", 0.2407195737296), ("crank_angle", 54.3333321683)):
         exact = ph.integrators.get("generalized-alpha", rtol=1e-12, atol=1e-12)
         runs = [end(problem, 2e-4 / 2**k, 5.0, output, exact) for k in range(3)]

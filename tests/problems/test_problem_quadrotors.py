@@ -140,20 +140,20 @@ def test_formation_holds_the_load_for_unequal_directions():
 
 
 @pytest.fixture(scope="module")
-def tracked():
+def tracking_run():
     problem = problems.get("quadrotors")
     times = [0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
     return problem, times, solve(problem, times, rtol=1e-12)
 
 
-def test_published_tracking(tracked):
-    problem, times, states = tracked
+def test_published_tracking(tracking_run):
+    problem, times, states = tracking_run
     errors = [float(problem.outputs["tracking_error"](t, s)) for t, s in zip(times, states, strict=True)]
     np.testing.assert_allclose(errors, [2.93, 1.206, 9.55e-2, 3.45e-3, 2.37e-4, 5.12e-5], rtol=2e-3)
 
 
-def test_published_end_state(tracked):
-    problem, _, states = tracked
+def test_published_end_state(tracking_run):
+    problem, _, states = tracking_run
     end = by_name(states[-1])
     np.testing.assert_allclose(end.load, problem.reference["load"]["value"], atol=1e-10)
     links = [[-3.13529232658e-06, -0.500000009176, 0.866025398481], [2.5120521016e-06, 0.500000056578, 0.866025371116]]

@@ -49,7 +49,7 @@ WRONG = [
 
 
 @cache
-def made(name: str) -> ph.Problem:
+def small_problem(name: str) -> ph.Problem:
     return problems.get(name, **SMALL[name])
 
 
@@ -62,7 +62,7 @@ def test_bad_parameters_are_named_with_a_remedy(name: str, parameters: Any, mess
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SMALL)
 def test_start_outputs_and_scene(name: str) -> None:
-    problem = made(name)
+    problem = small_problem(name)
     start = jnp.zeros(()), problem.state0
     result = {key: jax.eval_shape(output, *start).shape for key, output in problem.outputs.items()}
     assert result == ROD | MORE[name]
@@ -107,13 +107,13 @@ def catenary(length: float, span: float, n: int) -> np.ndarray:
 
 
 def test_references_are_those_of_independent_solutions() -> None:
-    parameters = made("cantilever").parameters
+    parameters = small_problem("cantilever").parameters
     for load in (1.0, 2.0, 5.0, 10.0):
         towards, across = elastica(load)
         tip = np.asarray(cantilever_reference({**parameters, "load": load})["tip"]["value"])
         np.testing.assert_allclose(tip, (1 - towards, 0, -across), atol=6e-6)
     assert not cantilever_reference({**parameters, "load": 3.0})
-    cable = made("hanging-cable")
+    cable = small_problem("hanging-cable")
     ends = np.asarray(cable.outputs["nodes"](jnp.zeros(()), cable.state0))[[0, -1]]
     sag = catenary(1.0, ends[1, 0] - ends[0, 0], 4)[2]
     np.testing.assert_allclose(np.asarray(cable.reference["middle"]["value"])[[0, 2]], sag, atol=1e-12)
@@ -172,7 +172,7 @@ def test_frequencies_of_the_ring_converge_at_second_order(n: int) -> None:
 
 @cache
 def run(name: str, h: float, t1: float = 0.25, integrator: str = "herk3") -> ph.Solution:
-    return ph.simulate(made(name), integrator, h=h, t1=t1, save_every=round(0.025 / h))
+    return ph.simulate(small_problem(name), integrator, h=h, t1=t1, save_every=round(0.025 / h))
 
 
 def drift(solution: ph.Solution, name: str = "energy") -> float:

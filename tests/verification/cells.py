@@ -42,13 +42,13 @@ EQUAL = 1e-11
 EXACT = 1e-10
 """Largest difference of derivatives between back ends, relative to the gradient."""
 
-_ROUNDED = 1000 * float(np.finfo(float).eps) / H**2
+_ROUND_OFF = 1000 * float(np.finfo(float).eps) / H**2
 
-MULTIPLIERS = dict.fromkeys(("generalized-alpha", "emh", "mph"), _ROUNDED)
+MULTIPLIERS = dict.fromkeys(("generalized-alpha", "emh", "mph"), _ROUND_OFF)
 """The same of multipliers, by methods that find them from constraints of positions: they are accelerations, differences
 of positions over h², and so is what rounding leaves in them."""
 
-ROUNDED = {"generalized-alpha": _ROUNDED}
+ROUND_OFF = {"generalized-alpha": _ROUND_OFF}
 """Of derivatives. Those of multipliers alone reach 6e-10 in reverse mode; of states they are exact to 2e-13."""
 
 DERIVATIVES = 1e-6
@@ -79,7 +79,7 @@ class Row:
         return ph.simulate(system, self.method, h=h, t1=t1, state0=state, **how)
 
 
-class Perturbed(AbstractIntegrator):
+class PerturbedMethod(AbstractIntegrator):
     """A method whose every step is off by `size`·h^`power`: the control, which must fail."""
 
     method: AbstractIntegrator
@@ -119,10 +119,10 @@ class Perturbed(AbstractIntegrator):
         carry, info = self.method.step(system, t, h, carry)
         off = self.size * h**self.power
 
-        def moved(x: Any) -> Any:
+        def perturb(x: Any) -> Any:
             return x + off * (x + jnp.cos(1 + jnp.arange(x.size)).reshape(x.shape))
 
-        return carry._replace(state=jax.tree.map(moved, carry.state)), info
+        return carry._replace(state=jax.tree.map(perturb, carry.state)), info
 
     def interpolate(self, system: Any, t: Any, h: Any, carry0: Carry, carry1: Carry, s: Any) -> Any:
         return self.method.interpolate(system, t, h, carry0, carry1, s)
@@ -140,8 +140,8 @@ def orders(row: Row) -> dict[str, float]:
 
 def _errors(row: Row, count: int) -> dict[str, float]:
     form = row.form
-    run = _whole(row.run(1 / count, 1.0, save_every=count + 1 - form.averaged))
-    result = form.seen(jax.tree.map(lambda x: x[-1], run.state), VALUES)
+    run = _whole(row.run(1 / count, 1.0, save_every=count + 1 - form.averages))
+    result = form.view(jax.tree.map(lambda x: x[-1], run.state), VALUES)
     exact = form.motion(1.0)
     errors = {
         part: float(np.linalg.norm(np.asarray(a) - b))
@@ -150,7 +150,7 @@ def _errors(row: Row, count: int) -> dict[str, float]:
     if form.multipliers is None:
         return errors
     exact_multipliers = form.multipliers(form.motion(1.0 - form.behind / count))
-    found_multipliers = np.mean(run.multipliers[-form.averaged :], axis=0)
+    found_multipliers = np.mean(run.multipliers[-form.averages :], axis=0)
     return {**errors, "multipliers": float(np.linalg.norm(found_multipliers - exact_multipliers))}
 
 
@@ -171,20 +171,20 @@ def keeps_order(row: Row, result: dict[str, float]) -> bool:
 
 def promises(row: Row) -> dict[str, tuple[str, str]]:
     """Quantity → what the method promises of it, and what the audit says of 500 coarse steps."""
-    run = _audited(row)
+    run = _audit_run(row)
     return {r.quantity: (r.promise, r.verdict) for r in run.audit() if r.promise is not None}
 
 
 def wrongly_promised(row: Row) -> dict[str, str]:
     """Verdicts on what the method does not promise, as if it had promised to keep it to round-off."""
-    run = _audited(row)
+    run = _audit_run(row)
     others = [r.quantity for r in run.audit() if r.promise is None]
     meta = {**run.meta, "promises": dict.fromkeys(others, "round-off")}
     return {r.quantity: r.verdict for r in ph.Solution(run.frames, run.stats, meta).audit() if r.quantity in others}
 
 
 @functools.lru_cache(maxsize=1)
-def _audited(row: Row) -> ph.Solution:
+def _audit_run(row: Row) -> ph.Solution:
     h = COARSE.get(row.method.order, _COARSE)
     return ph.simulate(row.form.problem(), row.method, h=h, t1=500 * h)
 
@@ -274,10 +274,10 @@ def differing_bytes(row: Row, store: Path | None = None) -> int:
     last = min(len(part[0]) for part in frames)
     pairs = zip(*(jax.tree.leaves(jax.tree.map(lambda x: x[-last:], part)) for part in frames), strict=True)
     assert last > STEPS // 2
-    return sum(_differing(*map(np.asarray, pair)) for pair in pairs)
+    return sum(_count_differences(*map(np.asarray, pair)) for pair in pairs)
 
 
-def _differing(a: np.ndarray, b: np.ndarray) -> int:
+def _count_differences(a: np.ndarray, b: np.ndarray) -> int:
     assert a.dtype == b.dtype
     assert a.shape == b.shape
     return sum(x != y for x, y in zip(a.tobytes(), b.tobytes(), strict=True))
@@ -294,7 +294,7 @@ def on_arrays() -> Any:
     return mock.patch.multiple(size_limits, XLA=0, XLA_DIFFERENTIATED=0)
 
 
-def batched(row: Row) -> Carry:
+def run_batch(row: Row) -> Carry:
     """States and multipliers after 200 steps by XLA, of two members under `vmap`."""
     with on_arrays():
         return jax.tree.map(np.asarray, quick(jax.vmap(lambda values: _end(_run(row, values))), jnp.asarray(BATCH)))
@@ -317,13 +317,13 @@ class Derivatives(NamedTuple):
 def derivatives(row: Row) -> Derivatives:
     """By mass, length and speed, as users take them: in machine code."""
     values = jnp.asarray(VALUES)
-    with mock.patch.object(traced, "_expression", _refused if jit.llvm else traced._expression):
+    with mock.patch.object(traced, "_expression", _refuse if jit.llvm else traced._expression):
         reverse = jax.grad(lambda values: _number(row, values))(values)
         _, forward = jax.jvp(lambda values: _number(row, values), (values,), (jnp.asarray(DIRECTION),))
     return Derivatives(np.asarray(reverse), float(forward))
 
 
-def _refused(*_: Any) -> Any:
+def _refuse(*_: Any) -> Any:
     raise AssertionError("The derivative is no machine code.")
 
 
@@ -349,7 +349,7 @@ def by_differences(row: Row) -> Derivatives:
 
 def _number(row: Row, values: Any) -> Any:
     end = _end(_run(row, values))
-    attitude, velocity = row.form.seen(end.state, values)
+    attitude, velocity = row.form.view(end.state, values)
     parts = [jnp.ravel(attitude), jnp.ravel(velocity)]
     parts += [] if end.multipliers is None else [0.1 * end.multipliers]
     flat = jnp.concatenate(parts)
@@ -367,12 +367,12 @@ def errors_of_derivatives(result: Derivatives, exact: Derivatives) -> dict[str, 
 
 def is_exact(row: Row, errors: dict[str, float]) -> bool:
     """Whether that is rounding."""
-    return max(errors.values()) < ROUNDED.get(row.name, EXACT)
+    return max(errors.values()) < ROUND_OFF.get(row.name, EXACT)
 
 
 def forget() -> None:
     """Drops compiled programs: those of one method are of no use to another."""
-    _audited.cache_clear()
+    _audit_run.cache_clear()
     program_cache._PROGRAMS._programs.clear()
     jax.clear_caches()
     gc.collect()

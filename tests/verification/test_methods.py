@@ -15,7 +15,7 @@ from pathlib import Path
 import cells
 import jax
 import pytest
-from cells import Perturbed, Row
+from cells import PerturbedMethod, Row
 from tumbling import MOVING
 
 from polhode import integrators
@@ -51,11 +51,11 @@ def test_promises(row):
 def test_perturbed_methods_lose_their_order_and_their_promises(row):
     # Large beside the method's own error, but not so large that a step of order 1 fails.
     size = 100.0 if row.name == "bdf" else 10.0 if row.method.order >= 4 else 1.0
-    slower = dataclasses.replace(row, method=Perturbed(row.method, size, row.method.order))
+    slower = dataclasses.replace(row, method=PerturbedMethod(row.method, size, row.method.order))
     result = cells.orders(slower)
     assert not cells.keeps_order(slower, result)
     assert max(result["attitude"], result["velocity"]) < row.method.order - 0.5
-    spoilt = dataclasses.replace(row, method=Perturbed(row.method, 1e-4, 0))
+    spoilt = dataclasses.replace(row, method=PerturbedMethod(row.method, 1e-4, 0))
     assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
 
 
@@ -80,7 +80,7 @@ def test_xla_computes_what_machine_code_computes(row):
 @pytest.mark.sampled(42)
 def test_batches_are_loops(row):
     row = row.light
-    result = cells.batched(row)
+    result = cells.run_batch(row)
     assert cells.is_equal(row, cells.gap_of_batch(row, result))
     # The control: members in each other's place.
     assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], result)))

@@ -64,8 +64,8 @@ class Form:
     """The body as a system.
 
     - `make`: masses, lengths and speeds as in `VALUES` → system, start and further invariants.
-    - `seen`: state and values → attitude and velocity. - `rates`: acceleration of attitude and velocity, for DOP853.
-    - `multipliers`: motion → λ; None if there are none. `averaged`: of so many last steps their mean is to be looked
+    - `view`: state and values → attitude and velocity. - `rates`: acceleration of attitude and velocity, for DOP853.
+    - `multipliers`: motion → λ; None if there are none. `averages`: of so many last steps their mean is to be looked
       at, and it belongs to the time `behind` times h before the end.
     - `takes`: the class of methods that the form is for. - `lighter`: the same in fewer operations, for what XLA has to
       compile; None if this is the lightest.
@@ -73,22 +73,22 @@ class Form:
 
     name: str
     make: Callable[[Any], tuple[AbstractSystem, Any, dict[str, Callable[..., Any]]]]
-    seen: Callable[[Any, Any], tuple[Any, Any]]
+    view: Callable[[Any, Any], tuple[Any, Any]]
     rates: Callable[[np.ndarray, np.ndarray], np.ndarray]
     multipliers: Callable[[Motion], np.ndarray] | None = None
-    averaged: int = 1
+    averages: int = 1
     behind: float = 0.0
     takes: type[AbstractIntegrator] = AbstractIntegrator
     lighter: Form | None = None
 
     @functools.cached_property
-    def made(self) -> tuple[AbstractSystem, Any, dict[str, Callable[..., Any]]]:
+    def system_and_start(self) -> tuple[AbstractSystem, Any, dict[str, Callable[..., Any]]]:
         """With the usual values: the same system for all methods."""
         return self.make(VALUES)
 
     def fits(self, method: AbstractIntegrator) -> bool:
         """Whether the method takes this form, by its kinds and by what it says itself."""
-        system, state, _ = self.made
+        system, state, _ = self.system_and_start
         if not (isinstance(method, self.takes) and isinstance(system, method.kinds)):
             return False
         try:
@@ -99,10 +99,10 @@ class Form:
 
     def problem(self) -> ph.Problem:
         """The body with all invariants, and with a quantity that not even the exact motion keeps."""
-        system, state, known = self.made
+        system, state, known = self.system_and_start
 
         def sideways(t: Any, state: Any) -> Any:
-            attitude, velocity = self.seen(state, VALUES)
+            attitude, velocity = self.view(state, VALUES)
             return attitude[0] @ (moments(VALUES) * velocity if velocity.ndim == 1 else velocity[:, 0])
 
         return ph.Problem(
@@ -127,7 +127,7 @@ class Form:
 @functools.cache
 def _motion(rates: Callable[..., np.ndarray], t: float) -> Motion:
     """Of positions F (3×3) and rates: velocities are Ω, or Ḟ where bodies are not rigid."""
-    soft = rates is stretching
+    soft = rates is stretch_rates
     start = np.concatenate((np.eye(3).ravel(), (hat_np(SPIN) if soft else SPIN).ravel()))
 
     def both(_: float, y: np.ndarray) -> np.ndarray:
@@ -153,10 +153,10 @@ def euler(J: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     return rates
 
 
-TURNING, ROLLING = euler(np.asarray(moments(VALUES))), euler(np.asarray(sphere(VALUES)))
+TURN_RATES, ROLL_RATES = euler(np.asarray(moments(VALUES))), euler(np.asarray(sphere(VALUES)))
 
 
-def stretching(F: np.ndarray, _: np.ndarray) -> np.ndarray:
+def stretch_rates(F: np.ndarray, _: np.ndarray) -> np.ndarray:
     """F̈ of a body that may deform by any matrix F, with a penalty on FᵀF - 1."""
     force = -STIFFNESS * F @ (F.T @ F - np.eye(3))
     force[2, 1] -= weight(VALUES)
@@ -166,7 +166,7 @@ def stretching(F: np.ndarray, _: np.ndarray) -> np.ndarray:
 # --- forms ------------------------------------------------------------------------------------------------------------
 
 
-def _named(name: str, values: Any, **options: Any) -> ph.Problem:
+def _named_problem(name: str, values: Any, **options: Any) -> ph.Problem:
     mass, length, speed = values
     if name == "heavy-top-constrained":
         place = {"inertia": CENTRAL, "centre": length * jnp.array([0.0, 1.0, 0.0]), "frame": "inertial"}
@@ -177,7 +177,7 @@ def _named(name: str, values: Any, **options: Any) -> ph.Problem:
 
 def _of_problem(name: str, **options: Any) -> Callable[..., Any]:
     def make(values: Any) -> Any:
-        problem = _named(name, values, **options)
+        problem = _named_problem(name, values, **options)
         return problem.system, problem.state0, dict(problem.invariants)
 
     return make
@@ -229,7 +229,7 @@ def _energies(motion: Motion) -> tuple[float, float]:
     return 0.5 * w @ (np.asarray(moments(VALUES)) * w), weight(VALUES) * R[2, 1]
 
 
-class Falling(eqx.Module):
+class WeightPotential(eqx.Module):
     """Potential of gravity and of stretch in the columns of F, one after the other."""
 
     weight: Any
@@ -253,17 +253,17 @@ def rigid(q: Any) -> Any:
 
 def _columns(values: Any, constrained: bool) -> Any:
     mass = jnp.diag(jnp.repeat(jnp.asarray(second_moments(values)), 3))
-    potential = Falling(jnp.asarray(weight(values)), jnp.asarray(0.0 if constrained else STIFFNESS))
+    potential = WeightPotential(jnp.asarray(weight(values)), jnp.asarray(0.0 if constrained else STIFFNESS))
     system = Lagrangian(9, mass, potential, *((rigid, 6) if constrained else ()))
     return system, system.start(jnp.eye(3).ravel(), hat(values[2] * jnp.asarray(SPIN)).T.ravel()), {}
 
 
-def _columns_seen(state: Any, values: Any) -> Any:
+def _view_columns(state: Any, values: Any) -> Any:
     return state.q.reshape(3, 3).T, state.v.reshape(3, 3).T
 
 
 def _rigid_columns_seen(state: Any, values: Any) -> Any:
-    F, rate = _columns_seen(state, values)
+    F, rate = _view_columns(state, values)
     turning = F.T @ rate
     return F, jnp.stack((turning[2, 1], turning[0, 2], turning[1, 0]))
 
@@ -283,7 +283,7 @@ def _of_columns(motion: Motion) -> np.ndarray:
     return np.linalg.lstsq(np.array(gradients).T, force.ravel(), rcond=None)[0]
 
 
-class Hanging(eqx.Module):
+class HeightPotential(eqx.Module):
     """Gravity on the attitude; the place is held by a spring of its own."""
 
     weight: Any
@@ -294,13 +294,13 @@ class Hanging(eqx.Module):
 
 def _separable(values: Any, spherical: bool) -> Any:
     J = sphere(values)[:1] if spherical else jnp.asarray(moments(values))[None]
-    system = Separable(jnp.asarray(values[0])[None], J, Hanging(jnp.asarray(weight(values))))
+    system = Separable(jnp.asarray(values[0])[None], J, HeightPotential(jnp.asarray(weight(values))))
     place, attitude = jnp.array([[0.1, -0.2, 0.3]]), jnp.array([[1.0, 0.0, 0.0, 0.0]])
     state = BodyStates(place, attitude, jnp.zeros((1, 3)), values[2] * jnp.asarray(SPIN)[None])
     return system, state, {"vertical_spin": lambda t, state: system.spins(state)[0, 2]}
 
 
-def _separable_seen(state: Any, values: Any) -> Any:
+def _view_separable(state: Any, values: Any) -> Any:
     R = S3().to_matrix(state[1][0])
     return R, R.T @ state[3][0]
 
@@ -310,34 +310,34 @@ FORMS = (
         "momentum on its coadjoint orbit",
         _of_problem("heavy-top", formulation="lie-poisson"),
         lambda state, values: (state[1], state[0][:3] / moments(values)),
-        TURNING,
+        TURN_RATES,
         lighter=Form(
             "quaternion and angular velocity",
             _of_problem("heavy-top", formulation="S3"),
             lambda state, values: (S3().to_matrix(state[0]), state[1]),
-            TURNING,
+            TURN_RATES,
         ),
     ),
     Form(
         "free body with a joint",
         _of_problem("heavy-top-constrained", formulation="S3xR3"),
         lambda state, values: (S3().to_matrix(state[0][0][0][0]), state[1][:3]),
-        TURNING,
+        TURN_RATES,
         _support,
     ),
     Form(
         "Hamiltonian on T*SO(3)",
         _of_problem("heavy-top", formulation="cotangent"),
         lambda state, values: (state[0], state[0].T @ state[1] / moments(values)),
-        TURNING,
+        TURN_RATES,
     ),
     Form(
         "Hamilton's equations in quaternions",
         _quaternion,
         lambda state, values: (S3().to_matrix(state.q), _quaternion(values)[0].angular_velocity(state.q, state.v)),
-        TURNING,
+        TURN_RATES,
         _of_hamilton,
-        averaged=2,
+        averages=2,
         behind=1.0,
         takes=HamiltonianQuaternions,
     ),
@@ -345,21 +345,21 @@ FORMS = (
         "Livens' equations in quaternions",
         _quaternion,
         lambda state, values: (S3().to_matrix(state.q), _quaternion(values)[0].angular_velocity(state.q, state.v)),
-        TURNING,
+        TURN_RATES,
         _of_livens,
-        averaged=2,
+        averages=2,
         behind=1.0,
     ),
     Form(
         "columns of the attitude, constrained",
         functools.partial(_columns, constrained=True),
         _rigid_columns_seen,
-        TURNING,
+        TURN_RATES,
         _of_columns,
     ),
-    Form("columns of a soft body", functools.partial(_columns, constrained=False), _columns_seen, stretching),
-    Form("separable, any shape", functools.partial(_separable, spherical=False), _separable_seen, TURNING),
-    Form("separable, spherical", functools.partial(_separable, spherical=True), _separable_seen, ROLLING),
+    Form("columns of a soft body", functools.partial(_columns, constrained=False), _view_columns, stretch_rates),
+    Form("separable, any shape", functools.partial(_separable, spherical=False), _view_separable, TURN_RATES),
+    Form("separable, spherical", functools.partial(_separable, spherical=True), _view_separable, ROLL_RATES),
 )
 """The first that a method takes is the one that it is tried on."""
 

@@ -74,7 +74,7 @@ def back_ends(name: str) -> dict[str, float]:
     row = cells.Row.of(name).light
     end = cells.on_host(row)
     gaps = {"XLA": cells.gap(cells.by_xla(row), end), "NumPy": cells.gap(cells.by_numpy(row), end)}
-    gaps["batch"] = cells.gap_of_batch(row, cells.batched(row))
+    gaps["batch"] = cells.gap_of_batch(row, cells.run_batch(row))
     with tempfile.TemporaryDirectory() as folder:
         differing = cells.differing_bytes(row) + cells.differing_bytes(row, Path(folder) / "run.zarr")
     multipliers = max(gap["multipliers"] for gap in gaps.values())
@@ -101,7 +101,7 @@ def page(table: dict[str, dict[str, Any]]) -> str:
     if measured:
         whole = all(column in row for row in table.values() for column in DERIVED_COLUMNS[1:])
         which = "All methods" if whole else "What has been measured so far"
-        parts.append(DERIVED.format(which=which, rounded=cells.ROUNDED["generalized-alpha"]))
+        parts.append(DERIVED.format(which=which, rounded=cells.ROUND_OFF["generalized-alpha"]))
         rows = [[f"`{n}`", *(_small(row.get(c)) for c in known)] for n, row in measured.items()]
         parts += _lines(("method", *known), rows)
     return "".join(parts).rstrip() + "\n"

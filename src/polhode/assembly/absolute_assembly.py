@@ -1,4 +1,4 @@
-"""From a model to absolute coordinates: bodies with the same coordinates are stacked in groups."""
+"""Layout of a model in absolute coordinates: bodies with the same coordinates are stacked in groups."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from polhode.systems.base import State
 Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)
 
 _LOOP_THRESHOLD = 48
-"""Velocities from which on groups of elements are evaluated row by row. Steps of smaller systems are run on scalars
-altogether, where that would be in the way."""
+"""Number of velocities from which groups of elements are evaluated in loops. Steps of smaller systems are unrolled to
+scalars, which loops would prevent."""
 
 
 class WithoutInertia(ValueError):
-    """A body that only joint coordinates can have."""
+    """A body without positive definite inertia, which only joint coordinates can represent."""
 
 
 class AbsoluteLayout(AbstractLayout):
-    """Which body of the model is which row of which group."""
+    """Map from bodies of the model to groups and rows of absolute coordinates."""
 
     conversion_types = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable, ToFixedPointBody)
 
@@ -96,14 +96,14 @@ class AbsoluteLayout(AbstractLayout):
         return Slot(group, Indices(members), Indices(rows), Indices(columns), node)
 
     def kind(self, body: Body) -> tuple[int, int] | None:
-        """Group of the body and number of the node: those of an element's slot."""
+        """Group of the body and number of the node, as in an element's slot."""
         if body.kind == "ground":
             return None
         group, _, node = self._index[body.name]
         return group, node
 
     def _internal(self, labels: tuple[str, ...]) -> tuple[tuple[Indices | None, ...], tuple[str, ...]]:
-        """Rows of the constraints among the coordinates of single bodies."""
+        """Rows of the internal constraints of bodies, and the labels with theirs."""
         rows: list[Indices | None] = []
         for group, members in zip(self.groups, self.members, strict=True):
             k = group.formulation.internal
@@ -124,7 +124,7 @@ class AbsoluteLayout(AbstractLayout):
         return coordinates, Mechanism(joints, forces, mechanism.gravity), labels
 
     def start(self) -> State:
-        """The initial state that the bodies of the model name."""
+        """The initial state given by the bodies of the model."""
         points, velocities = [], []
         for group, members in zip(self.groups, self.members, strict=True):
             form, motions = group.formulation, [_motion(body) for body in members]
@@ -135,7 +135,7 @@ class AbsoluteLayout(AbstractLayout):
                 poses, twists = (stack_trees(which) for which in zip(*motions, strict=True))
                 q, v = _coordinates(form, poses, twists)
             else:
-                # Other coordinates may refuse a pose, for which they have to see its numbers.
+                # Other coordinates may refuse a pose, which needs concrete numbers.
                 each_q = [form.from_pose(pose) for pose, _ in motions]
                 q = stack_trees(each_q)
                 v = jnp.stack([form.from_twist(p, twist) for p, (_, twist) in zip(each_q, motions, strict=True)])

@@ -1,4 +1,4 @@
-"""From a model to equations of motion in chosen coordinates."""
+"""Assembly of a model: equations of motion in chosen coordinates, and a consistent initial state."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def assemble(
 
 
 def _refuse_flexible(model: ModelParts, formulation: str) -> None:
-    """Raises ValueError if bodies deform, which these coordinates don't know."""
+    """Raises ValueError if these coordinates don't support the flexible bodies of the model."""
     flexible = [body for body in model.bodies if body.kind == "flexible"]
     if flexible and formulation in (MINIMAL, livens.LIVENS, SEPARABLE):
         raise ValueError(
@@ -96,7 +96,7 @@ def _refuse_flexible(model: ModelParts, formulation: str) -> None:
 
 
 class Start(NamedTuple):
-    """How a model is to start: see `Model.assemble`."""
+    """Options of the initial state: see `Model.assemble`."""
 
     repair: bool
     redundant: Redundant
@@ -154,13 +154,13 @@ def _in_coordinates(
         _check_independent(system, reduced, t0, state)
     if not dropped:
         return with_pivoting_solver(system.solvable(), t0, state), state
-    # What is left out follows from the rest to round-off only where the start keeps all of it to round-off.
+    # Redundant constraints hold to round-off only if the start satisfies all constraints to round-off.
     state = consistent_start.polish_state(system, system.labels, t0, state)
     return with_pivoting_solver(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
 def _check_all_joints(model: ModelParts, elements: Sequence[PlacedElement], t0: float, more: str) -> None:
-    """Raises UnfitStart with all that does not fit, where joint coordinates stop at the first; `more` comes before."""
+    """Raises UnfitStart with all violations, where joint coordinates stop at the first; `more` is prepended."""
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
     system = _build(model, layout, elements, {}, t0)
     state = system.with_initial_turns(layout.start())
@@ -172,9 +172,9 @@ def _check_all_joints(model: ModelParts, elements: Sequence[PlacedElement], t0: 
 
 
 def _repair(system: MultibodySystem, layout: AbstractLayout, options: Start, state: State) -> State:
-    """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
+    """The nearest consistent state that keeps the held quantities; warns of those that can't be kept."""
     if not system.m and not isinstance(system.coordinates, ReducedTree):
-        # Joints of an open tree start as given. Those that others follow may have to start otherwise.
+        # The joints of an open tree are consistent, unless some coordinates depend on others.
         return state
 
     def system_holding(quantities: Sequence[HeldQuantity]) -> MultibodySystem:
@@ -211,7 +211,7 @@ def _build(
 
 
 def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises ValueError unless `dropped` names components of constraints that there are."""
+    """Raises ValueError unless `dropped` names existing components of constraints."""
     sizes = collections.Counter(system.labels)
     for name, components in dropped.items():
         if name not in sizes:
@@ -229,7 +229,7 @@ def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...
 
 
 def _check_independent(system: MultibodySystem, reduced: MultibodySystem, t: float, state: State) -> None:
-    """Raises ValueError unless what was dropped is redundant, and nothing else is."""
+    """Raises ValueError unless exactly the redundant constraints were dropped."""
     rows, explanation = redundant_constraints.lasting_dependence(reduced, reduced.labels, t, state)
     if len(rows):
         raise ValueError(
@@ -245,7 +245,7 @@ def _check_independent(system: MultibodySystem, reduced: MultibodySystem, t: flo
 
 
 def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) -> dict[str, tuple[int, ...]]:
-    """Components of joints that follow from others, by the name of the joint."""
+    """Redundant components of constraints, by the name of the joint."""
     rows, explanation = redundant_constraints.lasting_dependence(system, system.labels, t, state)
     edges = {label for label in system.labels if label.endswith("-constraint") and "-edge-" in label}
     if edges and not len(rows) and system.m == system.n:
@@ -273,7 +273,7 @@ def _joints(
     register: TurnRegister | None,
     first: int = 0,
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
-    """Joint elements by kind, and the joint behind each constraint, numbered from `first`; without those `dropped`."""
+    """Joint elements by kind, and the joint of each constraint, numbered from `first`; without those `dropped`."""
     kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
     labels: list[str] = []
     for name, part, element in elements:
@@ -318,7 +318,7 @@ def _kind(element: eqx.Module) -> Hashable:
 
 
 def _dtype(leaf: Any) -> Any:
-    # JAX takes as long to say as to stack.
+    # `jnp.result_type` takes as long as stacking.
     return leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.result_type(leaf)
 
 

@@ -1,4 +1,4 @@
-"""From a model to coordinates of its bodies: the interface."""
+"""Interface of layouts, which map the bodies of a model to coordinates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.systems.base import AbstractConversion, State
 
 PlacedElement = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
-"""A part of a model: its name, the part, and the element that it becomes."""
+"""A part of a model: its name, the part, and its element."""
 
 
 class AbstractLayout(abc.ABC):
-    """Which body of a model is which row of its coordinates.
+    """Map from the bodies of a model to rows of its coordinates.
 
     `conversion_types` make conversions of systems in these coordinates to ones of other kinds, those that lose least
     first.
@@ -27,11 +27,11 @@ class AbstractLayout(abc.ABC):
     conversion_types: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
 
     def remaining_elements(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
-        """The elements that the coordinates themselves don't replace."""
+        """The elements that the coordinates don't represent themselves."""
         return list(elements)
 
     def has_coordinate(self, joint: Any, name: str) -> bool:
-        """Whether a relative coordinate of a joint is one of the coordinates, which count turns then."""
+        """Whether a relative coordinate of a joint is one of the coordinates, whose turns need no counting."""
         del joint, name
         return False
 
@@ -54,4 +54,4 @@ class AbstractLayout(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> State:
-        """The initial state that the bodies of the model name."""
+        """The initial state given by the bodies of the model."""

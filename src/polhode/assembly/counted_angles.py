@@ -1,4 +1,4 @@
-"""Which angles of a model are counted: those of joints that are no coordinates, and those that forces read."""
+"""Angles of a model whose turns are counted: of joints that are no coordinates, and of forces."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class _Angle(NamedTuple):
 
 
 class TurnRegister:
-    """Angles by what they belong to, so that a joint's is counted once however many forces read it.
+    """Registry of counted angles by owner, so that the angle of a joint is counted once for all forces.
 
-    Which are counted doesn't depend on numbers, so that a model has the same states inside JAX's transformations.
+    The choice doesn't depend on numbers, so that a model has the same states inside JAX's transformations.
     """
 
     def __init__(self, model: ModelParts, layout: AbstractLayout, t0: Any) -> None:
@@ -45,7 +45,7 @@ class TurnRegister:
             self._register(name, pair)
 
     def _register(self, name: str, pair: AbstractMeasuredPair) -> None:
-        """Number the angles of a joint, but for those that are coordinates, or that the joint that carries it has."""
+        """Number the angles of a joint, except coordinates and those already counted for its carrier."""
         for coordinate_name, coordinate in {**pair.coordinates(), **pair.driven_coordinates()}.items():
             within = pair.name_in_carrier(coordinate_name)
             counted_by_carrier = (id(pair.carrier), within) in self._numbers
@@ -104,7 +104,7 @@ class TurnRegister:
 
 
 def _pairs(model: ModelParts) -> list[tuple[str, AbstractMeasuredPair]]:
-    """Joints of a model by name, and those that its file has besides."""
+    """Joints of a model by name, and those of its file."""
     own = [(name, part) for name, part in model.parts if isinstance(part, AbstractMeasuredPair)]
     return [*own, *model.file_joints.items()]
 
@@ -127,5 +127,5 @@ def _name(joint: str | None, pair: AbstractMeasuredPair, coordinate_name: str, c
 
 
 def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:
-    """An angle that is read in the turn that its joint starts in."""
+    """The angle in the turn in which its joint starts."""
     return angle.near(jnp.asarray(-start if backwards else start, float))

@@ -1,4 +1,4 @@
-"""Coordinates and a method for models whose users name none. The measurements behind the rule are in docs/choose.md."""
+"""Default coordinates and method of models. docs/choose.md has the measurements that support the rule."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _MAX_RATE_TIMES_STEP = 1.0
 """The largest product of step and fastest rate with which an explicit method is chosen; they are stable up to 2.5."""
 
 _CHANGE = 1e-6
-"""Of positions and velocities, to see how forces change."""
+"""Step of differences in positions and velocities."""
 
 _DENSE = 200
-"""Velocities up to which the fastest rate is looked for."""
+"""Number of velocities up to which the fastest rate is computed."""
 
 
 class ChosenModel(NamedTuple):
@@ -70,9 +70,9 @@ def assemble_default(
     integrator: str | None,
     t0: float,
 ) -> ChosenModel:
-    """The model in the first coordinates that can represent it and that the method, if one is asked for, takes.
+    """The model in the first coordinates that can represent it and that the method, if given, accepts.
 
-    Raises ValueError as the last coordinates do, if none can.
+    Raises the ValueError of the last coordinates if none can.
     """
     from polhode import integrators
 
@@ -85,7 +85,7 @@ def assemble_default(
             system, state = assemble(formulation)
         except ValueError as error:
             against.append(f"`{formulation}` can't be taken: {_first_sentence(error)}")
-            # Where joint coordinates failed, to ask for them is no remedy.
+            # After joint coordinates have failed, they are no remedy.
             failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
         reasons = [*against, _describe_constraints(system) if isinstance(system, MultibodySystem) and not why else why]
@@ -95,7 +95,7 @@ def assemble_default(
         against.append(f"`{integrator}` doesn't take `{formulation}`")
         spare = spare or model_choice
     if spare is not None:
-        # A run says what is wrong, and which methods there are.
+        # The run raises the error, with the methods that it accepts.
         return spare
     assert failure is not None
     raise failure
@@ -106,7 +106,7 @@ def method_for(
 ) -> tuple[str, str]:
     """The integrator for a system, and why it is chosen.
 
-    - `published`: the one with which the literature solves the problem in velocities of its own, if it is known.
+    - `published`: the method of the literature for the problem, if known.
     """
     if isinstance(system, LivensMultibody):
         return "eml", "energy and momenta to round-off"
@@ -146,15 +146,15 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
         rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
         return float(np.max(np.abs(np.linalg.eigvals(rates))))
     except Exception:
-        # A look ahead must not refuse a model, whatever a user's force does: what is wrong with it, a run says.
+        # The estimate must not refuse a model, whatever a user's force does: the run reports errors.
         return None
 
 
 @numpy_jit
 def _linearise(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
-    """The mass matrix, and what small changes of positions and velocities do to the forces, one a row.
+    """The mass matrix, and derivatives of the forces by positions and velocities, one per row.
 
-    By differences, which are traced sooner than derivatives.
+    By central differences, which are traced faster than derivatives.
     """
     n = system.n
 
@@ -214,7 +214,7 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
 
 
 def _describe_constraints(system: MultibodySystem) -> str:
-    """The constraints that joint coordinates leave, in words."""
+    """The number of constraints in joint coordinates, in words."""
     phrase = (
         "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
     )

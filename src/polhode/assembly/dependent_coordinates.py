@@ -1,4 +1,4 @@
-"""Which joint coordinates follow others, from linear equations between them."""
+"""Joint coordinates that depend on others by linear equations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
 
 _NOTHING = 1e-12
-"""Size, relative to the largest term of an equation, below which what is left of a term is round-off."""
+"""Size of a term, relative to the largest of its equation, below which it counts as round-off."""
 
 
 class DependentCoordinate(NamedTuple):
@@ -21,9 +21,9 @@ class DependentCoordinate(NamedTuple):
 
 
 class LinearCoordinateConstraints:
-    """Linear equations between coordinates, solved for some of them: each follows others that follow none.
+    """Linear equations between coordinates, solved for dependent ones in terms of independent ones.
 
-    - `may_follow`: whether a coordinate can be left out of the coordinates of a tree.
+    - `may_follow`: whether a coordinate may be eliminated.
     """
 
     def __init__(self, may_follow: Callable[[CoordinateIndex], bool]) -> None:
@@ -31,9 +31,9 @@ class LinearCoordinateConstraints:
         self._may_follow = may_follow
 
     def add(self, terms: Mapping[CoordinateIndex, float], value: float) -> bool:
-        """Takes in the equation Σ terms = value; False, and nothing changes, if it can't be solved here.
+        """Adds the equation Σ terms = value; returns False, and changes nothing, if no coordinate may be eliminated.
 
-        The first coordinate that may follow does so.
+        The first coordinate that may follow is eliminated.
         """
         size = max(map(abs, terms.values()), default=0.0)
         independent, rest = self._without_followers(terms, value)
@@ -48,7 +48,7 @@ class LinearCoordinateConstraints:
         return True
 
     def violations(self, values: np.ndarray, *, constant: bool = True) -> dict[CoordinateIndex, float]:
-        """By how much followers are off, from values in the order of velocities; `constant`: with offsets."""
+        """Residuals of dependent coordinates, from values in the order of velocities; `constant`: with offsets."""
         return {
             place: float(values[place.velocity])
             - sum(ratio * float(values[leader.velocity]) for leader, ratio in each.ratios.items())

@@ -1,4 +1,4 @@
-"""Contents of a model, in words."""
+"""Summary of a model in words."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
 _MAX_NAMES = 20
-"""Names in a list."""
+"""Number of names in a list."""
 
 _SIZES = {"rigid": 6, "point": 3, "coordinate": 1, "integral": 0}
-"""Coordinates that move of a body of a kind."""
+"""Degrees of freedom of a body by kind."""
 
 
 def describe(model: ModelParts) -> list[tuple[str, str]]:
@@ -31,7 +31,7 @@ def describe(model: ModelParts) -> list[tuple[str, str]]:
 
 
 def _degrees_of_freedom(model: ModelParts) -> str:
-    """Degrees of freedom. Where joints close loops, some of their constraints may follow from others."""
+    """Degrees of freedom; a lower bound with loops, whose constraints may be redundant."""
     coordinates = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
     elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]
     constraints = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
@@ -40,5 +40,5 @@ def _degrees_of_freedom(model: ModelParts) -> str:
 
 
 def _summarise(names: Sequence[str]) -> str:
-    """A number of names, and as many of them as there is room for."""
+    """The number of names, and the first of them."""
     return f"{len(names)} ({', '.join(names[:_MAX_NAMES])}{', …' if len(names) > _MAX_NAMES else ''})"

@@ -1,4 +1,4 @@
-"""How forces of a model are read from states, by name and along coordinates of joints."""
+"""Measurements of the forces of a model, by name and along joint coordinates."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def named_forces(
 
 
 def _along(part: Any) -> list[tuple[str, Any, tuple[str, ...]]]:
-    """Name, coordinate and bodies of all coordinates that a force acts along."""
+    """Name, coordinate and bodies of all coordinates along which a force acts."""
     if isinstance(part, JointControl):
         return [
             (getattr(joint, "name", None) or str(k), joint.coordinate(), tuple(body.name for body in joint.bodies))
@@ -90,14 +90,14 @@ _ONLY = "effort"
 
 
 def _tree_coordinates(system: MultibodySystem) -> set[tuple[str, str]]:
-    """Joints and coordinates that a tree has."""
+    """Joints and names of the coordinates of a tree."""
     tree = system.coordinates
     links = tree.links if isinstance(tree, JointTree) else ()
     return {(link.joint, name) for link in links for name in link.motion.names}
 
 
 def _takes(part: Any, element: Any) -> bool:
-    """Whether a tree takes a force along its coordinates."""
+    """Whether a tree evaluates a force along its coordinates."""
     along_one = isinstance(part, AbstractJointForce) and isinstance(element, AbstractEffort)
     return along_one or isinstance(part, JointControl)
 
@@ -105,7 +105,7 @@ def _takes(part: Any, element: Any) -> bool:
 def forces_along(
     model: ModelParts, system: MultibodySystem, places: Mapping[tuple[int, str], int], element_of: PlaceFunction
 ) -> tuple[MeasuredForce, ...]:
-    """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
+    """Forces along joint coordinates that act on bodies; the tree reports those along its own coordinates."""
     forces = []
     names = {id(part): name for name, part in model.parts}
     tree_coordinates = _tree_coordinates(system)
@@ -130,7 +130,7 @@ def forces_along(
 def _references(
     name: str, part: Any, element: AbstractForceElement, names: Mapping[int, str], system: MultibodySystem
 ) -> tuple[AngleReference, ...]:
-    """Where the turns of the angles of an element are known from: they are counted, or coordinates of a tree."""
+    """Sources of the turns of an element's angles: counters, or coordinates of a tree."""
     numbers = None if system.counter is None else system.counter.angles_of(name)
     if numbers is not None:
         return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in numbers)
@@ -148,7 +148,7 @@ def _references(
 
 
 def _terms(part: Any) -> list[Term]:
-    """The coordinates that a force acts along; none for other parts."""
+    """The coordinates along which a force acts; none for other parts."""
     if isinstance(part, JointControl):
         return [term for terms in part.terms() for term in terms]
     whole = getattr(part, "controller", part)

@@ -1,4 +1,4 @@
-"""Positions and velocities, given by a user, that closing the joints of a model keeps."""
+"""Positions and velocities that closing the joints of a model leaves unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class HeldCoordinate(AbstractConstraintElement):
-    """A relative coordinate keeps the value that it has at the start."""
+    """Constraint that a relative coordinate has its initial value."""
 
     coordinate: AbstractRelativeCoordinate
     value: Float[Array, ""]
@@ -43,14 +43,14 @@ class HeldCoordinate(AbstractConstraintElement):
 
 
 class HeldQuantity(AbstractJoint):
-    """Something that is to stay as it is given while joints are closed.
+    """A quantity that closing the joints leaves unchanged.
 
     **Arguments:**
 
     - `name`: for messages.
-    - `bodies`: the two bodies whose relative pose it is about.
-    - `element`: zero while it is held; its rate is what is held of velocities.
-    - `position`, `velocity`: what of it was given.
+    - `bodies`: the two bodies of the relative pose.
+    - `element`: its residual is zero if the position is held, its rate unchanged if the velocity is.
+    - `position`, `velocity`: whether each is held.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class HeldQuantity(AbstractJoint):
         return self.element
 
     def rates(self) -> np.ndarray:
-        """The rates of the element in the motion that the bodies are given."""
+        """The rates of the element at the initial velocities of the bodies."""
         twists = tuple(Twist(body.omega, body.u) for body in self._bodies)
         return np.asarray(_rate(self.element, _initial_poses(self._bodies), twists))
 
@@ -88,13 +88,13 @@ def _rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> A
 def held_coordinate(
     name: str, coordinate: AbstractRelativeCoordinate, bodies: tuple[Body, Body], *, position: bool, velocity: bool
 ) -> HeldQuantity:
-    """A relative coordinate of two bodies, as they are placed."""
+    """A relative coordinate of two bodies, at its initial value."""
     element = HeldCoordinate(coordinate, coordinate.difference(_initial_poses(bodies), 0.0))
     return HeldQuantity(name, bodies, element, position=position, velocity=velocity)
 
 
 def held_pose(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> HeldQuantity:
-    """The pose of the second body relative to the first, as they are placed."""
+    """The initial pose of the second body relative to the first."""
     from polhode.joints import Fixed
 
     element = Fixed(*bodies).place(_initial_poses(bodies))
@@ -102,7 +102,7 @@ def held_pose(name: str, bodies: tuple[Body, Body], *, position: bool, velocity:
 
 
 def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> HeldQuantity:
-    """The attitude of the second body relative to the first, as they are placed."""
+    """The initial attitude of the second body relative to the first."""
     from polhode.joints import Generic
 
     element = Generic(*bodies, point=bodies[1].x, fixed=("rx", "ry", "rz")).place(_initial_poses(bodies))
@@ -110,7 +110,7 @@ def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, veloc
 
 
 def resolve_held(model: ModelParts, hold: Sequence[str | HeldQuantity]) -> tuple[HeldQuantity, ...]:
-    """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
+    """The joint coordinates and bodies named in `hold`. Raises ValueError for other names."""
     if isinstance(hold, str) or not isinstance(hold, Sequence):
         raise ValueError(f"`hold` must be a list of names of joints and bodies, got {short_repr(hold)}.")
     quantities: list[HeldQuantity] = []
@@ -152,7 +152,7 @@ def repair_holding(
     state: State,
     quantities: Sequence[HeldQuantity],
 ) -> State:
-    """`consistent_start.repair_state` among the states that keep what is held.
+    """`consistent_start.repair_state` among the states that keep the held quantities.
 
     `system_holding` returns the system with the constraints that hold them. A quantity that can't be held together with
     the joints and the quantities before it is given up, and a `StartWarning` names it.
@@ -166,7 +166,7 @@ def repair_holding(
     q = at(positions)
 
     def fit_velocities(which: Sequence[HeldQuantity]) -> Any:
-        # Zero for the joints.
+        # Rates of the joints are zero.
         rates = np.concatenate([np.zeros(system.m), *(h.rates() for h in which)])
         return consistent_start.consistent_velocities(system_holding(which), t, q, v, rates)
 
@@ -188,7 +188,7 @@ def repair_holding(
 
 
 def _describe_change(with_it: MultibodySystem, quantity: HeldQuantity, t: float, state: State) -> str:
-    """By how much something that was to be held has changed, in words; nothing where it has not."""
+    """The change of a quantity that should be held, in words; "" if there is none."""
     size = quantity.element.size
     gap, rate = (np.asarray(each)[-size:] for each in consistent_start.violations(with_it, jnp.asarray(t), *state))
     messages = []
@@ -205,7 +205,7 @@ def _describe_change(with_it: MultibodySystem, quantity: HeldQuantity, t: float,
 def _compatible(
     quantities: Sequence[HeldQuantity], attempt: Callable[[Sequence[HeldQuantity]], Any]
 ) -> list[HeldQuantity]:
-    """As many of the wanted as can be kept together, the first ones first."""
+    """Quantities that can be held together, added greedily in order."""
 
     def works(which: Sequence[HeldQuantity]) -> bool:
         try:

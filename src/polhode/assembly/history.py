@@ -1,4 +1,4 @@
-"""Calls that make a model: kept, so that it can be made again, and undone where they raise."""
+"""Recorded calls that build a model, for rebuilding it; calls that raise are rolled back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.compiler.numpy.eager import eager_numpy
 
 
 class Call(NamedTuple):
-    """A call that has added something to a model, and what it returned."""
+    """A call that has added something to a model, with its result."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
 
 class History:
-    """Calls in their order, without those that they made themselves."""
+    """Calls in order, without nested ones."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -30,7 +30,7 @@ class History:
 
 
 class RecordableModel(Protocol):
-    """A model, as calls add to it."""
+    """A model whose calls are recorded."""
 
     register: Register
     parts: list[Any]
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
+    """Decorator of methods of a model: records the call, and restores the model if it raises."""
 
     names = tuple(inspect.signature(method).parameters)[1:]
 
@@ -81,10 +81,10 @@ _INSTEAD = {
     **dict.fromkeys(("omega", "spin", "w"), "It is called `angular_velocity`, body-fixed."),
     **dict.fromkeys(("fixed", "static"), "Bodies that don't move are parts of `model.ground`; or add a joint `Fixed`."),
 }
-"""Names of arguments that many try first."""
+"""Hints for common wrong names of arguments."""
 
 
 def _unknown(method: str, name: str, names: tuple[str, ...]) -> TypeError:
-    """The error for an argument that a method lacks."""
+    """The error for an unknown argument."""
     remedy = _INSTEAD.get(name, checks.nearest(name, names).strip() or f"It takes {', '.join(names)}.")
     return TypeError(f"`{method}` has no argument {name!r}. {remedy}")

@@ -1,4 +1,4 @@
-"""Rotors that joints of a tree carry: inertias along their coordinates instead of bodies."""
+"""Rotors on joints of a tree, as inertias along joint coordinates instead of bodies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CarriedRotor(NamedTuple):
 
 
 def carried_rotors(model: ModelParts, order: Sequence[Attachment]) -> dict[str, CarriedRotor]:
-    """Rotors that add to the diagonal of the mass matrix, by name; nothing else may act on their coordinates."""
+    """Rotors that add to the diagonal of the mass matrix, by name: those without other parts on them."""
     from polhode.joints.rotor import AttachedRotor
 
     motions = {id(attachment.joint): attachment.motion for attachment in order}
@@ -43,6 +43,6 @@ def carried_rotors(model: ModelParts, order: Sequence[Attachment]) -> dict[str, 
 
 
 def component_of(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
-    """Which coordinate of a motion one of the pair's is, up to a constant; None if it is none of them."""
+    """Index in a motion of a coordinate of a joint, equal up to a constant; None if it has no such coordinate."""
     name = joint.name_in_carrier(coordinate)
     return motion.names.index(name) if name in motion.names else None

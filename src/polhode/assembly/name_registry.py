@@ -1,4 +1,4 @@
-"""Bodies of a model by their names, and the names that are taken."""
+"""Registry of the bodies and unique names of a model."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _MAX_NAMES = 20
 
 
 class Register:
-    """Bodies in the order in which they came, and all names: those of joints and forces as well are unique."""
+    """Bodies in order of addition, and all names, which are unique among bodies, joints and forces."""
 
     def __init__(self) -> None:
         self.bodies: list[Body] = []
-        # With the places of bodies in the list, where searching would take long.
+        # Names of bodies map to indices in the list, since searching takes long.
         self._names: dict[str, int | None] = {"ground": None}
         self._numbered: dict[str, int] = {}
 
     def take(self, body: AnyBody) -> AnyBody:
-        """Add a body whose name is taken for it already."""
+        """Add a body whose name is registered already."""
         self._names[body.name] = len(self.bodies)
         self.bodies.append(body)
         return body
 
     def name(self, proposal: str | None, kind: str) -> str:
-        """Take a name, that of its kind with the next number by default. Raises ValueError where it is taken."""
+        """Register a name, by default that of its kind with the next number. Raises ValueError if it is taken."""
         if proposal is None:
-            # Those with smaller numbers are taken already.
+            # Names with smaller numbers are taken.
             numbers = itertools.count(self._numbered.get(kind, 0) + 1)
             self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
             proposal = f"{kind}-{self._numbered[kind]}"
@@ -51,7 +51,7 @@ class Register:
         return name in self._names
 
     def has(self, body: Body) -> bool:
-        """Whether this very body, or the flexible body that it is a node of, is here."""
+        """Whether this object, or the flexible body of which it is a node, is registered."""
         if body.carrier is not None:
             carriers = (other for other in self.bodies if other.name == body.carrier)
             return any(body is node for other in carriers if isinstance(other, FlexibleBody) for node in other.nodes)
@@ -74,7 +74,7 @@ class Register:
         )
 
     def savepoint(self) -> Callable[[], None]:
-        """A function that takes out again what comes from now on."""
+        """A function that removes what is registered from now on."""
         bodies, names = len(self.bodies), len(self._names)
 
         def undo() -> None:

@@ -1,4 +1,4 @@
-"""Names of the bodies and joints of a model, and how their values are read from states."""
+"""Names of the bodies and joints of a model, with the measurements of their values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NameTable:
     """Bodies, joints and forces of a model by name.
 
     - `readings`, `force_readings`: how values of joints, and of forces with names, are read from states.
-    - `told`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints` and
+    - `metadata`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints` and
       `forces` by name with their coordinates, and `units`.
     - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
     """
@@ -48,7 +48,7 @@ def build_name_table(
     joints: Mapping[str, AbstractMeasuredPair] | None = None,
     bodies: Sequence[str] | None = None,
 ) -> NameTable:
-    """The names of a model and of a system that it was assembled to.
+    """The name table of a model and its assembled system.
 
     `joints` are those of a model file, by the names that they have there. `bodies` are those of the rows of outputs.
     """
@@ -56,7 +56,7 @@ def build_name_table(
     elements: dict[int, Any] = {}
 
     def element_of(part: AbstractPart) -> Any:
-        # Once: it takes long in models with thousands of parts.
+        # Cached: it takes long in models with thousands of parts.
         if id(part) not in elements:
             elements[id(part)] = part.placed()
         return elements[id(part)]
@@ -69,7 +69,7 @@ def build_name_table(
     joint_rows: dict[str, MeasuredJoint] = {name: _joint_measurement(name, part) for name, part in pairs.items()}
     numbers = {name: number for number, name in enumerate(joint_rows)}
     if joints is not None:
-        # Several joints of a file may be one of the model, which has the loads of all of them.
+        # Several joints of a file may be one joint of the model, which has their loads.
         carriers = {id(joint.carrier) for joint in joints.values()}
         others = {k: v for k, v in pairs.items() if id(v) not in carriers and k not in joints}
         pairs = {**joints, **others}
@@ -110,13 +110,13 @@ def _joint_measurement(name: str, part: AbstractJoint) -> MeasuredJoint:
 
 
 def _point_metadata(joint: MeasuredJoint | None) -> dict[str, Any]:
-    """The point about which moments are taken, in the frame of the second body, where it is known."""
+    """The reference point of moments in the frame of the second body, if it is concrete."""
     concrete = joint is not None and checks.is_concrete(joint.point)
     return {"point": np.asarray(joint.point).tolist()} if joint is not None and concrete else {}
 
 
 def _limit_metadata(pair: Any) -> dict[str, Any]:
-    """The largest rate that is meant to occur, if there is one."""
+    """The velocity limit, if there is one."""
     has_limit = isinstance(pair, AbstractMeasuredPair) and np.isfinite(pair.velocity_limit)
     return {"velocity_limit": float(pair.velocity_limit)} if has_limit else {}
 
@@ -139,5 +139,5 @@ def _coordinates(pair: Any, model_name: str, number: int) -> dict[str, MeasuredC
 
 
 def _start(pair: AbstractMeasuredPair, name: str) -> Any:
-    """A coordinate at the start, which those of a model count from."""
+    """The zero of a coordinate: those of a model count from the start."""
     return np.zeros(()) if isinstance(pair, AbstractPairJoint) else pair.initial(name)

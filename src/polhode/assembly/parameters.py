@@ -1,4 +1,4 @@
-"""Numbers of a model that can be changed later, by name."""
+"""Named parameters of models, and expressions of them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from polhode.jax_context import refuse_as_array
 
 
 class AbstractExpression(abc.ABC):
-    """A number or an array made of parameters, to be given wherever a model takes numbers.
+    """A number or an array computed from parameters, accepted wherever a model takes numbers.
 
-    Sums, products, quotients, powers and NumPy's functions of it are such expressions again. As an array it has the
-    values with which its parameters were declared.
+    Sums, products, quotients, powers and NumPy's functions of it are expressions as well. As an array it has the
+    default values of its parameters.
     """
 
     __array_priority__ = 1000
 
     @abc.abstractmethod
     def value(self, values: Mapping[str, Any]) -> Any:
-        """The value with parameters by name; those that are not given keep their own."""
+        """The value for parameters by name; others have their defaults."""
 
     @abc.abstractmethod
     def substitute(self, values: Mapping[str, Any]) -> Any:
-        """The same expression of parameters with other values; its value, where JAX traces them."""
+        """The expression with other values of its parameters; its value if JAX traces them."""
 
     @abc.abstractmethod
     def parameters(self) -> dict[str, Parameter]:
@@ -54,7 +54,7 @@ class AbstractExpression(abc.ABC):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Expression:
         if method != "__call__" or options:
             return NotImplemented
-        # Of traced values JAX's function of the same name.
+        # For traced values, JAX's function of the same name.
         both = getattr(jnp, ufunc.__name__)
         return Expression(lambda *x: (ufunc if checks.is_concrete(*x) else both)(*x), inputs)
 
@@ -184,11 +184,11 @@ def _refuse(expression: AbstractExpression) -> Any:
 refuse_as_array(AbstractExpression, _refuse)
 
 _BETWEEN = ("jax", "jaxlib", "equinox", "numpy")
-"""Packages through which a conversion passes."""
+"""Packages in the call stack of a conversion."""
 
 
 def _called_by_library(frame: types.FrameType | None) -> bool:
-    """Whether polhode asks for an array, which it does for values that don't change while it computes."""
+    """Whether polhode itself requests the array, which it does only for values that stay constant."""
     while frame is not None:
         package = frame.f_globals.get("__name__", "").split(".")[0]
         if package not in _BETWEEN:

@@ -1,4 +1,4 @@
-"""Models made anew with other numbers, by what was done to make them."""
+"""Rebuilds models with other parameters by replaying the calls that built them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ARRAY_FIELDS = ("x", "R", "u", "omega")
 
 
 def declared_parameters(values: Any) -> dict[str, Parameter]:
-    """The parameters in what a model was given, by name. Raises ValueError for two of one name."""
+    """The parameters in the arguments of a model, by name. Raises ValueError for two of one name."""
     parameters: dict[str, Parameter] = {}
     for expression in _expressions(values, set()):
         for name, parameter in expression.parameters().items():
@@ -62,25 +62,25 @@ def _fields(part: Any) -> dict[str, Any]:
 
 
 class Replay:
-    """A model that is made like another one, with other values of its parameters."""
+    """Replays the calls of a model on a new one, with other values of its parameters."""
 
     def __init__(self, old: ModelParts, new: ModelParts, values: Mapping[str, Any]) -> None:
         self._old, self._new, self._values = old, new, values
         self._known: dict[int, Any] = {id(old.ground): new.ground}
 
     def run(self, calls: Sequence[Call]) -> None:
-        """Make all calls."""
+        """Replay all calls."""
         for call in calls:
             options = {name: self.translate(each) for name, each in call.options.items()}
             before = len(self._new.bodies)
             result = getattr(self._new, call.name)(*map(self.translate, call.arguments), **options)
             self._known[id(call.result)] = result
-            # Bodies are added in the same order; users take arrays from them.
+            # Bodies are added in the same order; users pass arrays of them to later calls.
             for old, new in zip(self._old.bodies[before:], self._new.bodies[before:], strict=False):
                 self._known |= {id(old): new, **{id(getattr(old, k)): getattr(new, k) for k in _ARRAY_FIELDS}}
 
     def translate(self, value: Any) -> Any:
-        """A value of the old model as one of the new."""
+        """The counterpart in the new model of a value of the old one."""
         if isinstance(value, AbstractExpression):
             return value.substitute(self._values)
         if id(value) in self._known:

@@ -1,4 +1,4 @@
-"""The tree that joints span: which joint carries which body, and with which motion."""
+"""Spanning tree of the joints: the joint that carries each body, and its motion."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
 _TRIAL_SIZES = (0.3, 1.1)
-"""Lengths of the motions along which the constraint of a user's joint is tried out."""
+"""Lengths of the trial motions for the constraint of a user's joint."""
 
 
 class Attachment(NamedTuple):
-    """A body with the joint that carries it and the motion that this allows; its own name and None if none does."""
+    """A body with the joint that carries it and its motion; the body's name and None if no joint does."""
 
     body: Body
     name: str
@@ -30,7 +30,7 @@ class Attachment(NamedTuple):
 
 
 def spanning_tree(model: ModelParts) -> list[Attachment]:
-    """Bodies in the order of a tree."""
+    """Bodies of a spanning tree, parents first."""
     candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
     order: list[Attachment] = []
     reached = {model.ground.name}
@@ -55,8 +55,8 @@ def spanning_tree(model: ModelParts) -> list[Attachment]:
 
 
 def _carrying_motion(joint: AbstractJoint, body: Body) -> AbstractJointMotion | None:
-    """The motion with which a joint carries a body; None if it stays a constraint among joint coordinates."""
-    # Joints are parts of models; they are imported when there are some.
+    """The motion with which a joint carries a body; None if the joint remains a constraint."""
+    # Joints are imported only when a model has some.
     from polhode import joints
 
     if len(joint.bodies) != 2 or any(end.kind not in ("rigid", "ground") for end in joint.bodies):
@@ -64,7 +64,7 @@ def _carrying_motion(joint: AbstractJoint, body: Body) -> AbstractJointMotion | 
     kind = type(joint)
     of_library = kind in vars(joints).values()
     if not of_library and _overrides(kind, "place", "motion"):
-        # What the base class says of its motion need not hold for another constraint.
+        # The motion of the base class may not fit another constraint.
         return None
     motion = joint.motion(body)
     if motion is not None and not of_library:
@@ -73,13 +73,13 @@ def _carrying_motion(joint: AbstractJoint, body: Body) -> AbstractJointMotion | 
 
 
 def _overrides(kind: type, name: str, other: str) -> bool:
-    """Whether a class overrides the method `name` further down than `other`."""
+    """Whether a class overrides `name` in a more derived class than `other`."""
     where = [next(i for i, c in enumerate(kind.__mro__) if n in vars(c)) for n in (name, other)]
     return where[0] < where[1]
 
 
 def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body) -> None:
-    """Raises ValueError unless what a user's joint allows is what its constraint leaves free."""
+    """Raises ValueError unless the motion of a user's joint agrees with its constraint."""
     other = next(end for end in joint.bodies if end is not body)
     element = joint.place(tuple(Pose(end.x, end.R) for end in joint.bodies))
     what = f"`motion` of {type(joint).__name__}"
@@ -106,7 +106,7 @@ def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body)
 
 
 def has_loops(model: ModelParts) -> bool:
-    """Whether some joint connects what other joints have connected already."""
+    """Whether some joints close a loop."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:

@@ -1,4 +1,4 @@
-"""From a model to a tree of links: which joint carries which body, and where the frames of the links lie."""
+"""Layout of a model in joint coordinates: a tree of links with their joints and frames."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MINIMAL = "minimal"
 
 
 class TreeLayout(AbstractLayout):
-    """Which body of a model is which link, and the joints that are left over."""
+    """Map from bodies of a model to links of a tree."""
 
     conversion_types = (ToHamiltonian, ToJointLagrangian, ToFixedPointBody)
 
@@ -84,7 +84,7 @@ class TreeLayout(AbstractLayout):
         self.carrying |= self._carried_rotors.keys()
 
     def _place(self, body: Body, name: str, joint: Any, joint_motion: AbstractJointMotion | None) -> None:
-        """Hang a body on the tree by a joint, or leave it free."""
+        """Attach a body to the tree by a joint, or as a free body."""
         if joint_motion is None:
             parent, frame = -1, Pose(body.x, body.R)
             motion: AbstractRelativeMotion = (
@@ -115,7 +115,7 @@ class TreeLayout(AbstractLayout):
         self.placed.append(PlacedLink(link, body, frame))
 
     def remaining_elements(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
-        """The elements that the tree doesn't hold: as joints, coordinates that follow others, forces along some."""
+        """The elements that are neither joints, couplings nor forces along coordinates of the tree."""
         rest = []
         for name, part, element in elements:
             if name in self.carrying or self._ties_up(part):
@@ -128,7 +128,7 @@ class TreeLayout(AbstractLayout):
         return rest
 
     def _effort(self, part: Any, element: Any) -> AbstractJointCoordinateForce | None:
-        """Forces along coordinates of the tree, or None for anything else."""
+        """A part as forces along coordinates of the tree; None if it isn't that."""
         from polhode.forces.joint_control import JointControl
         from polhode.forces.joint_forces import AbstractJointForce
 
@@ -160,12 +160,12 @@ class TreeLayout(AbstractLayout):
         return JointFeedback(element=element, zeros=zeros, ratios=ratios, places=places)
 
     def _places_of(self, terms: Sequence[Term]) -> tuple[CoordinateIndex, ...] | None:
-        """Where the tree has coordinates of joints; None unless it has all of them."""
+        """Indices of joint coordinates in the tree; None unless it has all of them."""
         places = [place for place in map(self._place_of, terms) if place is not None]
         return tuple(places) if len(places) == len(terms) else None
 
     def _place_of(self, term: Term) -> CoordinateIndex | None:
-        """Where the tree has a coordinate of a joint; None if it hasn't."""
+        """Index of a joint coordinate in the tree; None if it hasn't got it."""
         number = self._carried.get(id(term.pair.carrier))
         if number is None:
             return None
@@ -178,7 +178,7 @@ class TreeLayout(AbstractLayout):
         return number is not None and name in self.placed[number].link.motion.names
 
     def _ties_up(self, part: Any) -> bool:
-        """Whether coordinates of the tree follow others as a part demands."""
+        """Adds the equation of a part between coordinates of the tree; returns whether it could."""
         from polhode.joints.coupling import CoupledJoints
 
         relation = part.relation() if isinstance(part, CoupledJoints) else None
@@ -193,7 +193,7 @@ class TreeLayout(AbstractLayout):
         return self._ties.add(ratios, value)
 
     def _may_follow(self, place: CoordinateIndex) -> bool:
-        """Whether a coordinate is alone in its joint, and not the last one of all."""
+        """Whether a coordinate is the only one of its joint, and not the last independent one."""
         alone = self.placed[place.link].link.motion.n == 1
         return alone and self.placed[-1].link.last - len(self._ties.dependents) > 1
 
@@ -246,7 +246,7 @@ class TreeLayout(AbstractLayout):
         return tuple(points), jnp.concatenate(independent)
 
     def _check_following(self, velocities: Sequence[Array]) -> None:
-        """Raises UnfitStart, naming the joints, if some that follow others start elsewhere or with another velocity."""
+        """Raises UnfitStart, naming the joints, for dependent coordinates with other positions or velocities."""
         rates = jnp.concatenate(velocities)
         if not checks.is_concrete(rates):
             return

@@ -1,4 +1,4 @@
-"""Starts of trees: velocities of joints from those of bodies, and whether they meet any inertia."""
+"""Initial states of trees: joint velocities from those of bodies, and a check of the mass matrix."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import Point, cross
 
 _SINGULAR = 1e-12
-"""Smallest eigenvalue of a mass matrix with ones on the diagonal from which velocities can be told of momenta."""
+"""Smallest eigenvalue of a mass matrix, scaled to a unit diagonal, that counts as positive definite."""
 
 _NAMED_SHARE = 0.3
-"""Least part of the largest component of a motion without inertia with which a joint is named."""
+"""Share of the largest component of a motion without inertia above which a joint is named."""
 
 
 class PlacedLink(NamedTuple):
-    """A link with what its initial state needs: its frame at the start, inertial."""
+    """A link with its body and its initial frame, inertial."""
 
     link: Link
     body: Body
@@ -37,7 +37,7 @@ class PlacedLink(NamedTuple):
 
 
 def check_mass(tree: JointTree | ReducedTree, links: Sequence[Link], q: Point) -> None:
-    """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
+    """Raises ValueError, naming the joints, if the mass matrix is singular at the start."""
     M = np.asarray(_mass(tree, q))
     size = np.sqrt(np.maximum(np.diag(M), 0.0))
     scale = np.where(size > 0, size, 1.0)
@@ -78,9 +78,9 @@ def velocity(placed_link: PlacedLink, parent: PlacedLink | None, point: Any, rep
 def _nearest(
     motion: AbstractRelativeMotion, point: Any, own: tuple[Array, Array], carrier: tuple[Array, Array], F: Array
 ) -> tuple[Array, Array, Array]:
-    """The velocities of a joint nearest to those of its bodies, what they leave, and what was wanted of them.
+    """The joint velocities nearest to those of the bodies, the residual, and the relative twist of the bodies.
 
-    `F`: the rotation of the link that carries it, whose twist has its angular velocity in its own frame.
+    `F`: the rotation of the parent link, whose angular velocity is in its own frame.
     """
     (omega, u), (omega0, u0) = own, carrier
     r, A = motion.pose(point)

@@ -30,7 +30,7 @@ from polhode.cli.view import view
 
 
 class Commands(TyperGroup):
-    """All commands. A signal that is raised in one of them ends the process as the signal does."""
+    """The group of all commands. A signal raised in one of them ends the process with that signal."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -68,13 +68,13 @@ app.command("cite")(cite)
 
 
 _OBJECTS = 1_000_000
-"""Objects made, less those gone again, after which cyclic garbage is looked for: more than a robot's start makes."""
+"""Threshold of the garbage collector, in objects: more than the import of a robot allocates."""
 
 
 def main() -> None:
     """Entry point of the command."""
-    # Looking for cyclic garbage among what importing and tracing make takes a quarter of a start, and finds next to
-    # nothing; so does looking for it once more when the process ends.
+    # Garbage collection during imports and tracing takes a quarter of the start-up time and finds almost nothing;
+    # the same holds for the collection at exit.
     gc.set_threshold(_OBJECTS, 10, 10)
     warnings.formatwarning = format_warning
     _streams.prepare()

@@ -1,4 +1,4 @@
-"""`polhode benchmark`: the same models by the codes that are installed, to the same error, side by side."""
+"""`polhode benchmark`: the same models by all installed codes at equal errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.checks import short_repr
 from polhode.cli.output import RUN_FAILED, Json, Quiet, emit, fail, say, show, usage_errors
 
 SECTION = "benchmark"
-"""The part of the file that `--update` writes."""
+"""The section of the file that `--update` writes."""
 
 
 def benchmark(

@@ -1,4 +1,4 @@
-"""`polhode cache`: what is kept between processes."""
+"""`polhode cache`: the cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _programs(count: int) -> str:
 
 
 def _amount(size: int) -> str:
-    """Bytes in words; never less than there are."""
+    """A size in kB or MB, rounded up."""
     if size < 1_000_000:
         return f"{-(-size // 1000)} kB"
     return f"{size / 1e6:.1f}".removesuffix(".0") + " MB"

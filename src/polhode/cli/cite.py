@@ -1,4 +1,4 @@
-"""`polhode cite`: what a method, a problem or an experiment comes from."""
+"""`polhode cite`: sources of a method, a problem or an experiment."""
 
 from __future__ import annotations
 

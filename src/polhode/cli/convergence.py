@@ -1,4 +1,4 @@
-"""`polhode convergence`: errors against step sizes and the orders they show."""
+"""`polhode convergence`: errors against step sizes, and observed orders."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def convergence(
 
 
 _MOST = 1000
-"""Step sizes of a study."""
+"""Largest number of step sizes in a study."""
 
 
 def _names(text: str) -> list[str]:

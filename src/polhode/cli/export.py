@@ -47,7 +47,7 @@ def export(
 
 
 def check_endings(files: Sequence[Path]) -> None:
-    """Raises ValueError for endings that name no format, before anything is computed."""
+    """Raises ValueError for suffixes that name no format, before anything is computed."""
     from polhode.solution.export import check_ending
 
     for file in files:
@@ -60,7 +60,7 @@ def write_files(
     quiet: bool,
     **chosen: Any,
 ) -> None:
-    """Write a run to files; what is to be said of them comes on standard error."""
+    """Write a run to files; messages go to standard error."""
     from polhode.solution import export
 
     for file in files:

@@ -1,4 +1,4 @@
-"""`polhode inspect`: what a model file holds."""
+"""`polhode inspect`: the contents of a model file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _show(contents: Mapping[str, Any]) -> None:
 
 
 def _limit_lines(contents: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Limits of effort and of velocity, and who keeps to them, which a run doesn't show unless they are reached."""
+    """Limits of effort and of velocity, with what enforces them."""
     joints = [joint for body in contents["bodies"] for joint in body["joints"] if joint["effort"]]
     if joints:
         by = "actuators of the file, and by " if contents["actuators"] else ""

@@ -1,4 +1,4 @@
-"""`polhode list`: what there is."""
+"""`polhode list`: problems, integrators and experiments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polhode.cli.output import Json, Settings, console, emit, usage_errors
 
 
 class Kind(enum.StrEnum):
-    """Lists to choose from."""
+    """The available lists."""
 
     problems = "problems"
     integrators = "integrators"
@@ -24,7 +24,7 @@ _COLUMNS = {
     Kind.integrators: ("order", "evaluations", "error control", "promises"),
     Kind.experiments: ("paper", "title"),
 }
-"""Columns that fit on a line; `--json` has the rest."""
+"""Columns of the tables; `--json` has all fields."""
 
 
 def list_names(
@@ -71,7 +71,7 @@ def list_names(
 
 
 def _list_compatibility(kind: Kind | None, name: str, settings: list[str] | None, as_json: bool) -> None:
-    """Which integrators take a problem, as what, or why not."""
+    """Lists the integrators that take a problem, and the reasons of the others."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -110,7 +110,7 @@ def _problems() -> dict[str, dict[str, Any]]:
 
 
 def _problem_builders() -> dict[str, dict[str, Any]]:
-    """Descriptions of problems without assembling their models, which takes many seconds for all of them."""
+    """Descriptions of problems without building them, which takes many seconds."""
     import inspect
 
     from polhode.problems import registry

@@ -1,4 +1,4 @@
-"""A part of a Markdown file between two comments, which a command writes."""
+"""A section of a Markdown file between two comments, which a command replaces."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from polhode.replacement import replacement
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The comments before and behind; pages can include what is between them as a snippet."""
+    """The comments before and after the section; pages can include it as a snippet."""
     return f"<!-- --8<-- [start:{name}] -->", f"<!-- --8<-- [end:{name}] -->"
 
 
 def parts(path: Path, name: str) -> tuple[str, str]:
-    """The text before a section and that behind it, with its marks; two marks alone where there is no file yet.
+    """The text before and after a section, including its marks; only the marks if there is no file yet.
 
     Raises ValueError where the file doesn't have each of the marks once, in this order.
     """
@@ -27,7 +27,7 @@ def parts(path: Path, name: str) -> tuple[str, str]:
 
 
 def write(path: Path, name: str, lines: list[str]) -> None:
-    """Put lines into a section, and leave everything else as it is. Raises ValueError as `parts`, and OSError."""
+    """Replace the lines of a section. Raises ValueError as `parts` does, and OSError."""
     before, behind = parts(path, name)
     with replacement(path) as part:
         part.write_text("\n".join([before, *lines, behind]), encoding="utf-8")

@@ -20,7 +20,7 @@ _OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity",
 
 
 def is_model_file(name: str) -> bool:
-    """Whether an argument is the path of a model file rather than the name of a problem."""
+    """Whether an argument is the path of a model file rather than a problem's name."""
     return Path(name).suffix.lower() in SUFFIXES
 
 
@@ -33,12 +33,12 @@ class ModelOptions(NamedTuple):
     mesh_path: list[str] | None = None
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """The values of each option that is given. Raises ValueError for what is no NAME=VALUE."""
+        """The values of each option in use. Raises ValueError for what is not NAME=VALUE."""
         texts = {name: getattr(self, name) for name in _ASSIGNMENTS}
         return {name: parse_settings(settings, f"--{name}") for name, settings in texts.items() if settings}
 
     def options(self) -> list[str]:
-        """Those that are given."""
+        """The options in use."""
         return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
 
@@ -50,7 +50,7 @@ class GroupedOptionsCommand(TyperCommand):
 
 
 def repeat_flags(arguments: Sequence[str]) -> list[str]:
-    """`--positions a=1 b=2` as `--positions a=1 --positions b=2`, which is what the parser takes."""
+    """Expands `--positions a=1 b=2` to `--positions a=1 --positions b=2` for the parser."""
     repeated: list[str] = []
     flag, only_arguments = "", False
     for argument in arguments:
@@ -96,7 +96,7 @@ def import_model(path: str, settings: dict[str, Any], command_options: ModelOpti
 
 
 def _folders(value: Any) -> list[Any]:
-    """One folder or several, as `--set` has them."""
+    """The value of `--set` for one or several folders, as a list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -113,7 +113,7 @@ def get_problem(
     settings: list[str] | None,
     options: ModelOptions = ModelOptions(),  # noqa: B008
 ) -> tuple[Problem, ImportedModel | None]:
-    """The problem of that name or of that model file, and what was imported, if anything was."""
+    """The problem of a name or of a model file, and the imported model, if any."""
     import polhode as ph
 
     parameters = parse_settings(settings)
@@ -126,7 +126,7 @@ def get_problem(
 
 
 def announce(model: ImportedModel) -> None:
-    """Contents of the file and what was left out, on standard error."""
+    """Prints the contents of the file and what was left out, on standard error."""
     names = [name for name, record in model.joints.items() if record.measured]
     say(f"{model.source}: {len(model.model.bodies)} bodies; joint_positions are {', '.join(names)}")
     for item in model.not_carried:
@@ -134,7 +134,7 @@ def announce(model: ImportedModel) -> None:
 
 
 def explain(problem: Problem, method: bool) -> None:
-    """Why it has its coordinates and, if its method is taken, why it has this, on standard error."""
+    """Prints the reasons for the coordinates and, if `method`, for the method, on standard error."""
     for reason in (problem.choice.coordinates, problem.choice.method if method else ""):
         if reason:
             say(f"  {reason}")

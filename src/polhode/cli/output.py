@@ -1,4 +1,4 @@
-"""Output of all commands: results on standard output, everything else on standard error, exit statuses."""
+"""Output of all commands: results on standard output, messages on standard error, exit statuses."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ WhenFull = Annotated[
 
 
 def say(text: str) -> None:
-    """A line for people, on standard error."""
+    """Prints a message on standard error."""
     print(printable(text), file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:
-    """A line of results, on standard output."""
+    """Prints a line of results on standard output."""
     print(printable(text))
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables are printed; characters in them that a terminal would obey are shown instead."""
+    """The console for tables, which escapes control characters."""
     from polhode.console import Printable
 
     return Printable(stderr=stderr)
@@ -69,7 +69,7 @@ _format_warning = warnings.formatwarning
 
 
 def format_warning(message: Any, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
-    """A warning as a line: those of the library concern what was given, and no line of a program."""
+    """A warning as a line of text; those of the library without their position in the source."""
     if category.__module__.partition(".")[0] == "polhode":
         return f"polhode: {printable(str(message))}\n"
     return _format_warning(message, category, filename, lineno, line)
@@ -77,7 +77,7 @@ def format_warning(message: Any, category: type[Warning], filename: str, lineno:
 
 @contextlib.contextmanager
 def status_line(text: str, show: bool) -> Iterator[None]:
-    """A line that says what is being done, on standard error and only where that is a terminal."""
+    """Shows a status line on standard error within the context, if that is a terminal."""
     if not show or not sys.stderr.isatty():
         yield
         return
@@ -92,7 +92,7 @@ def fail(message: str, status: int) -> NoReturn:
 
 
 def emit(value: Any) -> None:
-    """One JSON object on standard output; numbers that JSON lacks are "NaN", "Infinity" and "-Infinity"."""
+    """Prints one JSON object on standard output, with "NaN", "Infinity" and "-Infinity" as strings."""
     from polhode.json_values import to_plain
 
     print(json.dumps(to_plain(value), allow_nan=False))
@@ -100,7 +100,7 @@ def emit(value: Any) -> None:
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turns a ValueError, which is how the library refuses bad input, into exit status 2."""
+    """Turns a ValueError, which the library raises for wrong input, into exit status 2."""
     try:
         yield
     except ValueError as error:
@@ -109,7 +109,7 @@ def usage_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptions_reported() -> Iterator[None]:
-    """While this is open, interrupted runs are not warned of: the command says so itself."""
+    """Suppresses warnings of interrupted runs, which the command reports itself."""
     import polhode as ph
 
     with warnings.catch_warnings():
@@ -119,9 +119,9 @@ def interruptions_reported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_errors() -> Iterator[None]:
-    """Turns an OSError, which damaged, missing and full stores raise as well, into exit status 1.
+    """Turns an OSError, also of damaged, missing and full stores, into exit status 1.
 
-    A place that is taken is a wrong choice, as a ValueError is, with status 2.
+    An occupied place is wrong usage, with status 2 like a ValueError.
     """
     try:
         yield
@@ -130,7 +130,7 @@ def file_errors() -> Iterator[None]:
 
 
 def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str, Any]:
-    """Values of `--set key=value`: numbers, JSON, otherwise words."""
+    """Values of `--set key=value`: numbers, JSON, otherwise strings."""
     values: dict[str, Any] = {}
     for argument in settings or []:
         key, equals, text = argument.partition("=")
@@ -144,7 +144,7 @@ def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str,
 
 def _value(text: str) -> Any:
     for parse in (json.loads, float):
-        # Brackets within brackets by the thousand are no list that anybody needs.
+        # Deeply nested brackets raise RecursionError and stay a string.
         with contextlib.suppress(ValueError, RecursionError):
             return parse(text)
     return text

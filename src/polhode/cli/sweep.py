@@ -1,4 +1,4 @@
-"""`polhode sweep`: many members of one problem."""
+"""`polhode sweep`: ensembles of one problem."""
 
 from __future__ import annotations
 

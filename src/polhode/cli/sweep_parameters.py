@@ -1,4 +1,4 @@
-"""Values of parameters on the command line of a sweep."""
+"""Parameters of a sweep from the command line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _MOST = 1_000_000
 _LONGEST = 64 << 20
-"""Characters of a table."""
+"""Largest number of characters of a table."""
 _DRAWS = ("normal", "uniform")
 
 
 def members(parameters: list[str], samples: Path | None, seeds: int | None) -> dict[str, Any]:
-    """Arguments of `polhode.ensemble`. Raises ValueError for what makes no members."""
+    """Arguments of `polhode.ensemble`. Raises ValueError for options that define no members."""
     if samples is not None:
         if parameters or seeds is not None:
             raise ValueError("Give `--samples`, which has every member, or `--param`, not both.")
@@ -38,7 +38,7 @@ def members(parameters: list[str], samples: Path | None, seeds: int | None) -> d
 
 
 def values(name: str, text: str) -> list[float]:
-    """Numbers written as `1,2,3`, or as `LOW:HIGH:COUNT`, both ends among them."""
+    """Numbers written as `1,2,3`, or as `LOW:HIGH:COUNT` with both ends included."""
     import numpy as np
 
     try:
@@ -75,7 +75,7 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
 def table(path: Path) -> dict[str, list[float]]:
     """Columns of a CSV file, whose first row has their names. Raises ValueError for anything else."""
     try:
-        # Some programs put a mark of the encoding before a table.
+        # Some programs write a byte-order mark.
         with path.open(newline="", encoding="utf-8-sig") as file:
             text = file.read(_LONGEST + 1)
         if len(text) > _LONGEST:

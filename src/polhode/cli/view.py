@@ -1,4 +1,4 @@
-"""`polhode view`: runs in the browser, also those that still go on."""
+"""`polhode view`: runs in the browser, also those in progress."""
 
 from __future__ import annotations
 

@@ -83,8 +83,7 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def shapes(function: Callable[..., Any], *args: Any) -> Any:
-    """Shapes and types of the result of `function`, one of this library that captures nothing; cached like programs.
-    """
+    """Shapes and types of the result of `function`, one of this library that captures nothing; cached like programs."""
     return cached(_shapes, function, *args, serialiser=_SHAPES)[0]
 
 

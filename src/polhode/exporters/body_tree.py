@@ -37,7 +37,7 @@ class Link:
     """Joints from a first to a second body.
 
     - `part`: the joint of the model, with its `name`; None for six joints that leave everything free.
-    - `named`: whether the joints have names and directions already, those of a file.
+    - `is_named`: whether the joints have names and directions of a file.
     """
 
     first: Body

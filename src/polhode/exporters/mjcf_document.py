@@ -27,7 +27,7 @@ class Document:
     """A file under construction.
 
     - `tree`: its bodies. - `gravity`: of the model. - `equality`, `tendon`, `actuator`: sections of the file.
-    - `controls`: of the actuators, in their order. - `unsaid`: what is lost or changed.
+    - `controls`: of the actuators, in their order. - `not_expressible`: what is lost or changed.
     """
 
     tree: Tree

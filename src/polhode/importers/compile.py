@@ -31,7 +31,7 @@ _OBJECTS = {
 class CompiledModel(NamedTuple):
     """A `mujoco.MjModel`, and inertials that replace its own, by the numbers of bodies.
 
-    - `withheld`: files that were not read, each with the reason.
+    - `unread`: files that were not read, each with the reason.
     - `unseen`: numbers of geoms whose shape is missing for that reason.
     """
 

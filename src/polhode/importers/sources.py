@@ -20,9 +20,9 @@ SUFFIXES = (".urdf", ".xml", ".mjcf")
 class Source:
     """A robot of URDF, or MJCF.
 
-    - `called`: what messages call it.
+    - `label`: its name in messages.
     - `stem`: the default name of the model.
-    - `given`: the path or the text, from which the model can be read once more; None for a specification.
+    - `origin`: the path or the text, from which the model can be read again; None for a specification.
     - `root`: `robot` of URDF or `mujoco` of MJCF; None for a specification.
     - `path`: of the file, if it is one.
     - `text`: the XML in place of the file: the given string, or the expanded macros.

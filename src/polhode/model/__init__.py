@@ -1,4 +1,4 @@
-"""Models: what users build from bodies, joints and forces, and the problem that it makes.
+"""Models: built by users from bodies, joints and forces, and turned into problems.
 
 In: calls such as `add_body`. Out: `problem()`, ready for `simulate`. Open first: `model.py`.
 """

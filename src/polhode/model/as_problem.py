@@ -1,4 +1,4 @@
-"""A model as a problem: with coordinates and a method chosen, outputs by name, a scene, and a way to build it anew."""
+"""A model as a problem: coordinates, method, named outputs, scene, and a function that rebuilds it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ProblemRequest(NamedTuple):
-    """A problem as it was asked for: the arguments of `Model.problem`."""
+    """The arguments of `Model.problem`."""
 
     formulation: str | None
     t1: Any
@@ -44,7 +44,7 @@ class ProblemRequest(NamedTuple):
     save_loads: bool
 
     def span(self) -> tuple[float, float, float]:
-        """Start, end and step. Raises ValueError for what makes no sense."""
+        """Start, end and step. Raises ValueError for invalid values."""
         if self.integrator is not None:
             checks.choice("integrator", self.integrator, integrators.names())
         end, step = checks.number("t1", self.t1, "end of the run"), checks.number("h", self.h, "step of the run")
@@ -70,9 +70,9 @@ class ProblemRequest(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """Names and looks that results have from elsewhere than the model, such as a file.
+    """Names and appearance of results that come from elsewhere than the model, such as a file.
 
-    - `joints`: by name; None for those of the model. - `bodies`: in the order of rows of outputs, likewise.
+    - `joints`: by name. - `bodies`: in the order of rows of outputs. None for those of the model.
     - `looks`: of the bodies.
     - `outputs`: function of the system that returns the outputs in place of its own.
     """
@@ -131,7 +131,7 @@ def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE
 
 
 def _scene(model: ModelParts, bodies: Sequence[str], looks: Machine | None) -> Scene | None:
-    """How the model is drawn; None where JAX traces numbers that drawing needs."""
+    """The scene of the model; None if JAX traces numbers that it needs."""
     try:
         return model_scene.from_dict(model_scene.to_dict(model, bodies, looks))
     except jax.errors.JAXTypeError:
@@ -139,15 +139,15 @@ def _scene(model: ModelParts, bodies: Sequence[str], looks: Machine | None) -> S
 
 
 def _builder(model: ModelParts, request: ProblemRequest, dropped: Any) -> Callable[..., Problem]:
-    """Makes the problem anew with other values of parameters; `dropped`: constraints left out before."""
+    """A function that rebuilds the problem with other parameters; `dropped`: constraints left out before."""
 
     def build(**changed: Any) -> Problem:
         form, how = changed.pop("formulation"), changed.pop("joints", "invariant")
-        # Inside of JAX's transformations it can't be decided anew what is redundant.
+        # Inside JAX's transformations redundant constraints can't be determined again.
         redundancy = (dropped or request.redundant) if form == request.formulation else request.redundant
         new_model = model.replace(**changed)
         new_problem = problem(new_model, request._replace(formulation=form, joints=how, redundant=redundancy))
-        # Traced values are known to no model.
+        # Traced values are not parameters of the new model.
         return dataclasses.replace(new_problem, parameters={**new_problem.parameters, **changed}, build=build)
 
     return build
@@ -165,7 +165,7 @@ def _outputs(
     loads: bool,
     labels: Labels,
 ) -> dict[str, Observable]:
-    """Outputs of the system or in place of them, its joint coordinates, and those that a user adds."""
+    """Outputs of the system or of `labels`, its joint coordinates, and those of the user."""
     base = _in_coordinates(system)
     own = names.readings.observables(base, loads=loads)
     if loads:

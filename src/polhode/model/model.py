@@ -73,7 +73,7 @@ class Model:
 
     @property
     def bodies(self) -> list[Body]:
-        """All bodies but the ground and nodes of flexible ones, in the order in which they came."""
+        """All bodies but the ground and nodes of flexible ones, in the order of addition."""
         return self.register.bodies
 
     @record_call
@@ -395,7 +395,7 @@ class Model:
           where joints carry the bodies, absolute ones for rods, particles, free bodies and large trees, and always
           such as `integrator` takes. `problem.choice` says which, and why.
         - `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
-        - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise. Both are in the model's unit of
+        - `t1`, `h`: end of the run and its step, unless `simulate` gets others. Both are in the model's unit of
           time; the default step is 1e-3 of it, whatever the span and the motion.
         - `name`: of the problem, in results.
         - `integrator`: by default "generalized-alpha" with constraints, waves in elastic elements or, at the start,
@@ -406,7 +406,7 @@ class Model:
           that returns name → (t, state) → array, besides its own outputs.
         - `save_loads`: save what joints transmit with every frame, as output "joint_loads": in runs inside JAX's
           transformations, and for stores that are read without the problem. Otherwise it is computed from saved states
-          when it is asked for; see `solution.joints`.
+          when it is first used; see `solution.joints`.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
@@ -437,7 +437,7 @@ class Model:
 
         Bodies start where they are here; their velocities and the controls of actuators are in the keyframe "start".
         Joints of this model keep their names, with those of their coordinates where they have several, and count from
-        the start. See "Export" in the documentation for what becomes of each part.
+        the start. See "Export" in the documentation for the counterpart of each part.
 
         ```python
         text = model.to_mjcf("pendulum")
@@ -447,9 +447,9 @@ class Model:
         **Arguments:**
 
         - `name`: of the model in the file.
-        - `strict`: whether to refuse a model of which MJCF can't say everything.
+        - `strict`: whether to refuse a model that MJCF can't express completely.
 
-        What MJCF can't say, or says otherwise, is named by a `ModelFileWarning` with the reasons.
+        A `ModelFileWarning` names what MJCF can't express exactly, with the reasons.
 
         **Raises** ValueError with `strict` instead of that, for traced numbers, and for bodies that carry each other
         in longer rows than MuJoCo reads.
@@ -466,14 +466,14 @@ class Model:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The values of the `Parameter`s that it was made with, by name."""
+        """The values of its `Parameter`s, by name."""
         arguments = (self._given_gravity, [(call.arguments, call.options) for call in self.history.calls])
         defaults = {name: parameter.default for name, parameter in declared_parameters(arguments).items()}
         return {name: value.item() if value.ndim == 0 else value for name, value in defaults.items()}
 
     @eager_numpy()
     def replace(self, **parameters: Any) -> Model:
-        """The same model with other values of its parameters, made anew; they may be traced by JAX.
+        """The same model rebuilt with other values of its parameters; they may be traced by JAX.
 
         Bodies and joints have the same names; `model.body(name)` gives those of the new model. Points, axes and numbers
         follow as far as they were given as parameters, expressions of such, or as `body.x`, `body.R`, `body.u` and
@@ -513,11 +513,11 @@ _INSTEAD = {
     "add_gravity": "Gravity comes with the model: `Model(gravity=(0, 0, -9.81))`.",
     "save": "`model.to_mjcf()` writes it as a file; runs are saved by `run.save(path)`.",
 }
-"""Names that many try first."""
+"""Hints for common wrong names."""
 
 
 def _comes_by(part: Any) -> str:
-    """How what is no part gets into a model."""
+    """A hint for objects that are no parts."""
     if isinstance(part, AbstractMeasured):
         return (
             "A combination of joint coordinates holds nothing by itself: give it to what acts along it, such as "

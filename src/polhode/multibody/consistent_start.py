@@ -23,7 +23,7 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
-    from polhode.multibody.system import MultibodySystem
+    from polhode.multibody.abstract_system import AbstractMultibodySystem
 
 POSITION_TOLERANCE = 1e-8
 """Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
@@ -49,14 +49,14 @@ class InconsistentStart(ValueError):
         self.own = own
 
 
-def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
+def check_start(system: AbstractMultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
     """Raises InconsistentStart with the `start_faults` of a state, if there are any."""
     message = start_faults(system, labels, t, state)
     if message:
         raise InconsistentStart(message)
 
 
-def start_faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
+def start_faults(system: AbstractMultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
     """All constraints that a state violates, or their time derivatives, by the names of joints, with remedies; or "".
 
     Also those that are closed on the wrong branch: cosines vanish again after half a turn.
@@ -100,7 +100,7 @@ def _remedies(unfit: Sequence[str], flips: bool) -> list[str]:
     return remedies
 
 
-def repair_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+def repair_state(system: AbstractMultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """The nearest state, in the metric of the mass matrix, that keeps the constraints.
 
     Positions by damped Newton steps on min ½|δ|²_M, velocities by one projection. Where a joint is off by more than a
@@ -113,7 +113,7 @@ def repair_state(system: MultibodySystem, labels: Sequence[str], t: float, state
     return q, consistent_velocities(system, t, q, v, np.zeros(system.m))
 
 
-def close_on_branch(system: MultibodySystem, t: float, q: Point) -> Point:
+def close_on_branch(system: AbstractMultibodySystem, t: float, q: Point) -> Point:
     """The position of `repair_state`."""
     time, rest = jnp.asarray(t), jnp.zeros(system.n)
     gaps, _, sides = _constraint_values(system, time, q, rest)
@@ -125,7 +125,7 @@ def close_on_branch(system: MultibodySystem, t: float, q: Point) -> Point:
     return close_joints(system, system.labels, time, q)
 
 
-def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
+def consistent_velocities(system: AbstractMultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
     """The velocities nearest to v at which the constraints have these rates.
 
     Raises ValueError, naming the joints, if there are none.
@@ -145,7 +145,7 @@ def consistent_velocities(system: MultibodySystem, t: float, q: Point, v: Vector
     return result
 
 
-def polish_state(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+def polish_state(system: AbstractMultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """Projects a state that keeps the constraints to tolerance onto them to round-off; unchanged if it is there."""
     q, v = state
     gaps, rates = violations(system, jnp.asarray(t), q, v)
@@ -156,7 +156,7 @@ def polish_state(system: MultibodySystem, labels: Sequence[str], t: float, state
     return repair_state(system, labels, t, state)
 
 
-def close_joints(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
+def close_joints(system: AbstractMultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
     """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
     gaps = np.asarray(_displace(system, t, q, jnp.zeros(system.n))[1])
     for _ in range(_ROUNDS):
@@ -195,7 +195,7 @@ def _position_rows(system: AbstractMechanical, B: Any) -> Any:
     return mask[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(mask) @ B
 
 
-def _wrong_branches(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
+def _wrong_branches(system: AbstractMultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
     """Joints far from the intended assembly branch, with their cosines, which are 1 on it."""
     joints: dict[str, float] = {}
     for group, cosines in zip(system.mechanism.joints, sides, strict=True):
@@ -266,20 +266,22 @@ def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, M
     return system.mass(t, q), system.jacobian(t, q)
 
 
-def violations(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+def violations(system: AbstractMultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """Φ and dΦ/dt."""
     return _constraint_values(system, t, q, v)[:2]
 
 
 @numpy_jit
-def _constraint_values(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
+def _constraint_values(
+    system: AbstractMultibodySystem, t: Array, q: Point, v: Vector
+) -> tuple[Array, Array, list[Array]]:
     motion = system.motion(q)
     sides = [group.sides(t, motion) for group in system.mechanism.joints]
     return system.constraint(t, q), system.constraint_rate(t, q, v), sides
 
 
 @numpy_jit
-def _displace(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
+def _displace(system: AbstractMultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
     """The position after a displacement, and Φ there."""
     position = system.flow(q, step, 1.0)
     return position, system.constraint(t, position)
@@ -296,7 +298,7 @@ _MAX_EDGE_TURN = 1.0
 
 
 @eager_numpy()
-def coarse_rod_edges(system: MultibodySystem, state: State) -> list[str]:
+def coarse_rod_edges(system: AbstractMultibodySystem, state: State) -> list[str]:
     """Describes the edges of rods with too large relative rotations; empty if there are none."""
     q, _ = state
     motion, edges = system.motion(q), []

@@ -1,4 +1,4 @@
-"""Which constraints of a mechanism follow from others: at one position, and along its motion."""
+"""Redundant constraints of a mechanism: at one position, and along its motion."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
-    from polhode.multibody.system import MultibodySystem
+    from polhode.multibody.abstract_system import AbstractMultibodySystem
 
 _RANK_TOLERANCE = 1e-8
 
 _SPAN_TOLERANCE = 1e-3
-"""Distance of a row from the span of the others, relative to its length, that counts at positions around the start.
-True neighbours of a singular position lie far beyond; what round-off in closing the joints leaves of a double root,
-1e-5, lies below."""
+"""Distance of a row from the span of the others, relative to its length, above which it is independent at positions
+around the start. Neighbours of a singular position lie far above; errors of a double root, 1e-5, lie below."""
 
 _BLOCK = 30
-"""Unknowns of the largest blocks of a matrix of masses that are inverted one by one."""
+"""Size of the largest blocks of a mass matrix that are inverted one by one."""
 
 _DIRECTIONS = 4
-"""Directions along which positions are tried, forwards and backwards: in a change point a random one leads to either
-branch."""
+"""Number of directions along which positions are tested, forwards and backwards: at a change point a random one leads
+to either branch."""
 
 _SIZES = (0.3, 0.1, 0.03)
-"""Displacements to try, rad or parts of the size of the mechanism; the first that closes again counts."""
+"""Displacements to test, rad or relative to the size of the mechanism; the first that closes again is used."""
 
 _TIMES = (1e-3, 1e-2, 1e-1, 1.0)
-"""How far ahead positions are tried where nothing moves but what is driven."""
+"""Times ahead at which positions of driven mechanisms are tested."""
 
 
 class Dependence(NamedTuple):
-    """Constraints that follow from others: their numbers, and in words which joints they belong to."""
+    """Constraints that follow from others: their numbers, and a description of their joints."""
 
     rows: np.ndarray
     explanation: str
@@ -69,13 +68,13 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
     return Dependence(result.dependent, "; ".join(explanations))
 
 
-def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> Dependence:
+def lasting_dependence(system: AbstractMultibodySystem, labels: Sequence[str], t: float, state: State) -> Dependence:
     """Constraints that follow from others along the motion, not just at the start.
 
-    Where constraints depend at the start, the mechanism may stand in a dead centre or a change point, which it leaves
-    with the first step. So it is moved a little in random directions that the constraints leave free, closed again,
-    and looked at there: constraints that are needed at any such position are kept. Those that stay dependent follow
-    from the kept ones in all of them.
+    Where constraints are dependent at the start, the mechanism may be at a dead centre or a change point, which it
+    leaves with the first step. So it is displaced in random free directions, closed again, and analysed there:
+    constraints that are independent at any such position are imposed. Those that stay dependent follow from the imposed
+    ones in all of them.
     """
     start = dependence(system, labels, t, state)
     return _persistent_rows(system, tuple(labels), t, state, start) if len(start.rows) else start
@@ -83,7 +82,7 @@ def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float,
 
 @memoised_on_disk
 def _persistent_rows(
-    system: MultibodySystem, labels: Sequence[str], t: float, state: State, result: Dependence
+    system: AbstractMultibodySystem, labels: Sequence[str], t: float, state: State, result: Dependence
 ) -> Dependence:
     """The rows of a dependence that persist at neighbouring positions."""
     start, v = state
@@ -92,7 +91,7 @@ def _persistent_rows(
             here = dependence(system, labels, time, (q, v))
             result = here if len(here.rows) < len(result.rows) else result
             continue
-        # What is kept so far comes first, so that only what it lacks is added.
+        # Imposed rows come first, so that only missing ones are added.
         imposed_rows = np.setdiff1d(np.arange(system.m), result.rows)
         groups = {"kept": imposed_rows.tolist(), **_by_name(labels, result.rows)}
         still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _SPAN_TOLERANCE).dependent
@@ -103,7 +102,7 @@ def _persistent_rows(
 
 
 def _nearby_positions(
-    system: MultibodySystem, labels: Sequence[str], t: float, q: Point
+    system: AbstractMultibodySystem, labels: Sequence[str], t: float, q: Point
 ) -> Iterator[tuple[float, Point]]:
     """Positions around q that keep all constraints, with their times."""
     free = _free_directions(*metric(system, jnp.asarray(t), q))
@@ -117,9 +116,9 @@ def _nearby_positions(
 
 
 def _displaced_position(
-    system: MultibodySystem, labels: Sequence[str], t: float, q: Point, direction: np.ndarray
+    system: AbstractMultibodySystem, labels: Sequence[str], t: float, q: Point, direction: np.ndarray
 ) -> Iterator[tuple[float, Point]]:
-    """The position a little way off, closed again; nothing where that can't be done."""
+    """A displaced position, closed again; none where the joints can't be closed."""
     for size in _SIZES:
         try:
             yield t, close_joints(system, labels, jnp.asarray(t), flow(system, q, jnp.asarray(size * direction)))
@@ -129,9 +128,9 @@ def _displaced_position(
 
 
 def _later_positions(
-    system: MultibodySystem, labels: Sequence[str], t: float, q: Point
+    system: AbstractMultibodySystem, labels: Sequence[str], t: float, q: Point
 ) -> Iterator[tuple[float, Point]]:
-    """Positions to which drives lead, as far as the mechanism can follow."""
+    """Positions at later times, as far as the joints can be closed."""
     for ahead in _TIMES:
         try:
             q = close_joints(system, labels, jnp.asarray(t + ahead), q)
@@ -150,8 +149,8 @@ def _free_directions(M: Any, B: Any) -> np.ndarray:
     return unit[:, None] * right[rank:].T
 
 
-def _size(system: MultibodySystem, q: Point, velocity: np.ndarray) -> float:
-    """The fastest turn of a body, rad, or the fastest displacement in units of the size of the mechanism."""
+def _size(system: AbstractMultibodySystem, q: Point, velocity: np.ndarray) -> float:
+    """The largest rotation of a body, rad, or displacement relative to the size of the mechanism."""
     places, twists = _motion(system, q, jnp.asarray(velocity))
     extent = float(np.max(np.ptp(np.asarray(places), axis=0), initial=0.0)) or 1.0
     turn, slide = (float(np.max(np.linalg.norm(np.asarray(w), axis=1))) for w in twists)
@@ -159,8 +158,8 @@ def _size(system: MultibodySystem, q: Point, velocity: np.ndarray) -> float:
 
 
 @numpy_jit
-def _motion(system: MultibodySystem, q: Point, velocity: Vector) -> tuple[Array, Twist]:
-    """Where bodies are, and how they move."""
+def _motion(system: AbstractMultibodySystem, q: Point, velocity: Vector) -> tuple[Array, Twist]:
+    """Positions and twists of bodies."""
     motion = system.motion(q, velocity)
     assert motion.twists is not None
     return motion.poses.x, motion.twists
@@ -171,7 +170,9 @@ def _by_name(labels: Sequence[str], rows: np.ndarray) -> dict[str, list[int]]:
     return {f"rows of {name}": [int(i) for i in rows if labels[i] == name] for name in _names(labels, rows)}
 
 
-def _explain(system: MultibodySystem, labels: Sequence[str], t: float, q: Point, rows: np.ndarray) -> Dependence:
+def _explain(
+    system: AbstractMultibodySystem, labels: Sequence[str], t: float, q: Point, rows: np.ndarray
+) -> Dependence:
     """Dependent rows, with the joints from which they follow."""
     if not len(rows):
         return Dependence(rows, "")
@@ -203,7 +204,7 @@ def _count_text(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
 
 
 def _solve_blocks(M: Any, rhs: Any) -> Any:
-    """M⁻¹ times a sparse matrix, block by block where M consists of small ones; SciPy goes through all columns."""
+    """M⁻¹ times a sparse matrix, block by block where M has small blocks; SciPy solves for all columns."""
     count, block = scipy.sparse.csgraph.connected_components(M, directed=False)
     sizes = np.bincount(block, minlength=count)
     if sizes.max() > _BLOCK:
@@ -211,7 +212,7 @@ def _solve_blocks(M: Any, rhs: Any) -> Any:
     order = np.argsort(block, kind="stable")
     local = np.empty(len(block), np.int64)
     local[order] = np.arange(len(block)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    # Smaller blocks are filled up with the identity.
+    # Smaller blocks are padded with the identity.
     blocks = np.tile(np.eye(sizes.max()), (count, 1, 1))
     entries = scipy.sparse.coo_array(M)
     entries.sum_duplicates()

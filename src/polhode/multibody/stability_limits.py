@@ -1,4 +1,4 @@
-"""The fastest oscillation and decay that force elements allow, which bound the steps of explicit methods."""
+"""Upper bounds of frequency and decay rate of force elements: explicit stability limits of the step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
-    from polhode.multibody.system import MultibodySystem
+    from polhode.multibody.abstract_system import AbstractMultibodySystem
 
 _OSCILLATION, _DECAY = 2.0, 2.5
-"""Products of step with frequency and with rate up to which explicit methods of order 3 to 5 are about stable."""
+"""Products of step and frequency, and of step and rate, up to which explicit methods of order 3 to 5 are stable."""
 
 
 class StabilityLimit(NamedTuple):
@@ -36,13 +36,13 @@ class StabilityLimit(NamedTuple):
 
     @property
     def step(self) -> float:
-        """The largest step with which explicit methods of order 3 to 5 are about stable; inf without stiffness."""
+        """The largest stable step of explicit methods of order 3 to 5, approximately; inf without stiffness."""
         bounds = [c / x for c, x in ((_OSCILLATION, self.frequency), (_DECAY, self.rate)) if x > 0]
         return min(bounds, default=np.inf)
 
 
-def stability_limit(system: MultibodySystem, t: float, state: State) -> StabilityLimit:
-    """The stiffest element at a state, with the share of its bodies' mass that is its own, on its own constraints.
+def stability_limit(system: AbstractMultibodySystem, t: float, state: State) -> StabilityLimit:
+    """The limit of the stiffest element at a state, with its share of its bodies' mass, under its own constraints.
 
     The largest frequency of the whole is at most that of its stiffest part (B. M. Irons & G. Treharne): each quotient
     of quadratic forms lies below the largest of its parts. Constraints can only lower it.
@@ -73,8 +73,10 @@ def stability_limit(system: MultibodySystem, t: float, state: State) -> Stabilit
     return StabilityLimit(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
 
 
-def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Columns, stiffness and damping of each element and each flexible body, one of several equal ones."""
+def _elements(
+    system: AbstractMultibodySystem, t: float, state: State
+) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Columns, stiffness and damping of each element and each flexible body."""
     yield from system.coordinates.inner_tangents()
     for group in system.mechanism.forces:
         if not (group.elements.uses_poses or group.elements.uses_twists):
@@ -89,8 +91,10 @@ def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple
 
 
 @numpy_jit
-def _tangents(system: MultibodySystem, group: ForceGroup, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
-    """Along positions and along velocities; nothing for what loads don't depend on."""
+def _tangents(
+    system: AbstractMultibodySystem, group: ForceGroup, t: Array, q: Point, v: Vector
+) -> tuple[Matrix, Matrix]:
+    """Tangents along positions and along velocities; empty where loads don't depend on them."""
     cases = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
     K, D = (
         system.coordinates.load_blocks(group, t, q, v, along_velocities=along) or () if used else ()
@@ -110,9 +114,9 @@ def _square(blocks: Matrix) -> np.ndarray | None:
 
 
 class _Columns:
-    """A matrix of which a few columns are looked at, many times: an array, or SciPy's.
+    """Fast access to a few columns of a NumPy or SciPy matrix.
 
-    - `entries`: numbers of entries that differ from zero, of each row.
+    - `entries`: number of nonzero entries of each row.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -124,7 +128,7 @@ class _Columns:
         self.entries = np.bincount(rows, minlength=matrix.shape[0])
 
     def part(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the rows that differ from zero there, and these rows."""
+        """Numbers of the rows that are nonzero in these columns, and their values."""
         begin, end = self._ends[columns], self._ends[columns + 1]
         within = np.concatenate([np.arange(*ends) for ends in zip(begin, end, strict=True)])
         rows, place = np.unique(self._rows[within], return_inverse=True)
@@ -133,7 +137,7 @@ class _Columns:
         return rows, values
 
     def square(self, columns: np.ndarray) -> np.ndarray:
-        """The rows of the same numbers, in their order."""
+        """The square submatrix of these rows and columns."""
         rows, values = self.part(columns)
         matrix = np.zeros((columns.size, columns.size))
         place = np.searchsorted(rows, columns)
@@ -143,7 +147,7 @@ class _Columns:
 
 
 def _free_motions(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
-    """Motions of the bodies of an element that the constraints among these bodies allow, as columns."""
+    """Basis of the motions of the bodies of an element that the constraints among them allow, as columns."""
     rows, values = constraints.part(columns)
     own = values[np.count_nonzero(values, axis=1) == constraints.entries[rows]]
     if not len(own):
@@ -154,7 +158,7 @@ def _free_motions(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
 
 
 def _largest(Z: np.ndarray, K: np.ndarray, M: np.ndarray) -> np.ndarray:
-    """Of each of several, the largest eigenvalue of K against M on the columns of Z, 0 if there is no positive one."""
+    """Largest eigenvalues of K x = λ M x on the columns of Z, for stacked matrices; 0 if none is positive."""
     if not Z.shape[2]:
         return np.zeros(len(Z))
     across = Z.swapaxes(1, 2)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import consistent_start, redundant_constraints
+from polhode.multibody.abstract_system import AbstractMultibodySystem
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.counted_angles import TurnCounter
@@ -26,10 +27,10 @@ from polhode.multibody.stability_limits import stability_limit
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import Multipliers
 
 _OPEN = 1e-9
-"""Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, from which on it is
+"""Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, above which it is
 open."""
 
 _MAX_GAP_RATIO = 100.0
@@ -39,7 +40,7 @@ Coordinates = TypeVar("Coordinates", bound=AbstractCoordinates, covariant=True)
 
 
 def split_state(state: State) -> tuple[Point, Vector]:
-    """(q, v) of a state. Raises ValueError for states as other kinds of systems have them."""
+    """(q, v) of a state. Raises ValueError for states of other kinds of systems."""
     if hasattr(state, "_fields"):
         raise ValueError(
             f"The state is a {type(state).__name__} ({', '.join(state._fields)}), as the method of its run writes it; "
@@ -49,20 +50,20 @@ def split_state(state: State) -> tuple[Point, Vector]:
     return q, v
 
 
-class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
+class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     """Bodies, joints and forces as a mechanical system in coordinates of a user's choice.
 
     Constraints are numbered joint by joint in the order in which joints were added, then come those among the
     coordinates themselves.
 
     - `mechanism`: joints, forces and gravity. - `coordinates`: the bodies.
-    - `labels`: the joint behind each constraint.
+    - `labels`: name of the joint of each constraint.
     - `redundant`, `complete`: redundant components left out, by joint, and the system that still has them.
-    - `order`: names of bodies as they came, for rows of outputs; those that it lacks come last.
+    - `order`: names of bodies in the order of the model, for rows of outputs; others come last.
     - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
-    - `counter`: counts the angles of joints that are no coordinates, which stand at the end of q; None without any.
+    - `counter`: counts the angles of joints that are no coordinates, which are at the end of q; None without any.
     - `conversion_types`: make the conversions to systems of other kinds.
-    - `solver`: what solves its saddle-point systems; `solvable` chooses it.
+    - `solver`: of its saddle-point systems; `solvable` chooses it.
     """
 
     kind_name: ClassVar = "multibody system"
@@ -121,7 +122,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Names of the bodies that are somewhere, coordinates left out: rows of the outputs, in the order of the model.
+        """Names of the bodies with positions in space: rows of the outputs, in the order of the model.
 
         `names` are in the order of the coordinates.
         """
@@ -170,12 +171,12 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.coordinates.kinetic_energy(q, v)
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
-        """Gravity and everything that stores energy."""
+        """Potential energy of gravity, elements and deformations."""
         of_places = self.near(q).potential(t, self.motion(q))
         return of_places + self.coordinates.strain_energy(q) if self.coordinates.has_strain_energy else of_places
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
-        """The same of a motion, but for what deformations of bodies store."""
+        """Potential energy of a motion, without deformations of bodies."""
         return self.coordinates.weight(motion, self.mechanism.gravity) + self.mechanism.potential(t, motion)
 
     def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
@@ -187,7 +188,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     def as_state(self, state: Any, name: str) -> State:
         """See `AbstractSystem.as_state`.
 
-        A state of the same bodies with joints whose angles are counted is taken where none are, as after a release.
+        States of the same bodies with counted angles are accepted where none are counted, as after a release of joints.
         """
         bare = self.configuration.origin()
         # States with names for their parts are those of other systems.
@@ -203,22 +204,22 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.counter is not None
 
     def turns(self, q: Point) -> Float[Array, " k"]:
-        """The angles that are counted."""
+        """The counted angles."""
         return q[-1] if self.counter is not None else jnp.zeros(0)
 
     def with_turns(self, q: Point, turns: Float[Array, " k"]) -> Point:
-        """A position that has no counted angles yet, with them."""
+        """A position without counted angles, with these added."""
         return q if self.counter is None else (*q, turns)
 
     def with_initial_turns(self, state: State) -> State:
-        """A state with the angles that are counted, as they are at the start of the model."""
+        """A state with counted angles near those at the start of the model."""
         if self.counter is None:
             return state
         q, v = state
         return self.with_turns(q, self.counter.values(self.motion(q), self.counter.angles.reference)), v
 
     def near(self, q: Point) -> MultibodySystem[Coordinates]:
-        """The system with all angles read in the turns in which q has them, for those that take its mechanism."""
+        """The system with references of all angles from q, for callers that evaluate its mechanism."""
         if self.counter is None:
             return self
         return dataclasses.replace(self, mechanism=self._mechanism(q), counter=self.counter.near(self.turns(q)))
@@ -237,9 +238,9 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     def joint_coordinate(
         self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
     ) -> Float[Array, ""] | None:
-        """A relative coordinate of a joint of the model, turns included, zero at the start; None if it isn't known.
+        """A relative coordinate of a joint of the model, turns included, zero at the start; None if unknown.
 
-        A joint without a name is known by its bodies.
+        A joint without a name is identified by its bodies.
         """
         value = self.coordinates.joint_coordinate(q, joint, name, bodies)
         number = None if value is not None or self.counter is None else self.counter.number(joint, name, bodies)
@@ -248,7 +249,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.counter.sign(number) * self.counter.values(self.motion(q), self.turns(q))[number]
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
-        """All of these that are known, by the names of joint and coordinate."""
+        """All known joint coordinates, by the names of joint and coordinate."""
         coordinates = dict(self.coordinates.joint_coordinates(q))
         if self.counter is not None:
             values = self.counter.values(self.motion(q), self.turns(q))
@@ -258,7 +259,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return coordinates
 
     def _mechanism(self, q: Point) -> Mechanism:
-        """The mechanism with its angles read in the turns in which q has them."""
+        """The mechanism with references of its angles from q."""
         return self.mechanism.near(self.turns(q)) if self.mechanism.reads_turns else self.mechanism
 
     # --- equations of motion ----------------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     @property
     def dropped(self) -> dict[str, tuple[int, ...]]:
-        """Redundant components that were left out, by the name of the joint; `assemble(redundant=...)` takes it."""
+        """Redundant components that are not imposed, by the name of the joint; `assemble(redundant=...)` takes it."""
         return dict(self.redundant)
 
     def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
@@ -369,7 +370,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     def with_redundant(
         self, t: Array, q: Point, multipliers: Multipliers
     ) -> tuple[MultibodySystem[Coordinates], Multipliers]:
-        """The system that has all constraints, and its multipliers: those of least norm with the same forces."""
+        """The system with all constraints, and its multipliers: those of least norm with the same forces."""
         if self.complete is None:
             return self, multipliers
         return self.complete, self._least_multipliers(t, q, multipliers)
@@ -414,7 +415,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Φ and dΦ/dt of all constraints, redundant ones included."""
-        # The system as it was when its start was checked at assembly, for which this is compiled already.
+        # The system whose start was checked at assembly, for which this is compiled already.
         whole = self._whole
         gaps, rates, *_ = consistent_start.violations(whole, jnp.asarray(t), *state)
         return np.asarray(gaps), np.asarray(rates)
@@ -442,7 +443,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return dataclasses.replace(self, solver=None) if self.complete is None else self.complete
 
     def diagnose(self, t: float, state: State) -> str:
-        """The joints that gape or have become dependent, edges of rods that turn too far, and the fastest body."""
+        """Describes open joints, dependent constraints, edges of rods that turn too far, and the fastest body."""
         findings = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
@@ -464,7 +465,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return f"At t = {t:.6g} {'; '.join(findings)}."
 
     def _fastest_angle(self, state: State) -> list[str]:
-        """A phrase on the joint whose counted angle changes fastest; none where nothing is counted."""
+        """Describes the joint whose counted angle changes fastest; empty without counted angles."""
         if self.counter is None:
             return []
         rates = np.abs(np.asarray(self.counter.rates(self.motion(*state))))
@@ -491,9 +492,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         }
 
     def invariants(self) -> dict[str, Observable]:
-        """The energy, if it is kept, and the momenta of bodies in absolute coordinates on which nothing acts from
-        outside.
-        """
+        """The energy, if it is kept, and the momenta of isolated mechanisms in absolute coordinates."""
         if not self.conservative:
             return {}
         energy: dict[str, Observable] = {"energy": lambda t, state: self.energy(t, *state)}

@@ -1,4 +1,4 @@
-"""What a run returns, and where it goes: `Solution`, loading, saving, exporting and showing.
+"""`Solution`, the result of a run, with loading, saving, export and display.
 
 In: frames with statistics, from a run or a store. Out: results by name, tables, files, pages. Open first:
 `solution.py`; `export.py` has the formats, `show.py` the browser and notebooks.

@@ -1,4 +1,4 @@
-"""Solutions as labelled data sets."""
+"""Conversion of solutions to labelled data sets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def to_xarray(solution: Run) -> xarray.Dataset:
     """A solution in memory as a data set.
 
-    It has what `xarray.open_zarr` gives of its store, labels of bodies, joints and components included, and units and
-    events besides.
+    It has the content that `xarray.open_zarr` gives for its store, including labels of bodies, joints and components,
+    and also units and events.
     """
     import xarray
 

@@ -1,4 +1,4 @@
-"""Runs in other people's formats: tables, a figure, a page for the browser, films, glTF, VTK."""
+"""Export of runs: tables, figures, pages for the browser, films, glTF, VTK."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def export(
     tint: str | None = None,
     arrows: str | Sequence[str] = (),
 ) -> Path:
-    """Writes `solution` in the format that the ending of `path` names and returns the path.
+    """Writes `solution` in the format that the suffix of `path` names and returns the path.
 
-    A file of that name is replaced when the new one is whole; what fails on the way leaves it as it was.
+    A file of that name is replaced when the new one is complete; after an error it is unchanged.
 
     - `.csv`, `.parquet`: one row an instant, one column a number, named like `crank.angle` and `rocker.x` (Parquet
       needs the `parquet` extra).
@@ -41,13 +41,13 @@ def export(
 
     **Arguments:**
 
-    - `columns`: what tables hold, as `Solution.to_pandas` takes it.
-    - `progress`: show on standard error how many pictures of a film are drawn.
+    - `columns`: of tables, as in `Solution.to_pandas`.
+    - `progress`: show the number of drawn pictures of a film on standard error.
     - `joints`: mark joints and the ground in films and glTF; pages have a switch for it.
     - `tint`: colour the rods of a film by a strain or force, such as "curvature" or "axial force".
     - `arrows`: draw these in a film, such as "joint force", "weight" or "linear momentum".
 
-    Raises ValueError for what the format or the run doesn't have, OSError where the file can't be written.
+    Raises ValueError for options that the format or the run doesn't have, OSError if the file can't be written.
     """
     path = Path(path)
     check_ending(path)
@@ -77,21 +77,21 @@ class _FormatOptions(NamedTuple):
 
 
 def check_ending(path: Path) -> None:
-    """Raises ValueError for an ending that names no format."""
+    """Raises ValueError for a suffix that names no format."""
     endings = (*_WRITERS, ".pvd", *_FILMS)
     if path.suffix.lower() not in endings:
         raise ValueError(f"`{path.name}` must end in one of {', '.join(endings)} to say which format is wanted.")
 
 
 def _csv(solution: Solution, path: Path, options: _FormatOptions) -> None:
-    # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
+    # The writer of pandas is several times faster than NumPy's and keeps all digits.
     frame = solution.to_pandas(options.columns)
     frame.columns = [_no_formula(str(name)) for name in frame.columns]
     frame.to_csv(path, index=False)
 
 
 def _no_formula(name: str) -> str:
-    """A heading that spreadsheets show instead of computing it: names come from files of other people."""
+    """A heading that spreadsheets don't evaluate as a formula: names come from untrusted files."""
     return f"'{name}" if name.lstrip().startswith(_FORMULAS) or name[:1].isspace() else name
 
 
@@ -110,7 +110,7 @@ def _netcdf(solution: Solution, path: Path, options: _FormatOptions) -> None:
         dataset.attrs = attributes(solution.meta, solution.stats)
     content = io.BytesIO()
     try:
-        # HDF5 crashes where a disk fills up, so it writes into memory.
+        # HDF5 crashes if the disk becomes full, so it writes into memory.
         dataset.to_netcdf(content, engine="h5netcdf")
     except ImportError as error:
         raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
@@ -166,7 +166,7 @@ def _glb(solution: Solution, path: Path, options: _FormatOptions) -> None:
 def _pvd(solution: Solution, path: Path, joints: bool) -> None:
     from polhode.viewing.files import vtk
 
-    # It has a folder of files beside it, which it replaces itself.
+    # The writer replaces the file and its folder itself.
     vtk.write(solution, _moving_scene(solution, joints), path)
 
 
@@ -174,7 +174,7 @@ _Look = tuple[str | None, tuple[str, ...]]
 """Quantities that colour rods, and arrows that are drawn."""
 
 _FINE = 300
-"""Points an inch of figures."""
+"""Dots per inch of figures."""
 _FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _TABLES = (".csv", ".parquet", ".nc")
 _WRITERS = {

@@ -1,4 +1,4 @@
-"""Runs in stores, read again as they grow."""
+"""A run in a store, read again when it has grown."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class StoredRun:
         self._scene_run: str | None = None
 
     def look(self) -> tuple[str, bool]:
-        """A word for what is in the store, and whether the run still goes on."""
-        # Asked first: a run may end in between, and then its result is read.
+        """A word that identifies the content of the store, and whether the run is in progress."""
+        # The lock is read first: if the run ends in between, its result is read.
         is_locked = locks.is_locked(self.path)
         root = metadata.read_root(self.path)
         result = root.stats.get("result")
@@ -32,7 +32,7 @@ class StoredRun:
         return f"{root.run} {root.frames} {result} {live}", live
 
     def read(self) -> tuple[Solution, Scene | None]:
-        """The run as far as it has come, and its scene, which is made once a run."""
+        """The run up to now, and its scene, which is built once for each run."""
         solution, run = load(self.path), metadata.run_at(self.path)
         if self._scene_run is None or self._scene_run != run:
             self._scene, self._scene_run = scene_of(solution), run

@@ -1,4 +1,4 @@
-"""`load`: a stored run as a `Solution`, checked as a whole."""
+"""`load`: reads a stored run as a `Solution` and checks all of it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from polhode.storage.zarr_arrays import ArrayFiles
 
 
 def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = None) -> Solution:
-    """The solution in the store at `path`, also of a run that is still going or was cut off.
+    """The solution in the store at `path`, also of a run that is in progress or was interrupted.
 
     The stats of such a run say `interrupted` and the time reached. All checksums are compared; frames are read from
-    disk only as they are looked at.
+    disk when they are used.
 
     **Arguments:**
 
@@ -57,7 +57,7 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
 
 
 def _salvage(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:
-    """A store as far as it can be had, by the copy of its root and without checksums if need be, and what is damaged.
+    """The readable part of a store, if necessary by the copy of its root and without checksums, and its damage.
 
     Raises StoreError if neither root can be read.
     """

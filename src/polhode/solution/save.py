@@ -1,4 +1,4 @@
-"""Solutions in memory, written as stores."""
+"""Saving of solutions in memory as stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs shown: in a browser, by a server on this machine, or inside a notebook."""
+"""Display of runs in a browser, by a server on this machine, or in a notebook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEIGHT = 760
 
 
 def scene_of(solution: Run) -> Scene | None:
-    """The scene that the run stored, or that of its problem; None, with a warning, if that can't be built anew."""
+    """The scene that the run stored, or that of its problem; None, with a warning, if that can't be rebuilt."""
     if "scene" in solution.meta:
         return _stored_scene(solution)
     try:
@@ -46,14 +46,14 @@ def _stored_scene(solution: Run) -> Scene | None:
 
 
 class Source(Protocol):
-    """Where a run is taken from."""
+    """A source of a run for the page."""
 
     def look(self) -> tuple[str, bool]:
-        """A word that changes when the run does, and whether it still goes on."""
+        """A word that changes when the run does, and whether the run is in progress."""
         ...
 
     def read(self) -> tuple[Run, Scene | None]:
-        """The run as far as it has come, and its scene."""
+        """The run up to now, and its scene."""
         ...
 
 
@@ -64,7 +64,7 @@ class InMemory:
         self._solution = solution
 
     def look(self) -> tuple[str, bool]:
-        """A word, and that nothing goes on."""
+        """A constant word, and False."""
         return "whole", False
 
     def read(self) -> tuple[Run, Scene | None]:
@@ -73,7 +73,7 @@ class InMemory:
 
 
 def serve(sources: Sequence[Source], labels: Sequence[str], port: int = 0, host: str = "127.0.0.1") -> Server:
-    """A server for the page of one run or two; see `Server`."""
+    """A server of the page of one or two runs; see `Server`."""
     check_count(len(sources))
 
     def look() -> tuple[str, bool]:
@@ -90,7 +90,7 @@ def check_count(count: int) -> None:
 
 
 class EmbeddedPage:
-    """A page inside a notebook, complete in itself."""
+    """A self-contained page in a notebook."""
 
     def __init__(self, text: str) -> None:
         self._text = text

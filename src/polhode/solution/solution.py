@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
-"""Attributes that users need not see."""
+"""Attributes that `dir` hides."""
 _MOST_LISTED = 20
 _INSTEAD = {
     **dict.fromkeys(
@@ -49,7 +49,7 @@ _INSTEAD = {
     **dict.fromkeys(("step", "simulate"), "`polhode.simulate(problem, initial=run)` goes on from its end."),
     **dict.fromkeys(("to_csv", "dataframe", "df"), "`run.to_pandas()` is a table of pandas."),
 }
-"""Names that many try first."""
+"""Names that users often try first."""
 
 
 def _row(frames: Frames, k: int) -> Frames:
@@ -57,22 +57,22 @@ def _row(frames: Frames, k: int) -> Frames:
 
 
 class Solution(eqx.Module):
-    """Saved instants of a run with what is known about it.
+    """Saved instants of a run, with its statistics and description.
 
     - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`. Of a run with a store
-      they are read from there when they are looked at, so that a run may be larger than memory.
+      they are read from disk when they are used, so that a run may be larger than memory.
     - `stats`: steps, rejected, evaluations (of the right-hand side, or of the residual of implicit methods),
       newton_iterations (mean over all attempted steps), result (a `Result`), t_reached. Of runs on the host also three
       times, which add up to that of the call: build_time_s (checking the problem, finding a consistent start),
-      compile_time_s and wall_time_s (the steps); problem_time_s, which making the problem has taken before, once for
-      all of its runs, 0 where nobody has looked; and compiled: operations, by ("quick" or "optimised" machine code, or
+      compile_time_s and wall_time_s (the steps); problem_time_s, the time for building the problem, once for all of
+      its runs, 0 where it was not measured; and compiled: operations, by ("quick" or "optimised" machine code, or
       "xla"), kept (whether the machine code was of an earlier run).
-    - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
+    - `meta`: problem, parameters, integrator, h or tolerances, version, and the promises of the method
       (plain values that survive a round trip through JSON).
-    - `events`: the events that came, with the states before and after.
+    - `events`: the events that occurred, with the states before and after.
     - `bodies`, `joints`, `forces`: results by the names of the model. - `contacts`: by the names of impacts and stops.
-    - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
-    - `reader`: what computes that of bodies and joints which was not saved; None where the problem is not at hand.
+    - `saved`: the frames, or the store that has them. - `checkpoint`: from which `simulate(…, initial=…)` continues.
+    - `reader`: computes quantities of bodies and joints that were not saved; None without the problem.
     """
 
     saved: Frames | StoredFrames
@@ -136,7 +136,7 @@ class Solution(eqx.Module):
         return Events.of(self.stats, self.meta, self[0].state)
 
     def __getitem__(self, k: int) -> Solution:
-        """Frame k as a run of its own, to begin another one in; the last one with what the method remembers.
+        """Frame k as a run of its own, to start another run from; the last one with the method's checkpoint.
 
         Raises IndexError where there is none.
         """
@@ -156,7 +156,7 @@ class Solution(eqx.Module):
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
 
     def _summary_rows(self) -> list[tuple[str, str]]:
-        """Names and values of the lines with which it is shown."""
+        """Rows of its summary: name and value."""
         integrator, result = self.meta.get("integrator"), self.stats.get("result")
         method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
         step = f"h = {self.meta['h']:g}" if isinstance(self.meta.get("h"), float) else "error control"
@@ -185,7 +185,7 @@ class Solution(eqx.Module):
         return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._summary_rows())
 
     def __reduce__(self) -> Any:
-        # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.
+        # Checkpoints belong to this process; a copy elsewhere continues from its state.
         return Solution, (self.saved, self.stats, self.meta)
 
     def columns(self) -> Mapping[str, Any]:
@@ -208,9 +208,9 @@ class Solution(eqx.Module):
         return audit(self)
 
     def to_xarray(self) -> xarray.Dataset:
-        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run.
+        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives for the saved run.
 
-        That of a model has coordinates `body`, `joint` and `component` besides, and units where they are known.
+        That of a model also has coordinates `body`, `joint` and `component`, and units where they are known.
         """
         from polhode.solution.dataset import to_xarray
 
@@ -219,10 +219,10 @@ class Solution(eqx.Module):
     def show(
         self, *others: Solution, labels: Sequence[str] | None = None, block: bool | None = None, browser: bool = True
     ) -> Any:
-        """Shows the run, or compares it with another: the motion, charts to choose, the audit.
+        """Shows the run, or compares it with another one: the motion, selectable charts, the audit.
 
         In a notebook the page is part of the output. Elsewhere a server on this machine's loopback address shows it
-        in the browser; a script waits until Ctrl-C, an interactive session goes on.
+        in the browser; a script waits until Ctrl-C, an interactive session continues.
 
         **Arguments:**
 
@@ -240,8 +240,8 @@ class Solution(eqx.Module):
 
         **Arguments:**
 
-        - `columns`: names of columns, of whole bodies, joints or outputs, and patterns such as "*.power", in the order
-          in which they are wanted behind `time`; by default everything but the state, which "state.*" gives.
+        - `columns`: names of columns, of whole bodies, joints or outputs, and patterns such as "*.power", in the
+          requested order after `time`; by default everything but the state, which "state.*" gives.
 
         **Raises** KeyError, with near names, for names that fit nothing.
         """

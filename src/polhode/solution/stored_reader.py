@@ -1,4 +1,4 @@
-"""What computes the unsaved quantities of a stored run: its problem, rebuilt from what the store says of it."""
+"""The reader of quantities that a stored run did not save, with the problem rebuilt from its description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polhode.results.derived_quantities import Reader, RunContext
 
 
 def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Reader | None:
-    """The reader of a run out of a store, of a problem that is given, or that can be made anew from what it says.
+    """The reader of a stored run, for the given problem or one that is rebuilt from the description; None without.
 
     Raises ValueError for a problem with other bodies or joints.
     """

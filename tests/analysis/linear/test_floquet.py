@@ -98,7 +98,9 @@ def test_loads_with_another_period_are_refused_although_the_bodies_rest() -> Non
     problem, period = model.problem("minimal", t1=1.0), 2 * np.pi / 3
     result = ph.floquet(problem, period)
     field = lambda t, y: [y[1], -(4.0 + np.sin(3.0 * t)) * y[0]]  # noqa: E731
-    np.testing.assert_allclose(result.monodromy, np.column_stack([flow(field, e, period) for e in np.eye(2)]), atol=1e-8)
+    np.testing.assert_allclose(
+        result.monodromy, np.column_stack([flow(field, e, period) for e in np.eye(2)]), atol=1e-8
+    )
     with pytest.raises(ValueError, match="another period"):
         # The start looks the same half a period later.
         ph.floquet(problem, period / 2)

@@ -11,7 +11,7 @@ import polhode as ph
 
 
 @pytest.fixture(scope="module")
-def compared() -> ph.studies.Comparison:
+def comparison() -> ph.studies.Comparison:
     return ph.studies.compare(
         ph.problems.get("free-rigid-body"),
         ["lie-midpoint", "rkmk4", "eml"],
@@ -21,16 +21,16 @@ def compared() -> ph.studies.Comparison:
     )
 
 
-def test_orders_are_those_of_the_methods(compared: ph.studies.Comparison) -> None:
-    measured = {key[1]: order for key, order in compared.orders.items() if key[2] == "rotation"}
+def test_orders_are_those_of_the_methods(comparison: ph.studies.Comparison) -> None:
+    measured = {key[1]: order for key, order in comparison.orders.items() if key[2] == "rotation"}
     assert measured["lie-midpoint"] == pytest.approx(2, abs=0.15)
     assert measured["rkmk4"] == pytest.approx(4, abs=0.2)
 
 
-def test_formulations_agree_and_the_table_is_tidy(compared: ph.studies.Comparison) -> None:
-    table = compared.table()
+def test_formulations_agree_and_the_table_is_tidy(comparison: ph.studies.Comparison) -> None:
+    table = comparison.table()
     assert set(table.formulation) == {"SO3", "S3"}
-    assert len(table) == 2 * 2 * 3 * len(compared.outputs)
+    assert len(table) == 2 * 2 * 3 * len(comparison.outputs)
     assert list(table.columns[:3]) == ["formulation", "integrator", "h"]
     assert (table.time > 0).all()
     fine = table[(table.integrator == "rkmk4") & (table.h == 0.000625) & (table.output == "rotation")]
@@ -38,16 +38,16 @@ def test_formulations_agree_and_the_table_is_tidy(compared: ph.studies.Compariso
     assert fine.counts.all()
 
 
-def test_what_does_not_go_together_says_why(compared: ph.studies.Comparison) -> None:
-    text = "\n".join(map(str, compared.refused))
+def test_what_does_not_go_together_says_why(comparison: ph.studies.Comparison) -> None:
+    text = "\n".join(map(str, comparison.refused))
     assert "SO4: `formulation` must be one of" in text
     assert "eml in SO3: it takes" in text
-    assert "not run: eml in S3" in repr(compared)
-    assert "not run" in compared._repr_html_()
+    assert "not run: eml in S3" in repr(comparison)
+    assert "not run" in comparison._repr_html_()
 
 
-def test_the_figure_has_every_curve(compared: ph.studies.Comparison) -> None:
-    left, right = compared.plot("rotation").axes
+def test_the_figure_has_every_curve(comparison: ph.studies.Comparison) -> None:
+    left, right = comparison.plot("rotation").axes
     legend = right.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -55,7 +55,7 @@ def test_the_figure_has_every_curve(compared: ph.studies.Comparison) -> None:
     ]  # fmt: skip
     assert (left.get_xlabel(), right.get_xlabel()) == ("step h", "time, s")
     with pytest.raises(ValueError, match="`place` was not compared"):
-        compared.plot("place")
+        comparison.plot("place")
 
 
 def test_errors_on_the_plateau_do_not_count() -> None:

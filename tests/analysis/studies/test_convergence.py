@@ -54,15 +54,15 @@ def test_methods_of_order_five_are_measured_too():
     assert study.orders["multipliers"] == pytest.approx(5, abs=0.3)
 
 
-def planned(problem, name, names=None, given=None):
-    chosen = references.measurable(problem, names, given)
-    return references.plan(problem, [ph.integrators.get(name)], chosen, T1, given)
+def reference_plan(problem, name, names=None, reference=None):
+    outputs = references.measurable(problem, names, reference)
+    return references.plan(problem, [ph.integrators.get(name)], outputs, T1, reference)
 
 
 def test_references_are_judged_before_anything_is_run():
-    assert planned(pendulum(), "herk4").method == "herk5"
-    assert planned(ph.problems.get("free-rigid-body"), "rkmk6", ["rotation"]).method == "rkmk5"
-    assert planned(ph.problems.get("free-rigid-body"), "herk5", ["rotation"]).method == "rkmk6"
+    assert reference_plan(pendulum(), "herk4").method == "herk5"
+    assert reference_plan(ph.problems.get("free-rigid-body"), "rkmk6", ["rotation"]).method == "rkmk5"
+    assert reference_plan(ph.problems.get("free-rigid-body"), "herk5", ["rotation"]).method == "rkmk6"
 
     class Other(ph.systems.AbstractSystem):
         @property
@@ -73,7 +73,7 @@ def test_references_are_judged_before_anything_is_run():
             return {"manifold": jnp.zeros(())}
 
     with pytest.raises(ValueError, match=r"no method of high order for Other.*Pass the exact values"):
-        planned(dataclasses.replace(pendulum(), system=Other()), "herk4")
+        reference_plan(dataclasses.replace(pendulum(), system=Other()), "herk4")
     with pytest.raises(ValueError, match="no output 'bop'; it has bob, speed, multipliers"):
         ph.studies.convergence(pendulum(), "herk3", [0.1, 0.05], outputs=["bop"])
     with pytest.raises(ValueError, match="lacks the output 'speed'"):
@@ -81,14 +81,14 @@ def test_references_are_judged_before_anything_is_run():
 
 
 def test_known_values_need_no_run_and_others_are_computed():
-    known = {"bob": {"t": T1, "value": (0.6, 0.8), "error": 1e-12, "source": "a table"}}
-    plan = planned(pendulum(known), "herk3")
-    assert (set(plan.known), plan.missing) == ({"bob"}, ("speed", "multipliers"))
-    assert planned(pendulum(known), "herk3", ["bob"]).missing == ()
-    vague = {"bob": {**known["bob"], "error": 1e-9}}
-    assert planned(pendulum(vague), "herk3").known == {}
-    given = {"bob": np.zeros(2), "speed": np.zeros(2)}
-    assert planned(pendulum(), "herk3", None, given).missing == ()
+    published = {"bob": {"t": T1, "value": (0.6, 0.8), "error": 1e-12, "source": "a table"}}
+    plan = reference_plan(pendulum(published), "herk3")
+    assert (set(plan.values), plan.missing) == ({"bob"}, ("speed", "multipliers"))
+    assert reference_plan(pendulum(published), "herk3", ["bob"]).missing == ()
+    vague = {"bob": {**published["bob"], "error": 1e-9}}
+    assert reference_plan(pendulum(vague), "herk3").values == {}
+    reference = {"bob": np.zeros(2), "speed": np.zeros(2)}
+    assert reference_plan(pendulum(), "herk3", None, reference).missing == ()
 
 
 def test_a_failing_reference_says_what_to_do(monkeypatch):
@@ -99,7 +99,7 @@ def test_a_failing_reference_says_what_to_do(monkeypatch):
 
     monkeypatch.setattr(references, "simulate", fail)
     with pytest.raises(ph.SimulationError, match=r"a run of herk5 .*failed: singular_constraints.*`reference`"):
-        planned(pendulum(), "herk3").carry_out(pendulum(), 0.1, T1)
+        reference_plan(pendulum(), "herk3").carry_out(pendulum(), 0.1, T1)
 
 
 def double_pendulum(t1, angles=(2.0, 2.5)):
@@ -137,7 +137,7 @@ def test_errors_within_it_and_of_regular_motions_are_not(monkeypatch):
 def test_motions_that_part_slowly_are_looked_at_and_not_warned_of(monkeypatch):
     result = []
     monkeypatch.setattr(
-        predictability, "lyapunov", lambda *given, **how: result.append(lyapunov(*given, **how)) or result[-1]
+        predictability, "lyapunov", lambda *reference, **how: result.append(lyapunov(*reference, **how)) or result[-1]
     )
     system = ph.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.stack([y[1], -jnp.sin(y[0])]))
     outputs = {"angle": lambda t, y: y[0]}

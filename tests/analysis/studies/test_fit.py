@@ -1,4 +1,4 @@
-"""Parameters from measured motion: against the exact solution of a damped oscillator, fitted by another program."""
+"""Parameters from measured motion: against the exact solution of a damped oscillator, fit_result by another program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _exact(t: Any, stiffness: Any, damping: Any, speed: Any = 1.0) -> Any:
     return speed * np.exp(-decay * t) * np.sin(omega * t) / omega
 
 
-def _measured(seed: int = 0, speed: float = 1.0) -> dict[str, np.ndarray]:
+def _data(seed: int = 0, speed: float = 1.0) -> dict[str, np.ndarray]:
     noise = SIGMA * np.random.default_rng(seed).standard_normal(len(T))
     return {"time": T, "rail.displacement": _exact(T, STIFFNESS, DAMPING, speed) + noise}
 
@@ -41,35 +41,35 @@ def problem() -> ph.Problem:
 
 
 @pytest.fixture(scope="module")
-def fitted(problem: ph.Problem) -> ph.Fit:
-    return ph.fit(problem, _measured(), ["stiffness", "damping"], integrator="rkmk4")
+def fit_result(problem: ph.Problem) -> ph.Fit:
+    return ph.fit(problem, _data(), ["stiffness", "damping"], integrator="rkmk4")
 
 
-def test_it_is_the_fit_of_the_exact_solution(fitted: ph.Fit) -> None:
-    best, covariance = curve_fit(_exact, T, _measured()["rail.displacement"], (10.0, 0.4), xtol=1e-12, ftol=1e-12)
-    assert fitted.converged
-    np.testing.assert_allclose(list(fitted.values.values()), best, rtol=1e-5)
-    np.testing.assert_allclose(fitted.covariance, covariance, rtol=1e-3)
-    left = _measured()["rail.displacement"] - _exact(T, *best)
-    np.testing.assert_allclose(fitted.residuals[0]["rail.displacement"], left, atol=1e-5)
-    np.testing.assert_allclose(fitted.noise, np.sqrt(left @ left / (len(T) - 2)), rtol=1e-5)
-    assert fitted.problem.parameters["stiffness"] == fitted.values["stiffness"]
-    assert fitted.names == ("stiffness", "damping")
-    assert "stiffness = " in repr(fitted)
-    assert "noise" in fitted._repr_html_()
+def test_it_is_the_fit_of_the_exact_solution(fit_result: ph.Fit) -> None:
+    best, covariance = curve_fit(_exact, T, _data()["rail.displacement"], (10.0, 0.4), xtol=1e-12, ftol=1e-12)
+    assert fit_result.converged
+    np.testing.assert_allclose(list(fit_result.values.values()), best, rtol=1e-5)
+    np.testing.assert_allclose(fit_result.covariance, covariance, rtol=1e-3)
+    left = _data()["rail.displacement"] - _exact(T, *best)
+    np.testing.assert_allclose(fit_result.residuals[0]["rail.displacement"], left, atol=1e-5)
+    np.testing.assert_allclose(fit_result.noise, np.sqrt(left @ left / (len(T) - 2)), rtol=1e-5)
+    assert fit_result.problem.parameters["stiffness"] == fit_result.values["stiffness"]
+    assert fit_result.names == ("stiffness", "damping")
+    assert "stiffness = " in repr(fit_result)
+    assert "noise" in fit_result._repr_html_()
 
 
-def test_intervals_are_students(fitted: ph.Fit) -> None:
+def test_intervals_are_students(fit_result: ph.Fit) -> None:
     # The 97.5 % quantile of Student's distribution with 59 degrees of freedom, from a table.
-    centre = np.array(list(fitted.values.values()))
-    np.testing.assert_allclose(fitted.intervals[:, 1] - centre, 2.00100 * fitted.deviations, rtol=1e-5)
-    np.testing.assert_allclose(fitted.intervals.mean(axis=1), centre, rtol=1e-12)
+    centre = np.array(list(fit_result.values.values()))
+    np.testing.assert_allclose(fit_result.intervals[:, 1] - centre, 2.00100 * fit_result.deviations, rtol=1e-5)
+    np.testing.assert_allclose(fit_result.intervals.mean(axis=1), centre, rtol=1e-12)
 
 
 @pytest.mark.exhaustive
 def test_bounds_hold_and_known_noise_counts(problem: ph.Problem) -> None:
     result = ph.fit(
-        problem, _measured(), {"stiffness": (5.0, 15.0), "damping": (0.0, 3.0)}, sigma=SIGMA, integrator="rkmk4"
+        problem, _data(), {"stiffness": (5.0, 15.0), "damping": (0.0, 3.0)}, sigma=SIGMA, integrator="rkmk4"
     )
     assert result.values["stiffness"] == pytest.approx(15.0, rel=1e-6)
     assert list(result.at_bound) == [True, False]
@@ -79,8 +79,8 @@ def test_bounds_hold_and_known_noise_counts(problem: ph.Problem) -> None:
 
 
 @pytest.mark.exhaustive
-def test_missing_values_are_left_out(problem: ph.Problem, fitted: ph.Fit) -> None:
-    data = _measured()
+def test_missing_values_are_left_out(problem: ph.Problem, fit_result: ph.Fit) -> None:
+    data = _data()
     data["rail.displacement"][::3] = np.nan
     with pytest.raises(ValueError, match=r"21 values that are not finite, the first at t = 0.*missing=True"):
         ph.fit(problem, data, ["stiffness", "damping"])
@@ -88,14 +88,14 @@ def test_missing_values_are_left_out(problem: ph.Problem, fitted: ph.Fit) -> Non
     known = np.isfinite(data["rail.displacement"])
     best, _ = curve_fit(_exact, T[known], data["rail.displacement"][known], (10.0, 0.4), xtol=1e-12, ftol=1e-12)
     np.testing.assert_allclose(list(result.values.values()), best, rtol=1e-5)
-    assert result.deviations[0] / result.noise > fitted.deviations[0] / fitted.noise
+    assert result.deviations[0] / result.noise > fit_result.deviations[0] / fit_result.noise
     assert np.array_equal(np.isfinite(result.residuals[0]["rail.displacement"]), known)
 
 
 @pytest.mark.exhaustive
-def test_several_runs_tell_more_than_one(problem: ph.Problem, fitted: ph.Fit) -> None:
+def test_several_runs_tell_more_than_one(problem: ph.Problem, fit_result: ph.Fit) -> None:
     problems = [problem, _oscillator(-0.5)]
-    data = [_measured(), _measured(1, -0.5)]
+    data = [_data(), _data(1, -0.5)]
     result = ph.fit(problems, data, ["stiffness", "damping"], integrator="rkmk4")
     values = np.concatenate([d["rail.displacement"] for d in data])
     both = lambda t, k, c: np.concatenate([_exact(T, k, c), _exact(T, k, c, -0.5)])  # noqa: E731
@@ -110,7 +110,7 @@ def test_intervals_hold_as_often_as_they_say(problem: ph.Problem) -> None:
     """In 95 of 100 seeds: fewer than 89, or all, would come about once in a hundred tries."""
     held = np.zeros(2)
     for seed in range(100):
-        result = ph.fit(problem, _measured(seed), ["stiffness", "damping"], integrator="rkmk4")
+        result = ph.fit(problem, _data(seed), ["stiffness", "damping"], integrator="rkmk4")
         low, high = result.intervals.T
         held += (low <= [STIFFNESS, DAMPING]) & (high >= [STIFFNESS, DAMPING])
     assert (held >= 89).all()
@@ -118,7 +118,7 @@ def test_intervals_hold_as_often_as_they_say(problem: ph.Problem) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "parameters", "options", "said"),
+    ("data", "parameters", "options", "text"),
     [
         ({}, "stifness", {}, "has no parameter 'stifness'.*stiffness"),
         ({}, {"stiffness": (0, 5)}, {}, "Bounds of `stiffness`.*must enclose its first guess"),
@@ -138,16 +138,16 @@ def test_intervals_hold_as_often_as_they_say(problem: ph.Problem) -> None:
 def test_bad_input_is_refused_before_any_run(
     problem: ph.Problem, data: dict[str, Any], parameters: Any, options: dict[str, Any], text: str
 ) -> None:
-    data = {name: x for name, x in {**_measured(), **data}.items() if x is not None}
+    data = {name: x for name, x in {**_data(), **data}.items() if x is not None}
     with pytest.raises(ValueError, match=text):
         ph.fit(problem, data, parameters, **options)
 
 
 def test_numbers_that_the_data_dont_depend_on_are_named(problem: ph.Problem) -> None:
     with pytest.raises(ValueError, match="don't depend on side at the first guess"):
-        ph.fit(problem, _measured(), ["stiffness", "side"], integrator="rkmk4")
+        ph.fit(problem, _data(), ["stiffness", "side"], integrator="rkmk4")
 
 
 def test_as_many_data_sets_as_problems(problem: ph.Problem) -> None:
     with pytest.raises(ValueError, match="2 problems and 1 data sets"):
-        ph.fit([problem, problem], [_measured()], "stiffness")
+        ph.fit([problem, problem], [_data()], "stiffness")

@@ -20,26 +20,26 @@ def pendulum():
 
 
 @pytest.fixture(scope="module")
-def compared(pendulum):
+def comparison(pendulum):
     problem = pendulum.problem("minimal", t1=0.2, name="swing")
     outputs = ["positions", "kinetic_energy"]
     return studies.compare(problem, ["rkmk3", "rkmk4", "rodrigues"], steps=[0.02, 0.01], outputs=outputs, chaos=False)
 
 
-def test_comparisons_print_a_line_for_each_output_and_method(compared):
-    title, head, *rows = repr(compared).split("\n")
+def test_comparisons_print_a_line_for_each_output_and_method(comparison):
+    title, head, *rows = repr(comparison).split("\n")
     assert title.startswith("Comparison of swing at t = 0.2, against ")
     assert head.split() == ["output", "method", "in", "least", "error", "at", "h", "steps", "time", "order"]
     cells = [re.split(r"  +", row.strip()) for row in rows[:4]]
     assert [each[:-7] for each in cells] == [["positions"], [], ["kinetic energy"], []]
     assert [each[-7] for each in cells] == ["rkmk3", "rkmk4"] * 2
-    (best,) = (case for case in compared.cases if (case.integrator, case.value) == ("rkmk3", 0.01))
+    (best,) = (case for case in comparison.cases if (case.integrator, case.value) == ("rkmk3", 0.01))
     assert cells[0][-5] == f"{best.errors['positions']:.1e}"
-    assert cells[0][-1] == f"{compared.orders['minimal', 'rkmk3', 'positions']:.1f}"
+    assert cells[0][-1] == f"{comparison.orders['minimal', 'rkmk3', 'positions']:.1f}"
     assert rows[4].startswith("not run: rodrigues in minimal: ")
     assert max(map(len, rows[:4])) < 100
     for text in ("<th>least error</th>", "kinetic energy", "not run: rodrigues"):
-        assert text in compared._repr_html_()
+        assert text in comparison._repr_html_()
 
 
 def test_convergence_prints_a_table(pendulum):

@@ -9,14 +9,14 @@ from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
-    from polhode.compiler.llvm.ir_builder import IRBuilder
+    from polhode.compiler.llvm.builder import Builder
     from polhode.compiler.scalars.program import Operation
 
-Block: TypeAlias = "Callable[[IRBuilder, Operation, list[str]], list[str]]"
+Block: TypeAlias = "Callable[[Builder, Operation, list[str]], list[str]]"
 """Writes an operation on these values; returns its results."""
 
 
-def loop(w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
+def loop(w: Builder, operation: Operation, start: list[str]) -> list[str]:
     """Passes while a condition holds."""
     test, again = operation.params["cond"], operation.params["body"]
     builder = LoopBuilder(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
@@ -29,7 +29,7 @@ def loop(w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
     return builder.values
 
 
-def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
+def rows(w: Builder, operation: Operation, x: list[str]) -> list[str]:
     """A loop over rows, in tables of variables; it is the same for single numbers and for lanes."""
     p = operation.params
     n_carry, length, region = p["carried"], p["length"], p["body"]
@@ -55,7 +55,7 @@ def rows(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
     return [*carry, *(w.get(outputs, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
 
 
-def branch(w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
+def branch(w: Builder, operation: Operation, x: list[str]) -> list[str]:
     """The results of one of several programs."""
     branches, (which,) = operation.params["branches"], x
     kind = type_of(operation.operands[0])

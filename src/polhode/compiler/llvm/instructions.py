@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polhode.compiler.llvm.ir_builder import IRBuilder
+    from polhode.compiler.llvm.builder import Builder
 
 _ARITHMETIC = {"add": "add", "add_any": "add", "sub": "sub", "mul": "mul"}
 
@@ -24,7 +24,7 @@ _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
 _INFINITY = float("inf")
 
 
-def _power(w: IRBuilder, base: str, exponent: int) -> str:
+def _power(w: Builder, base: str, exponent: int) -> str:
     """By repeated squares."""
     bits, square, result = abs(exponent), base, None
     while bits:
@@ -37,48 +37,48 @@ def _power(w: IRBuilder, base: str, exponent: int) -> str:
     return w.do("fdiv", "double", w.number("double", 1.0), result) if exponent < 0 else result
 
 
-def _sign(w: IRBuilder, x: str) -> str:
+def _sign(w: Builder, x: str) -> str:
     zero = w.number("double", 0.0)
     positive, negative = w.do("fcmp ogt", "double", x, zero), w.do("fcmp olt", "double", x, zero)
     other = w.select(negative, "double", w.number("double", -1.0), x)
     return w.select(positive, "double", w.number("double", 1.0), other)
 
 
-def _intrinsic(name: str) -> Callable[[IRBuilder, list[str], Any], str]:
+def _intrinsic(name: str) -> Callable[[Builder, list[str], Any], str]:
     return lambda w, x, p: w.intrinsic(name, "double", *x)
 
 
-def _function(name: str) -> Callable[[IRBuilder, list[str], Any], str]:
+def _function(name: str) -> Callable[[Builder, list[str], Any], str]:
     return lambda w, x, p: w.library(name, *x)
 
 
-def _binary(word: str) -> Callable[[IRBuilder, list[str], Any], str]:
+def _binary(word: str) -> Callable[[Builder, list[str], Any], str]:
     return lambda w, x, p: w.do(word, "double", *x)
 
 
-def _clamp(w: IRBuilder, x: list[str], params: Any) -> str:
+def _clamp(w: Builder, x: list[str], params: Any) -> str:
     low, value, high = x
     return w.intrinsic("minimum", "double", w.intrinsic("maximum", "double", low, value), high)
 
 
-def _round(w: IRBuilder, x: list[str], params: Any) -> str:
+def _round(w: Builder, x: list[str], params: Any) -> str:
     return w.intrinsic("roundeven" if int(params["rounding_method"]) == 1 else "round", "double", x[0])
 
 
-def _reciprocal(w: IRBuilder, x: str) -> str:
+def _reciprocal(w: Builder, x: str) -> str:
     return w.do("fdiv", "double", w.number("double", 1.0), x)
 
 
-def _logistic(w: IRBuilder, x: list[str], params: Any) -> str:
+def _logistic(w: Builder, x: list[str], params: Any) -> str:
     decay = w.library("exp", w.do("fneg", "double", x[0]))
     return _reciprocal(w, w.do("fadd", "double", w.number("double", 1.0), decay))
 
 
-def _is_finite(w: IRBuilder, x: list[str], params: Any) -> str:
+def _is_finite(w: Builder, x: list[str], params: Any) -> str:
     return w.do("fcmp olt", "double", w.intrinsic("fabs", "double", x[0]), w.number("double", _INFINITY))
 
 
-FLOATS: dict[str, Callable[[IRBuilder, list[str], Any], str]] = {
+FLOATS: dict[str, Callable[[Builder, list[str], Any], str]] = {
     **{name: _function(name) for name in _LIBRARY},
     **{name: _intrinsic(of) for name, of in _INTRINSICS.items()},
     **{name: _binary(f"f{word}") for name, word in _ARITHMETIC.items()},
@@ -101,22 +101,22 @@ FLOATS: dict[str, Callable[[IRBuilder, list[str], Any], str]] = {
 """Operations on numbers in double precision."""
 
 
-def _extreme(name: str, of_bits: str) -> Callable[[IRBuilder, str, list[str]], str]:
-    def write(w: IRBuilder, kind: str, x: list[str]) -> str:
+def _extreme(name: str, of_bits: str) -> Callable[[Builder, str, list[str]], str]:
+    def write(w: Builder, kind: str, x: list[str]) -> str:
         return w.do(of_bits, kind, *x) if kind == "i1" else w.intrinsic(f"s{name}", kind, *x)
 
     return write
 
 
-def _whole(word: str) -> Callable[[IRBuilder, str, list[str]], str]:
+def _whole(word: str) -> Callable[[Builder, str, list[str]], str]:
     return lambda w, kind, x: w.do(word, kind, *x)
 
 
-def _quotient(word: str, by_zero: int | None) -> Callable[[IRBuilder, str, list[str]], str]:
+def _quotient(word: str, by_zero: int | None) -> Callable[[Builder, str, list[str]], str]:
     """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
     XLA gives them."""
 
-    def write(w: IRBuilder, kind: str, x: list[str]) -> str:
+    def write(w: Builder, kind: str, x: list[str]) -> str:
         zero, minus = (w.do("icmp eq", kind, x[1], w.number(kind, k)) for k in (0, -1))
         invalid = w.do("or", "i1", zero, minus)
         divisor = w.select(invalid, kind, w.number(kind, 1), x[1])
@@ -128,18 +128,18 @@ def _quotient(word: str, by_zero: int | None) -> Callable[[IRBuilder, str, list[
     return write
 
 
-def _whole_sign(w: IRBuilder, kind: str, x: list[str]) -> str:
+def _whole_sign(w: Builder, kind: str, x: list[str]) -> str:
     zero = w.number(kind, 0)
     positive, negative = w.do("icmp sgt", kind, x[0], zero), w.do("icmp slt", kind, x[0], zero)
     return w.select(positive, kind, w.number(kind, 1), w.select(negative, kind, w.number(kind, -1), zero))
 
 
-def _whole_clamp(w: IRBuilder, kind: str, x: list[str]) -> str:
+def _whole_clamp(w: Builder, kind: str, x: list[str]) -> str:
     low, value, high = x
     return _extreme("min", "and")(w, kind, [_extreme("max", "or")(w, kind, [low, value]), high])
 
 
-INTEGERS: dict[str, Callable[[IRBuilder, str, list[str]], str]] = {
+INTEGERS: dict[str, Callable[[Builder, str, list[str]], str]] = {
     **{name: _whole(word) for name, word in _ARITHMETIC.items()},
     **{name: _whole(name) for name in ("and", "or", "xor")},
     "max": _extreme("max", "or"),

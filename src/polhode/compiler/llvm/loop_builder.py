@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from polhode.compiler.llvm.ir_builder import IRBuilder
+    from polhode.compiler.llvm.builder import Builder
 
 
 class LoopBuilder:
@@ -19,7 +19,7 @@ class LoopBuilder:
     - `w`: the function. - `start`: types of these values, and what the first pass begins with.
     """
 
-    def __init__(self, w: IRBuilder, start: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, w: Builder, start: Sequence[tuple[str, str]]) -> None:
         self._w, self._start, self._before, self._head = w, start, w.block, w.label()
         w.jump(self._head)
         w.open(self._head)

@@ -68,7 +68,7 @@ def is_relative(system: MultibodySystem[AbsoluteCoordinates], group: JointGroup,
 def is_objective(
     base: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State, f: Callable[[Any, Poses, Array], Array]
 ) -> bool:
-    """Whether a function of two poses and time depends on the relative pose only, tested near and far from the start."""
+    """Whether a function of two poses and time depends on the relative pose only, tested near the start and far off."""
     if len(group.slots) != 2:
         return False
     rng = np.random.default_rng(0)

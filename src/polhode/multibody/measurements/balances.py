@@ -44,7 +44,7 @@ class Balance(eqx.Module):
     def works(self) -> bool:
         coordinates = self.system.coordinates
         if not (coordinates.conservative or coordinates.has_own_loads):
-            # The power of damping in flexible bodies isn't implemented.
+            # The power of damping in flexible bodies isn't computed.
             return False
         return bool(self.nonconservative) or not coordinates.conservative or self.system.mechanism.driven
 
@@ -182,7 +182,9 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
         pairs + [pair for group in others for pair in _pairs(group, not _touches_ground(group))], -1
     )
     for group in others:
-        to_ground = _touches_ground(group) or _node_rows(group) <= fixed_rows or not _reactions_cancel(system, group, states)
+        to_ground = (
+            _touches_ground(group) or _node_rows(group) <= fixed_rows or not _reactions_cancel(system, group, states)
+        )
         pairs += _pairs(group, internal=not to_ground)
     fixed_rows = _connected_rows(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in fixed_rows]
@@ -225,7 +227,7 @@ def _node_rows(group: JointGroup) -> set[int]:
 
 
 def _pairs(group: JointGroup, internal: bool) -> Iterator[tuple[int, int]]:
-    """Pairs of rows that the elements of a group connect; with the ground, -1, unless the group is `internal`."""
+    """Pairs of rows that the elements of a group connect, or rows with the ground, -1, unless `internal`."""
     for nodes in zip(*(slot.nodes.numbers for slot in group.slots), strict=True):
         rows = [-1 if slot.group is None else int(row) for slot, row in zip(group.slots, nodes, strict=True)]
         yield from ((rows[0] if internal else -1, row) for row in rows)
@@ -242,7 +244,7 @@ def _reactions_cancel(system: MultibodySystem, group: JointGroup, states: list[t
 
 
 def _sum_reactions(group: JointGroup, weighs: np.ndarray, t: Any, motion: Motion) -> tuple[Array, Array]:
-    """Sums of forces and moments about the origin of unit multipliers over the bodies of each element; the largest."""
+    """Sums of forces and moments of unit multipliers over the bodies of each element, and the largest part."""
     total, most = jnp.zeros(()), jnp.zeros(())
     for slot, gradient in zip(group.slots, group.gradients(t, motion), strict=True):
         rows = slot.nodes.numbers

@@ -74,8 +74,8 @@ def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " element
 def transmitted_loads(
     system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
 ) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
-    r"""Forces and moments about the origin that a tree transmits to each of its links, by Newton's and Euler's equations
-    of the subtree of the link:
+    r"""Forces and moments about the origin that a tree transmits to each of its links, by Newton–Euler equations of the
+    subtree of the link:
 
     $f_i = \sum_j m_j(\ddot x_j - g) - f_j^a,\quad
     M_i = \sum_j R_j(J_j\dot\Omega_j + \Omega_j\times J_j\Omega_j - \tau_j^a) + x_j\times(\dots)$

@@ -1,5 +1,5 @@
-"""The mechanism of a model: elements between nodes, in terms of poses and twists alone.
+"""The mechanism of a model: elements between nodes, written in poses and twists.
 
 In: poses and twists of nodes. Out: potentials, constraint residuals, loads, and their tangents. Open first:
-`mechanism.py`; `elements.py` has what joints and forces implement.
+`mechanism.py`; `elements.py` has the interfaces of joints and forces.
 """

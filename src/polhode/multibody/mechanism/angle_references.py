@@ -1,4 +1,4 @@
-"""Angles near which elements that are read from states are to be read."""
+"""References of angles in elements that are evaluated in states."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from polhode.spaces.base import Point
 
 
 class AngleReference(eqx.Module):
-    """Where the turn of an angle of an element is known from.
+    """The source of the turns of an angle of an element.
 
-    - `number`: of the counted angle; -1 where it is a coordinate of a joint. - `joint`, `coordinate`, `bodies`: that.
+    - `number`: of the counted angle; -1 for a joint coordinate. - `joint`, `coordinate`, `bodies`: names of this one.
     - `zero`: the angle where the coordinate is zero. - `sign`: -1 where they have opposite directions.
     """
 
@@ -27,7 +27,7 @@ class AngleReference(eqx.Module):
     bodies: tuple[str, ...] = eqx.field(static=True)
 
     def value(self, system: MultibodySystem, q: Point) -> Float[Array, ""]:
-        """The angle, in whole turns at least."""
+        """The angle, right up to less than half a turn."""
         if self.number >= 0:
             return system.turns(q)[self.number]
         coordinate = system.joint_coordinate(q, self.joint, self.coordinate, self.bodies)

@@ -1,4 +1,4 @@
-"""Angles between nodes, which poses give up to full turns."""
+"""Angles between nodes, which poses determine up to full turns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Elements = TypeVar("Elements", bound=eqx.Module)
 
 
 class CountableAngle(Protocol):
-    """The angle between two nodes, which their poses give up to full turns; a tree of arrays.
+    """The angle between two nodes, which their poses determine up to full turns; a pytree.
 
     - `reference`: the angle whose turn `value` is in.
     """
@@ -38,7 +38,7 @@ class CountableAngle(Protocol):
 
 
 class PlacedAngle(NamedTuple):
-    """An angle in an element, and the numbers of the two nodes of the element that it lies between."""
+    """An angle in an element, and the numbers of the two nodes between which it is measured."""
 
     angle: CountableAngle
     first: int
@@ -46,7 +46,7 @@ class PlacedAngle(NamedTuple):
 
 
 def near(elements: Elements, references: Sequence[Float[Array, "..."]]) -> Elements:
-    """Elements, one or several stacked, whose angles are read near others: those of each of their `angles()`."""
+    """An element, or stacked ones, with other references of its `angles()`, in their order."""
     if not references:
         return elements
     where: Any = lambda some: [entry.angle.reference for entry in some.angles()]  # noqa: E731

@@ -1,4 +1,4 @@
-"""Parts of a model that differ in their numbers only, evaluated together: a function of each is traced once."""
+"""Parts of equal structure grouped into batches, for which a function is traced once and vmapped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.segment_sum import take
 
 LOOP_ABOVE = 8
-"""So many of a kind are evaluated side by side; more in a loop."""
+"""Size of groups above which they are evaluated in a loop instead of a vmap."""
 
 
 class BatchResult(NamedTuple):
-    """Results of some parts. - `members`: their numbers. - `values`: a tree, with a leading axis along them."""
+    """Results of a group of parts. - `members`: their numbers. - `values`: a tree, with a leading axis along them."""
 
     members: list[int]
     values: Any
@@ -28,12 +28,12 @@ class BatchResult(NamedTuple):
 def vmap_alike(
     function: Callable[..., Any], parts: Sequence[Any], rows: Callable[[list[int]], tuple[Any, ...]]
 ) -> list[BatchResult]:
-    """`function(part, *rows)` of each of `parts`, those of a kind at once.
+    """`function(part, *rows)` of each of `parts`, batched by groups of equal structure.
 
     **Arguments:**
 
-    - `parts`: trees; of a kind are those with the same structure, shapes, and leaves other than arrays.
-    - `rows`: a function of the numbers of parts, whose results have a leading axis along these.
+    - `parts`: pytrees; a group has the same structure, shapes, and leaves other than arrays.
+    - `rows`: a function of the numbers of parts, whose results have a leading axis along them.
     """
     results = []
     for members in structural_groups(parts):
@@ -50,7 +50,7 @@ def vmap_alike(
 
 
 def in_order(results: Sequence[tuple[list[int], Array]]) -> Array:
-    """Rows of all parts in the order of these, from (members, k, …) of each kind, as (rows, …)."""
+    """Rows of all parts in the order of the parts, (rows, …), from (members, k, …) of each group."""
     owners = np.concatenate([np.repeat(members, values.shape[1]) for members, values in results])
     flat = jnp.concatenate([values.reshape(-1, *values.shape[2:]) for _, values in results])
     return take(flat, np.argsort(owners, kind="stable"))
@@ -59,7 +59,7 @@ def in_order(results: Sequence[tuple[list[int], Array]]) -> Array:
 class RaggedRows(NamedTuple):
     """Rows of different lengths.
 
-    - `flat`: all, one after the other. - `firsts`, `sizes`: where each begins, and its length.
+    - `flat`: all rows, concatenated. - `firsts`, `sizes`: first index and length of each.
     """
 
     flat: Array
@@ -68,14 +68,14 @@ class RaggedRows(NamedTuple):
 
     @classmethod
     def of(cls, results: Sequence[tuple[list[int], Array]]) -> RaggedRows:
-        """From (members, k) of each kind."""
+        """From (members, k) of each group."""
         sizes = np.zeros(sum(len(members) for members, _ in results), int)
         for members, values in results:
             sizes[members] = values.shape[1]
         return cls(in_order(results), np.cumsum(sizes) - sizes, sizes)
 
     def rows(self, numbers: Sequence[int]) -> Array:
-        """Some rows of one length."""
+        """The given rows, which must have equal lengths."""
         indices = np.asarray(numbers)
         return take(self.flat, self.firsts[indices][:, None] + np.arange(int(self.sizes[indices[0]])))
 

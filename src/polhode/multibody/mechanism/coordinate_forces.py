@@ -20,7 +20,7 @@ Scalar = Float[Array, ""]
 
 
 class AbstractRelativeCoordinate(eqx.Module):
-    """A scalar function of the poses of bodies, of two unless said, that doesn't change when all move as one."""
+    """A scalar function of the poses of bodies, two by default, that is invariant under rigid motions."""
 
     @abc.abstractmethod
     def difference(self, poses: Poses, target: Any) -> Scalar:
@@ -31,7 +31,7 @@ class AbstractRelativeCoordinate(eqx.Module):
         return self.difference(poses, 0.0)
 
     def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
-        """The angles that it is made of, and which of `nodes` they lie between; none unless overridden.
+        """The angles of which it consists, with their `nodes`; none unless overridden.
 
         `nodes`: numbers of its bodies among the nodes of an element, 0, 1, … by default.
         """
@@ -50,8 +50,8 @@ class AbstractRelativeCoordinate(eqx.Module):
 class AbstractEffort(AbstractForceElement):
     r"""A force or torque $f(t, s, \dot s)$ along a relative coordinate s; angles count turns.
 
-    In joint coordinates that s is one of it acts on these directly; otherwise on the two bodies. Where it has a
-    potential `stored` gives it.
+    Where s is a joint coordinate of the system it acts along this; otherwise on the two bodies. `stored` is its
+    potential, if any.
     """
 
     relative: ClassVar[bool] = True
@@ -70,7 +70,7 @@ class AbstractEffort(AbstractForceElement):
         return jnp.zeros(())
 
     def deflection(self, s: Array) -> Float[Array, " k"]:
-        """Values that results show by the names `measures`, at a value of the coordinate; none unless overridden."""
+        """Output values with the names `measures`, at a value of the coordinate; none unless overridden."""
         del s
         return jnp.zeros(0)
 
@@ -95,7 +95,7 @@ class Feedback(AbstractForceElement):
 
     **Arguments:**
 
-    - `coordinates`: each of its own nodes, one after the other. - `sizes`: numbers of these.
+    - `coordinates`: on consecutive nodes. - `sizes`: numbers of nodes of each.
     - `control`: (t, s, ṡ) → forces, all of shape (n,).
     """
 

@@ -1,4 +1,4 @@
-"""Elements that couple bodies at a few nodes, written once for all formulations."""
+"""Elements that couple bodies at a few nodes, for all formulations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AbstractConstraintElement(eqx.Module):
     `driven` tells whether the constraint depends on time, so that it does work; `quadratic` whether its residual is a
     polynomial of degree 2 in positions and rotation matrices; `slips` how many of its components, the last ones, are
     nonholonomic: conditions on velocities alone, as an `AbstractRollingElement` has them; `relative` whether it is
-    known to hold two nodes relative to each other only, so that it changes no momentum of the whole.
+    known to constrain the relative pose of two nodes only, so that it changes no total momentum.
     """
 
     driven: ClassVar[bool] = False
@@ -39,13 +39,13 @@ class AbstractConstraintElement(eqx.Module):
         """The residual of the constraint, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
 
     def rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
-        """The time derivative of the residual, and what must vanish besides; affine in the twists."""
+        """The time derivative of the residual, and nonholonomic components; affine in the twists."""
         return jax.jvp(self.residual, (t, poses), (jnp.ones_like(t), rates(poses, twists)))[1]
 
     def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
         """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial.
 
-        In other words those of the rate by its (ω, u), which nonholonomic components have as well.
+        Equivalently those of the rate with respect to (ω, u), which nonholonomic components have as well.
         """
         still = jax.tree.map(jnp.zeros_like, poses)
 
@@ -61,7 +61,7 @@ class AbstractConstraintElement(eqx.Module):
         return jnp.zeros(0)
 
     def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        """Like `residual`, but zero on the intended assembly branch alone, for methods that start far."""
+        """Like `residual`, but zero on the intended assembly branch only, for iterations from far starts."""
         return self.residual(t, poses)
 
     def angles(self) -> tuple[PlacedAngle, ...]:
@@ -69,14 +69,14 @@ class AbstractConstraintElement(eqx.Module):
         return ()
 
     def points(self) -> tuple[Array, ...]:
-        """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
+        """Points of attachment on its nodes, in their frames, for pictures; empty if unknown."""
         return ()
 
 
 class AbstractRollingElement(AbstractConstraintElement):
-    """A constraint with components that hold velocities only, behind those that hold positions: no slip, no skidding.
+    """A constraint with nonholonomic components, no slip or no skidding, after those on positions.
 
-    Subclasses give `slips`, `gap` and `slip`. Their residual is zero in the last components.
+    Subclasses define `slips`, `gap` and `slip`. Their residual is zero in the last components.
     """
 
     def gap(self, t: Array, poses: Poses) -> Float[Array, " h"]:
@@ -105,7 +105,7 @@ class AbstractRollingElement(AbstractConstraintElement):
 
 
 class AbstractConstraintAdapter(AbstractConstraintElement):
-    """The constraint `inner`, with its components seen otherwise."""
+    """The constraint `inner` with another form of its residual."""
 
     inner: eqx.AbstractVar[AbstractConstraintElement]
 
@@ -123,7 +123,7 @@ class AbstractConstraintAdapter(AbstractConstraintElement):
 
 
 class AssemblyBranch(AbstractConstraintAdapter):
-    """A constraint with the residual that is zero on one branch of its solutions only.
+    """A constraint whose residual is zero on the intended assembly branch only.
 
     **Arguments:**
 
@@ -137,7 +137,7 @@ class AssemblyBranch(AbstractConstraintAdapter):
 
 
 class InFirstFrame(AbstractConstraintAdapter):
-    """A constraint between two nodes as the first one sees them: components of its residual turn with that node.
+    """A constraint between two nodes with the components of its residual in the frame of the first.
 
     **Arguments:**
 
@@ -160,11 +160,11 @@ class AbstractForceElement(eqx.Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
-    vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time;
-    `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first;
+    vanish are not formed. `conservative` tells whether all of them derive from `potential`, independent of time;
+    `waves` whether such elements are often stiff, so that runs with explicit methods check their frequencies first;
     `relative` whether the potential of two nodes is known to depend on their relative pose only, and the loads on
-    bodies to cancel; `brief` whether loads may come and go within a few steps, as those of contacts do; `measures` are
-    the names of what `measured` gives.
+    bodies to cancel; `brief` whether loads may act within a few steps only, as those of contacts; `measures` are the
+    names of the values of `measured`.
     """
 
     conservative: ClassVar[bool] = False
@@ -182,9 +182,8 @@ class AbstractForceElement(eqx.Module):
     def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
         """Minus the derivatives of the loads (torque, force) on all nodes, of shape (6 nodes, 6 nodes).
 
-        Along the poses of the nodes at fixed body-fixed twists, and along these twists. Everything in body frames:
-        turned back after the derivative of forces that belong to the inertial frame was taken. None in place of what
-        vanishes, or of both to have them by differentiation.
+        Along the poses of the nodes at fixed body-fixed twists, and along these twists. All in body frames, into which
+        derivatives of inertial forces are rotated. None for a part that vanishes; None for both, to differentiate.
         """
         del t, poses, twists
         return None
@@ -195,7 +194,7 @@ class AbstractForceElement(eqx.Module):
         return jnp.zeros(())
 
     def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        """Lengths or angles that its law is written in, which results show by the names `measures`."""
+        """Lengths or angles of its law, which are output with the names `measures`."""
         del t, poses
         return jnp.zeros(0)
 
@@ -209,12 +208,12 @@ class AbstractForceElement(eqx.Module):
         return True
 
     def points(self) -> tuple[Array, ...]:
-        """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
+        """Points of attachment on its nodes, in their frames, for pictures; empty if unknown."""
         return ()
 
 
 class AbstractStressedElement(AbstractForceElement):
-    r"""An element whose loads are linear in a stress that its own deformation makes, $W = -G(q)^T\sigma(q)$."""
+    r"""An element whose loads are linear in the stress of its deformation, $W = -G(q)^T\sigma(q)$."""
 
     waves: ClassVar[bool] = True
 
@@ -223,16 +222,16 @@ class AbstractStressedElement(AbstractForceElement):
         """σ, shape (k,)."""
 
     def turn(self, poses: Poses) -> Float[Array, ""]:
-        """Angle by which the second node is turned against the first; zero where that needs no bound."""
+        """Relative rotation angle of the two nodes; zero where it needs no bound."""
         del poses
         return jnp.zeros(())
 
     @abc.abstractmethod
     def loads(self, poses: Poses, stress: Float[Array, " k"]) -> tuple[Wrench, ...]:
-        """The load on each node that a given stress makes."""
+        """The load on each node at a given stress."""
 
     def load_tangent(self, poses: Poses, stress: Float[Array, " k"]) -> Array | None:
-        """`tangent` of these loads along poses; None to have it by differentiation."""
+        """`tangent` of these loads along poses; None to differentiate."""
         del poses, stress
         return None
 

@@ -1,4 +1,4 @@
-"""Bodies and elements of one kind, stacked so that they are evaluated together."""
+"""Stacked bodies and elements of one kind, for batched evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from polhode.spaces.base import Point, Vector
 class BodyGroup(eqx.Module):
     """Bodies with the same coordinates.
 
-    Here and below `looped` groups are evaluated row by row (`polhode.compiler.primitives.row_loop`), others at once.
+    Here and below `looped` groups are evaluated row by row (`polhode.compiler.primitives.row_loop`), others by vmap.
 
     - `mass`, `inertia`: shapes (count,) and (count, 3, 3).
     - `columns`: numbers of their velocities in v, shape (count, n).
@@ -44,7 +44,7 @@ class BodyGroup(eqx.Module):
 
     @property
     def rows(self) -> int:
-        """Number of their nodes, a row of a `Motion` each: those of a body stand together, itself first."""
+        """Number of their nodes, a row of a `Motion` each: those of a body are consecutive, the body first."""
         return self.count * self.formulation.nodes
 
     @property
@@ -63,7 +63,7 @@ class BodyGroup(eqx.Module):
         return self._of_rows(jnp.zeros_like(self.inertia) if self.formulation.deforms else self.inertia)
 
     def _of_rows(self, values: Float[Array, "count ..."]) -> Float[Array, "rows ..."]:
-        """Values of the bodies at their rows, zero at those of other nodes."""
+        """Values of the bodies in their rows, zero in those of other nodes."""
         if self.formulation.nodes == 1:
             return values
         rows = jnp.zeros((self.count, self.formulation.nodes, *values.shape[1:]))
@@ -121,7 +121,7 @@ class BodyGroup(eqx.Module):
 
 
 class Slot(eqx.Module):
-    """One end of the elements of a group: which body of which body group it is for each element.
+    """One end of the elements of a group: the body at this end, for each element.
 
     - `group`: number of the body group; None if this end is the ground.
     - `members`: number of the body within its group, for each element.
@@ -137,7 +137,7 @@ class Slot(eqx.Module):
     node: int = eqx.field(static=True, default=0)
 
     def frame(self, bodies: Sequence[BodyGroup]) -> AbstractFrame:
-        """The moving frame that the slot refers to: the body of its group or a node on it."""
+        """The moving frame of the slot: the body of its group, or a node on it."""
         return bodies[self.group or 0].formulation.at(self.node)
 
 
@@ -176,13 +176,13 @@ class JointGroup(eqx.Module):
 
     @property
     def nonholonomic(self) -> tuple[int, ...]:
-        """Which of the components components hold velocities only."""
+        """Which of the imposed components are nonholonomic."""
         first = self.elements.size - self.elements.slips
         return tuple(k for k, component in enumerate(self.components) if component >= first)
 
     @property
     def relative(self) -> bool:
-        """Whether the elements are known to see two bodies only relative to each other."""
+        """Whether the elements are known to constrain relative poses of two bodies only."""
         return len(self.slots) == 2 and self.elements.relative and all(slot.group is not None for slot in self.slots)
 
     def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " components"]:
@@ -204,12 +204,12 @@ class JointGroup(eqx.Module):
         return jax.vmap(lambda e, p: e.sides(t, p))(self.elements, motion.at(self.slots))
 
     def rates(self, t: Array, motion: Motion) -> Float[Array, "elements components"]:
-        """Time derivatives of the residuals, and what must vanish of velocities besides."""
+        """Time derivatives of the residuals, and nonholonomic components."""
         rate = lambda t, e, p, w: self.rate(e, t, p, w)  # noqa: E731
         return self._each(rate, t, motion.at(self.slots), motion.twists_at(self.slots))
 
     def _each(self, function: Callable[..., Any], t: Array, *stacked: Any) -> Any:
-        """`function` of t, every element and what belongs to it."""
+        """`function` of t, every element and its rows of the other arguments."""
         return map_rows(function, t, self.elements, *stacked, loop=self.looped)
 
     def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements components 6"], ...]:
@@ -271,5 +271,5 @@ def members(points: tuple[Point, ...], slot: Slot) -> Point:
 
 
 def stack_trees(trees: Sequence[Any]) -> Any:
-    """Equal trees of numbers as one, with a leading axis."""
+    """Pytrees of equal structure stacked along a leading axis."""
     return jax.tree.map(lambda *leaves: checks.stack(leaves), *trees)

@@ -1,4 +1,4 @@
-"""Joints and forces between nodes, in terms of poses and twists alone."""
+"""Joints and forces between nodes, written in poses and twists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polhode.result_codes import Result
 
 
 class Mechanism(eqx.Module):
-    """Joints, forces and gravity on the nodes of a model, whatever the coordinates of its bodies.
+    """Joints, forces and gravity on the nodes of a model, independent of the coordinates of its bodies.
 
     - `joints`, `forces`: groups of elements of one kind.
     - `gravity`: acceleration in the inertial frame.
@@ -29,7 +29,7 @@ class Mechanism(eqx.Module):
     forces: tuple[ForceGroup, ...]
     gravity: Float[Array, "3"]
 
-    # --- what is known of the elements ------------------------------------------------------------------------------
+    # --- properties of the elements ---------------------------------------------------------------------------------
 
     @property
     def nonholonomic(self) -> np.ndarray:
@@ -39,7 +39,7 @@ class Mechanism(eqx.Module):
 
     @property
     def driven(self) -> bool:
-        """Whether some joint depends on time, so that it does work."""
+        """Whether some joint depends on time and so does work."""
         return any(group.elements.driven for group in self.joints)
 
     @property
@@ -54,30 +54,30 @@ class Mechanism(eqx.Module):
 
     @property
     def acts_inside(self) -> bool:
-        """Whether no gravity and no force acts from outside; not known of numbers inside JAX transformations."""
+        """Whether neither gravity nor external forces act; False for traced numbers inside JAX transformations."""
         weightless = is_concrete(self.gravity) and not np.any(np.asarray(self.gravity))
         alone = all(slot.group is not None for group in self.forces for slot in group.slots)
         return weightless and alone and all(group.relative for group in self.forces)
 
     @property
     def isolated(self) -> bool:
-        """Whether joints neither hold anything from outside; of joints of a user's own, that isn't known."""
+        """Whether joints impose no external constraints either; False for joints that don't declare it."""
         return self.acts_inside and all(group.relative for group in self.joints)
 
     def near(self, turns: Float[Array, " k"]) -> Mechanism:
-        """The mechanism with its angles read near those that are counted."""
+        """The mechanism with the counted angles as references of its angles."""
         joints, forces = (tuple(group.near(turns) for group in groups) for groups in (self.joints, self.forces))
         return dataclasses.replace(self, joints=joints, forces=forces)
 
     @property
     def reads_turns(self) -> bool:
-        """Whether elements read angles that are counted."""
+        """Whether elements depend on counted angles."""
         return any(group.turns for group in (*self.joints, *self.forces))
 
     def half_turn_result(self, change: Float[Array, " k"]) -> Array | None:
-        """`half_turn_passed`, int32, if an angle that elements read has turned by more than half a turn, otherwise 0.
+        """`half_turn_passed`, int32, if an angle of an element has turned by more than half a turn, otherwise 0.
 
-        `turned` is the change of all counted angles in a step. None where no element reads any.
+        `change` is that of all counted angles in a step. None where elements depend on none.
         """
         far = jnp.abs(change) > jnp.pi
         flags = [take(far, of.numbers) for group in self.joints for of in group.turns]
@@ -88,10 +88,10 @@ class Mechanism(eqx.Module):
             return None
         return jnp.where(jnp.any(jnp.concatenate(flags)), int(Result.half_turn_passed), 0).astype(jnp.int32)
 
-    # --- what the elements do ---------------------------------------------------------------------------------------
+    # --- loads and residuals ----------------------------------------------------------------------------------------
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
-        """The energy that the elements store; without gravity, which acts on the masses of bodies."""
+        """Potential energy of the elements, without gravity, which acts on the masses of bodies."""
         return sum((group.potential(t, motion) for group in self.forces), start=jnp.zeros(()))
 
     def residuals(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
@@ -99,7 +99,7 @@ class Mechanism(eqx.Module):
         return [(group.rows, group.residuals(t, motion)) for group in self.joints]
 
     def rates(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
-        """Their time derivatives, and what must vanish of velocities besides."""
+        """Their time derivatives, and nonholonomic components."""
         return [(group.rows, group.rates(t, motion)) for group in self.joints]
 
     def loads(
@@ -109,7 +109,7 @@ class Mechanism(eqx.Module):
         groups: Sequence[ForceGroup] | None = None,
         force: Float[Array, "nodes 3"] | None = None,
     ) -> Wrench:
-        """Sums of the loads of the elements, or of some `groups`, on each node; and of a `force` on each besides."""
+        """Sums of the loads of the elements, or of some `groups`, and of a given `force`, on each node."""
         count = motion.poses.x.shape[0] - 1
         torque, force = jnp.zeros((count, 3)), jnp.zeros((count, 3)) if force is None else force
         for group in self.forces if groups is None else groups:

@@ -1,4 +1,4 @@
-"""Poses, twists and wrenches of nodes, in which everything that couples bodies is written."""
+"""Poses, twists and wrenches of nodes, the variables of all elements between bodies."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from polhode.spaces.base import hat
 
 
 class Pose(NamedTuple):
-    """Where a node is: position x (3,) in the inertial frame, rotation R (3, 3) from the body frame to it."""
+    """Pose of a node: position x (3,) in the inertial frame, rotation R (3, 3) from the body frame to it."""
 
     x: Float[Array, "3"]
     R: Float[Array, "3 3"]
 
 
 class Twist(NamedTuple):
-    """How a node moves: angular velocity (3,) in the body frame, velocity (3,) in the inertial frame."""
+    """Twist of a node: angular velocity (3,) in the body frame, velocity (3,) in the inertial frame."""
 
     omega: Float[Array, "3"]
     u: Float[Array, "3"]

@@ -24,7 +24,7 @@ class Reaction(AbstractForceElement):
 
     **Arguments:**
 
-    - `constraint`: the element; `components`: those of its components that are imposed.
+    - `constraint`: the element; `components`: the imposed components.
     - `multipliers`: λ of them.
     """
 
@@ -75,7 +75,7 @@ def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGrou
 
 
 def stressed_groups(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
-    """Those of the groups whose loads are linear in a stress."""
+    """The groups whose loads are linear in a stress."""
     return tuple(group for group in groups if isinstance(group.elements, AbstractStressedElement))
 
 

@@ -41,7 +41,7 @@ def load_blocks(
 
 
 class _Ends(NamedTuple):
-    """Bodies of one element: those of its `slots` that move, with their formulations and points."""
+    """Bodies of one element: the numbers of its slots with bodies, with their formulations and points."""
 
     slots: int
     on_bodies: Sequence[int]
@@ -57,7 +57,7 @@ class _Ends(NamedTuple):
         return tuple(poses), tuple(twists)
 
     def by_element(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
-        """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
+        """From the `tangent` of the element, None if it has none; all in body frames, twist = J v."""
         tangent = element.tangent(t, *self.motion(self.points, velocities))
         if tangent is None:
             return None
@@ -151,7 +151,7 @@ def internal_stiffness(group: BodyGroup, points: Point, multipliers: Array) -> F
 
 
 def _body_slots(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFrame]]:
-    """The slots with bodies, and what moves there."""
+    """The slots with bodies, and their frames."""
     slots = [k for k, slot in enumerate(group.slots) if slot.group is not None]
     return slots, [group.slots[k].frame(bodies) for k in slots]
 

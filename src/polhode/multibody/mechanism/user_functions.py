@@ -1,4 +1,4 @@
-"""Functions that users give, as parts of elements that can be stacked, compiled and differentiated."""
+"""Functions of users as parts of elements, which can be stacked, compiled and differentiated."""
 
 from __future__ import annotations
 

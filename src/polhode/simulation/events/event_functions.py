@@ -54,7 +54,7 @@ class EventFunctions(eqx.Module):
 
     - `source`: the system as the user gave it, for functions that take it.
     - `unilateral`: which functions are gaps of impacts, which stay positive but for round-off.
-    - `forces`: which are forces of contacts, which never jump, although the tolerance of an implicit method shows in them.
+    - `forces`: which are forces of contacts: they never jump, although they have the errors of an implicit method.
     """
 
     functions: tuple[Function, ...]

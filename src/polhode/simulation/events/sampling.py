@@ -63,7 +63,7 @@ class Curve(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """The first crossing in a step: whether there is one, its bracket in fractions of the step, and the signs before."""
+    """The first crossing in a step: whether there is one, its bracket in fractions of the step, and signs before it."""
 
     signs: Values
     crossed: Array
@@ -99,7 +99,7 @@ class Crossing(NamedTuple):
 class _SearchState(NamedTuple):
     """State of the search through a step.
 
-    - `last`: the sample up to which the search is complete. - `middle`: the one after it. - `spacing`: of later samples.
+    - `last`: the sample up to which the search is complete. - `middle`: the one after it. - `spacing`: of later ones.
     - `closer`: whether the next sample lies between those two, instead of after them. - `count`: of samples.
     """
 

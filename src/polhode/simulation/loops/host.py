@@ -1,4 +1,4 @@
-"""The driver on the host: compiled blocks of steps, with control in between for progress, stores and Ctrl-C."""
+"""The loop on the host: compiled blocks of steps, with control in between for progress, stores and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _OBSERVED_ROWS = 512
 def begin(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
 ) -> Progress:
-    """The beginning of a run; `keep`: with what interpolation needs."""
+    """The progress at the beginning of a run; `keep`: with the beginning of the last step, for interpolation."""
     return stepper.start(system, integrator, state, keep)
 
 
 @numpy_jit
 def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-    """Behind a breakpoint, where loads may have jumped."""
+    """The progress after a breakpoint, where loads may have jumped."""
     return stepper.restart(system, integrator, p)
 
 
@@ -56,7 +56,7 @@ def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: Abstra
 def with_event_state(
     stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress
 ) -> Progress:
-    """A progress of a run without events, as one with them goes on from it."""
+    """The progress of a run without events, with an event state."""
     return stepper.with_event_state(system, integrator, p)
 
 
@@ -64,13 +64,13 @@ def with_event_state(
 def after_event(
     stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
 ) -> Progress:
-    """Behind an event."""
+    """The progress after an event."""
     return stepper.after_event(system, integrator, p, state)
 
 
 @numpy_jit
 def reinitialise(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-    """The progress with what the method remembers of a system with other constraints."""
+    """The progress with the method initialised again, for a system with other constraints."""
     carry = counted_angles.init(integrator, system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
     return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
 
@@ -101,7 +101,7 @@ def run(
     """The whole run.
 
     `sink` receives each block of frames and may stop the run with a code; without one frames stay in memory. The run
-    stops after the block in which `interrupted` is set.
+    stops after the block in which `interrupts` are set.
     """
     began = time.perf_counter()
     driver = _Run(segments, system, integrator, start, observer, schedule, sink, show, interrupts, events)
@@ -109,7 +109,7 @@ def run(
 
 
 class _Run:
-    """A run on its way."""
+    """The state of a run in progress."""
 
     @eager_numpy()
     def __init__(
@@ -170,7 +170,7 @@ class _Run:
         if self.targets is None and not self.goes_on:
             self.save(*row(self.p))
         else:
-            # So that the program that looks at states is compiled before time is taken.
+            # So that the program of the observer is compiled before time is measured.
             self._no_frames()
         compile_time, began = time.perf_counter() - began, time.perf_counter()
         error: BaseException | None = None
@@ -191,7 +191,7 @@ class _Run:
     @property
     def checkpoint(self) -> Checkpoint:
         event_arrays = None if self.events is None else self.events.arrays()
-        # What is yet to be done at an event is done by whoever goes on.
+        # The effects of an event at the end are left to the run that resumes.
         code = Result.event_reached if int(self.p.result) == Result.event_reached else Result.successful
         return Checkpoint(self.p._replace(result=np.int32(code)), self.segment, self.saved_count, event_arrays)
 
@@ -264,7 +264,7 @@ class _Run:
             steps = _next_block(int(self.p.n) - before, elapsed, target_seconds)
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)
         if failed and self.targets is None and float(self.p.t) != t_saved:
-            # The last state, so that the failure can be looked at. Runs that can go on have none but their frames.
+            # The last state, to diagnose the failure. Runs that can be resumed have only their own frames.
             self.save(*row(self.p), further=False)
 
     def apply_event(self) -> None:
@@ -288,13 +288,13 @@ class _Run:
             self.batched_observer = BatchedObserver(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
         then = self.stepper
         assert isinstance(then, EventDetectingStepper)
-        # Behind a terminal event, too: another run may go on from there.
+        # After a terminal event, too: another run may continue from there.
         self.p = after_event(then, self.system, self.integrator, at, state)
         if self.stop == Result.event_reached and self.targets is None and not frames:
-            # A run with too many events has none here, where one that has room for them has none either.
+            # A run with too many events has no frame here, as one with a larger limit has none either.
             frames = [row(at)]
         for frame in frames:
-            # They show what was before, with the contacts that were closed then.
+            # They show the state before, with the contacts that were closed then.
             self.append(report_position.frames(*self._without_contacts(*frame)))
 
     def frames_until(self, at: Progress) -> list[Any]:
@@ -320,7 +320,7 @@ class _Run:
 
     @eager_numpy()
     def is_segment_over(self) -> bool:
-        """Whether the leg's end is reached and all save times up to there are behind."""
+        """Whether the segment's end is reached and all save times up to there are saved."""
         if not bool(self.stepper.is_finished(self.p)):
             return False
         if self.targets is None or self.saved_count >= self.targets.shape[0] - 1:
@@ -334,7 +334,7 @@ class _Run:
             self.p = restart(self.stepper, self.system, self.integrator, self.p)
 
     def save(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
-        """Hand frames on."""
+        """Observes frames and passes them on."""
         self.append(self.batched_observer.frames(*self._without_contacts(t, state, multipliers)), further)
 
     def _without_contacts(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
@@ -342,7 +342,7 @@ class _Run:
         return t, state, multipliers if self.events is None else self.events.joint_multipliers(multipliers)
 
     def append(self, frames: Frames, further: bool = True) -> None:
-        """Hand frames on that were looked at."""
+        """Passes observed frames on."""
         if self.sink is None:
             self.frames.append(frames)
             return
@@ -351,28 +351,28 @@ class _Run:
             self.stop = code
 
     def report_position(self) -> None:
-        """Let the sink know where the run stands after a block without frames."""
+        """Passes a checkpoint to the sink after a block without frames."""
         if self.sink is not None:
             self.stop = self.sink.append(self._no_frames(), self.checkpoint, self.interrupts.is_set)
 
     def _no_frames(self) -> Frames:
-        """No frames, of the shapes of others."""
+        """An empty block of frames, with the shapes of others."""
         p = self.p
         multipliers = p.carry.multipliers if self.events is None else self.events.joint_multipliers(p.carry.multipliers)
         return self.batched_observer.empty(p.carry.state, multipliers)
 
 
 def _with_previous(p: Progress, keep: bool) -> Progress:
-    """With what interpolation needs, or without."""
+    """The progress with the beginning of the last step, which interpolation needs, or without."""
     if not keep:
         return p._replace(t_before=None, before=None)
     return p if p.before is not None else p._replace(t_before=p.t, before=p.carry)
 
 
 def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECONDS) -> int:
-    """Steps for about as many seconds as are wanted, from what the last block took.
+    """Steps of the next block, for about so many seconds, from the duration of the last one.
 
-    Counted from the steps that it made, not from those it was allowed: full buffers end blocks early.
+    It counts the steps that were made, not those that were allowed: full buffers end blocks early.
     """
     return int(steps * np.clip(target_seconds / max(seconds, 1e-6), 0.1, 10.0)) + 1
 

@@ -21,7 +21,7 @@ from polhode.systems.base import AbstractSystem
 
 
 def more(args: Any, p: Progress, c: LoopControl) -> Array:
-    """Whether a block goes on; `args` are the steps, the system and the method."""
+    """Whether a block continues; `args` are the stepper, the system and the method."""
     stepper, *_ = args
     unfinished = ~stepper.is_finished(p)
     if p.before is not None:
@@ -48,14 +48,14 @@ def steps(
     p: Progress,
     report: Callable[[CompileReport], None] = lambda _: None,
 ) -> tuple[StepLoop | None, Any]:
-    """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
+    """Steps in machine code with its arguments, if possible; `report` is called with a report of each compilation."""
     make = _native if on_host((system, p)) else _on_devices
     (step_loop,), (args, _) = cached(make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,))
     return step_loop, None if step_loop is None else step_loop.arguments(args)
 
 
 def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> tuple[StepLoop | None]:
-    """Steps in machine code, if they can be; `tell` is told what is compiled."""
+    """Steps in machine code, if possible."""
     (args, progress), others = inputs, rest[0]
 
     def with_all(function: Callable) -> Callable:

@@ -1,9 +1,9 @@
-"""Signals that end a run, and what becomes of the script that made it.
+"""Signals that end a run, and their effect on the script that made it.
 
-A run stops after the block of steps that is going on. When everything is written and its store is closed, the signal
-is handed on, so that it ends loops over runs and jobs of batch queues as it ends any other program: SIGTERM and SIGHUP
-end the process, with their status, and Ctrl-C raises a KeyboardInterrupt, which has the run as far as it came. A script
-that handles a signal itself gets it then, and the run as far as it came. A second Ctrl-C doesn't wait for the block.
+A run stops after the present block of steps. When everything is written and its store is closed, the signal is passed
+on, so that it ends loops over runs and jobs of batch queues as it ends any other program: SIGTERM and SIGHUP end the
+process, with their status, and Ctrl-C raises a KeyboardInterrupt, which has the partial run. A script that handles a
+signal itself gets it then, and the partial run. A second Ctrl-C doesn't wait for the block.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Interrupts:
         self._partial = partial
 
     def raises(self) -> bool:
-        """Whether what has come, if anything, is raised when it is handed on."""
+        """Whether a KeyboardInterrupt will be raised when the signals are passed on."""
         return set(self._numbers) == {signal.SIGINT} and self._former.get(signal.SIGINT) in _INTERRUPTING
 
     def hear(self) -> None:

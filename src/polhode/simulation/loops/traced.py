@@ -1,4 +1,4 @@
-"""The driver inside jit, grad and vmap: the same steps as one traced expression, differentiable in both modes."""
+"""The loop inside jit, grad and vmap: the same steps as one traced expression, differentiable in both modes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _run(
     start = start._replace(h=jax.lax.stop_gradient(start.h))
 
     def restart(p: Progress, x: _Steps) -> Progress:
-        # Each leg has its own constant step; steps that were found begin a leg with what the last one suggests.
+        # Each segment has its own constant step; controlled steps begin a segment with the suggestion of the last one.
         return stepper.restart_at(system, integrator, x.t, x.h if search_end is None else p.h, p)
 
     def step(p: Progress, x: _Steps) -> Progress:
@@ -109,7 +109,7 @@ def _run(
         begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
         carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
         outcome = with_state_check(system, x.end, carry.state, outcome_of(carry, info))
-        # A failure ends the run: what later steps make of the last good state doesn't count.
+        # A failure ends the run: later steps from the last good state don't count.
         outcome = jnp.where(p.result == 0, outcome, p.result)
         new = accept(p, x.end, x.h, carry, info, outcome, p.error)
         if search_end is None:

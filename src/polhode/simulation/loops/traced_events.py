@@ -48,7 +48,7 @@ class EventActions(NamedTuple):
         return cls(actions, tuple(event.terminal for event in events), conversion, source)
 
     def __call__(self, fired: Array, t: Array, state: State) -> State:
-        """The state behind the events that have fired."""
+        """The state after the events that have fired."""
         for k in range(len(self.actions)):
             state = jax.lax.cond(fired[k], self.branches[k], lambda t, s: s, t, state)
         return state
@@ -72,7 +72,7 @@ class EventActions(NamedTuple):
 class _Steps(NamedTuple):
     """All steps of a run, the cut ones included.
 
-    - `begin`, `length`: as the method has them. - `end`: the time reached. - `fixed`: whether that is one asked for.
+    - `begin`, `length`: as the method has them. - `end`: the time reached. - `fixed`: whether that was planned.
     - `active`: whether it is a step at all. - `fresh`: whether loads may jump before. - `fired`: the events at its end.
     - `sides`: signs of the functions before those. - `next`: length of the next step at a restart. - `choice`: that of
       the method.
@@ -160,7 +160,7 @@ def _run(
 
 
 class _Replay(NamedTuple):
-    """Steps that were found, once more with derivatives; `restarts`: whether loads may jump before some of them."""
+    """Replay of the steps, with derivatives; `restarts`: whether loads may jump before some of them."""
 
     system: AbstractSystem
     integrator: AbstractIntegrator
@@ -169,7 +169,7 @@ class _Replay(NamedTuple):
     restarts: bool
 
     def step(self, now: tuple[Array, Carry], row: _Steps) -> tuple[tuple[Array, Carry], Any]:
-        """Time and state behind the step, and what frames and the table of events take from it."""
+        """Time and state after the step, and its data for frames and the table of events."""
         t, carry = now
         late = t - jax.lax.stop_gradient(t)
         begin = row.begin + late

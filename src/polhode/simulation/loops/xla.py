@@ -37,10 +37,10 @@ def run_block(
     last: Array,
     capacity: int,
 ) -> tuple[Progress, Buffer]:
-    """Steps until `n_limit`, until `capacity` frames are saved, until the end of the leg or a failure.
+    """Steps until `n_limit`, until `capacity` frames are saved, until the end of the segment or a failure.
 
-    `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step is
-    saved and, in the `last` leg, the end.
+    `targets` are the save times followed by t1, of which `saved_count` are saved; without them every `every`-th step
+    is saved and, in the `last` segment, the end.
     """
 
     def advance_to(p: Progress, n_stop: Array, *target: Array) -> Progress:
@@ -76,7 +76,7 @@ def run_block(
     zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
     p, buffer = jax.lax.while_loop(more, body, (p, Buffer(jnp.zeros((), jnp.int64), jnp.zeros(capacity), *zeros)))
     if targets is not None:
-        # After the last save time the run still goes on to t1.
+        # After the last save time the run still continues to t1.
         rest = jnp.where(saved_count + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
         p = on_scalars(p, rest, targets[-1])
     return p, buffer

@@ -1,6 +1,6 @@
-"""Constant steps, and legs of them."""
+"""Constant steps, and segments of them."""
 
-# Fields that one kind of steps has and the other has not are None for the class: types can't say that.
+# Fields that only the other kind of steps has are None as class attributes, which types can't express.
 # pyright: reportIncompatibleVariableOverride=false
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ON_GRID = 1e-9
 """Part of a step within which a breakpoint, or another end, lies on the grid of steps."""
 
 _WHOLE_STEP = 0.6
-"""Part of the step that was asked for below which a step is one that a short span has left, and is not to stay."""
+"""Part of the requested step below which a step is the remainder of a short span, which later runs don't keep."""
 
 
 class Grid(NamedTuple):
-    """Constant steps: the whole number of them nearest to a wish."""
+    """A grid of constant steps."""
 
     t0: float
     t1: float
@@ -45,8 +45,8 @@ class Grid(NamedTuple):
 class ConstantSteps(AbstractSegmentStepper):
     """Equal steps until step number `last`. Step n starts at t0 + (n - first)·spacing: equal to the last bit.
 
-    - `t1`: the end, up to rounding. - `h`: what methods take for the step: the spacing, or a few units of round-off
-      less where loads are not to see beyond t1, or before t0. - `ahead`: the same for all steps.
+    - `t1`: the end, up to rounding. - `h`: the step as methods take it: the spacing, or a few units of round-off less
+      where loads jump at t1 or t0. - `right_limit_offset`: the same for all steps.
     """
 
     on_grid: ClassVar[bool] = True
@@ -75,7 +75,7 @@ class ConstantSteps(AbstractSegmentStepper):
         carry, info = counted_angles.step(integrator, system, p.t + self.right_limit_offset, self.h, p.carry)
         result = outcome_of(carry, info)
         new = accept(p, self.t0 + (p.n + 1 - self.first) * self.spacing, self.h, carry, info, result, p.error)
-        # A failure ends the run, and nothing reads its memory any more: it need not be put back.
+        # A failure ends the run, and nothing reads the memory of the method any more: it need not be restored.
         return new._replace(carry=new.carry._replace(memory=carry.memory))
 
     def is_finished(self, p: Progress) -> Array:
@@ -92,7 +92,7 @@ class ConstantSteps(AbstractSegmentStepper):
         begin = self.t0 + (p.n - self.first) * self.spacing
         off = p.t != begin
         right_limit_offset = jnp.where(off, 0.0, self.right_limit_offset)
-        # Behind an event the step ends where it would have ended without.
+        # After an event the step ends where it would have ended without.
         h = jnp.where(off, begin + self.right_limit_offset + self.h - p.t, self.h)
         h = jnp.where(searching & (share < 1), share * whole - right_limit_offset, h)
         return TrialStep(
@@ -132,7 +132,7 @@ class ConstantSteps(AbstractSegmentStepper):
         mine = abs(float(self.spacing))
         h = mine if h is None else h
         first, *others = constant_segments(float(self.t1), t1, h, breakpoints, int(self.last))
-        # Methods start anew with another step.
+        # Methods restart with another step.
         return [first._replace(after_jump=first.after_jump or h != mine), *others]
 
     def numbers(self) -> list[Any]:
@@ -147,10 +147,10 @@ class ConstantSteps(AbstractSegmentStepper):
 
 
 def constant_segments(t0: float, t1: float, h: float, breakpoints: Breakpoints, first: int = 0) -> list[Segment]:
-    """Legs of constant steps of at most h, which end at all breakpoints.
+    """Segments of constant steps of at most h, which end at all breakpoints.
 
-    Where these lie on the grid of the whole run they change nothing but that its methods start anew there; otherwise
-    each leg has equal steps of its own. Step numbers count from `first`.
+    Breakpoints on the grid of the whole run don't change the steps, methods only restart there; otherwise each segment
+    has equal steps of its own. Step numbers count from `first`.
     """
     whole = Grid.of(t0, t1, h)
     ends = [*breakpoints.inner, t1]
@@ -178,7 +178,7 @@ def _until(
 ) -> list[Segment]:
     """Steps `start` to `stop` of a grid whose step 0 has the number `first`.
 
-    A step behind a breakpoint (`fresh`) and one before it (`breaks`) stand apart.
+    A step after a breakpoint (`after_jump`) and one before it (`breakpoints`) are segments of their own.
     """
     cuts: list[int] = sorted({start, stop, start + after_jump, stop - breakpoints})
     segments: list[Segment] = []

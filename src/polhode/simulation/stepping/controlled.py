@@ -1,6 +1,6 @@
-"""Steps that are chosen by the error that a method estimates, and legs of them."""
+"""Error-controlled steps, and segments of them."""
 
-# Fields that one kind of steps has and the other has not are None for the class: types can't say that.
+# Fields that only the other kind of steps has are None as class attributes, which types can't express.
 # pyright: reportIncompatibleVariableOverride=false
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from polhode.systems.base import AbstractSystem
 class ControlledSteps(AbstractSegmentStepper):
     """Steps chosen from the local error estimate of the integrator.
 
-    - `short`: what the last step lacks to t1 for the method, so that loads are not seen beyond.
+    - `left_limit_offset`: how far before t1 the last step ends for the method, so that it sees the left limit of loads.
     """
 
     on_grid: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class ControlledSteps(AbstractSegmentStepper):
         return integrator.with_step_control(system, t, h, carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        # The limit ends a run before its next attempt: what is due at the last step that was made is done by then.
+        # The limit ends a run before its next attempt, when frames and events of the last step are done.
         exhausted = p.n + p.rejected >= self.max_steps
         remaining = self.t1 - p.t
         h = p.h
@@ -94,7 +94,7 @@ class ControlledSteps(AbstractSegmentStepper):
             )
             carry, factor = integrator.select_order(carry, (factor, *others), accepted=True)
             retry_carry, retry_factor = integrator.select_order(retry_carry, (retry_factor, *others), accepted=False)
-        # A step that was cut short for the end says nothing against longer ones after it.
+        # A step that was shortened for the end doesn't limit later ones.
         next_h = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
         proceed = accept(p, jnp.where(last, self.t1, p.t + h), next_h, carry, info, jnp.zeros_like(result), error)
         retry_h = h * jnp.minimum(retry_factor, self.control.safety)
@@ -115,7 +115,7 @@ class ControlledSteps(AbstractSegmentStepper):
         return new._replace(result=code.astype(jnp.int32))
 
     def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:
-        """Change of the step after an error that a method of that order made."""
+        """Factor of the step after an error of a method of that order."""
         return jnp.where(result == 0, self.control.factor(error, previous, order), self.control.min_factor)
 
     def is_finished(self, p: Progress) -> Array:
@@ -185,7 +185,7 @@ def controlled_segments(
     max_steps: int,
     breakpoints: Breakpoints,
 ) -> list[Segment]:
-    """Legs of controlled steps."""
+    """Segments of controlled steps."""
     segments: list[Segment] = []
     begin = t0
     rtol, atol = map(np.asarray, tolerances)

@@ -1,6 +1,6 @@
 """Steps of a method on systems that count something along the motion, such as the turns of joints.
 
-Loops take methods through these: what is counted belongs to the motion, so no method needs to know of it.
+Loops call methods through these functions, so that methods are independent of the counting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def init(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Ar
 
 
 def restart(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
-    """The carry with which to go on where loads may jump."""
+    """The carry after a restart where loads may jump."""
     after = integrator.restart(system.for_step_from(carry.state), t, h, _bare(system, carry))
     return _with_counts(system, carry.state, after, 0.0)
 

@@ -1,4 +1,4 @@
-"""A run as a sequence of legs: from one breakpoint to the next, each with steps of its own."""
+"""A run as a sequence of segments between breakpoints, each with steps of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.stepping.stepper import AbstractStepper
 
 _SHORT = 2
-"""Units of round-off by which steps end before a breakpoint, or begin behind it, for loads: two, so that the sum of
-start and length of a step rounds to the same side. Whatever a load is at the breakpoint itself then doesn't matter."""
+"""Units of round-off by which steps end before a breakpoint, or begin after it, for loads: two, so that the sum of
+start and length of a step rounds to the same side. The value of a load at the breakpoint itself then doesn't matter."""
 
 
 class Breakpoints(NamedTuple):
-    """Instants at which loads may jump: those within a span, and whether its ends are such."""
+    """Instants at which loads may jump: those within a span, and whether its ends are among them."""
 
     inner: Sequence[float] = ()
     at_start: bool = False
@@ -27,20 +27,19 @@ class Breakpoints(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Steps from one instant to the next; `fresh`: whether it begins behind a breakpoint, where loads may jump."""
+    """Steps from one instant to the next; `after_jump`: whether they begin after a breakpoint, where loads may jump."""
 
     stepper: AbstractSegmentStepper
     after_jump: bool
 
 
 class AbstractSegmentStepper(AbstractStepper):
-    """Steps of a leg, as they are planned before a run. All legs of a run have steps of one kind.
+    """Steps of a segment, as planned before a run. All segments of a run have steps of one kind.
 
-    - `h`, `spacing`: the step as methods take it and the distance of its ends, where it is constant, otherwise None.
-    - `first`, `last`: numbers of the step that begins at t0 and of the first one that is not taken any more, where they
-      are known beforehand, otherwise None.
-    - `control`: how steps are chosen; None where they are constant.
-    - `short`: what the last step lacks to t1 for the method, if that was not taken off all steps.
+    - `h`, `spacing`: the step as methods take it and the distance of its ends; None unless constant.
+    - `first`, `last`: numbers of the step that begins at t0 and of the first one after t1; None unless constant.
+    - `control`: the step size control; None where steps are constant.
+    - `left_limit_offset`: how far before t1 the last step ends for the method, if `h` doesn't account for it.
     """
 
     h: eqx.AbstractVar[Any]
@@ -53,35 +52,35 @@ class AbstractSegmentStepper(AbstractStepper):
     @property
     @abc.abstractmethod
     def step_limit(self) -> int:
-        """The number of steps, of attempted ones where they are chosen, at which the run ends at the latest."""
+        """The number of steps at which the run ends at the latest: of attempted ones, where they are controlled."""
 
     @abc.abstractmethod
     def with_limit(self, max_steps: int) -> Self:
-        """The same with another limit of attempted steps."""
+        """These steps with another limit of attempted steps."""
 
     @abc.abstractmethod
     def finer(self, method: AbstractIntegrator) -> Self:
-        """Steps of half the length: constant ones, or such as tolerances give that are smaller by as much."""
+        """Steps of half the length: constant ones, or those of accordingly smaller tolerances."""
 
     @abc.abstractmethod
     def until(self, t1: float, h: float | None, after: int, counted_from: int) -> Self | None:
-        """The same grid until t1, if a step behind the number `behind` ends there; otherwise None.
+        """The same grid until t1, if a step after number `after` ends there; otherwise None.
 
-        Nor is there one where steps are much shorter than h, as those are that a short span has left. Numbers of steps
-        count from `counted_from`.
+        It is also None where steps are much shorter than h, as the remainder of a short span is. Numbers of steps count
+        from `counted_from`.
         """
 
     @abc.abstractmethod
     def extend(self, t1: float, breakpoints: Breakpoints, h: float | None) -> list[Segment]:
-        """Legs from the end of this one to t1, with the constant step h that was asked for, or None for the same."""
+        """Segments from the end of this one to t1, with the requested constant step h, or None for the same."""
 
     @abc.abstractmethod
     def numbers(self) -> list[Any]:
-        """Numbers of which `of_numbers` makes the same steps."""
+        """Numbers from which `of_numbers` builds the same steps."""
 
 
 def describe(segments: Sequence[Segment]) -> dict[str, Any]:
-    """The constant step h, and (t0, h, steps) of each leg if there are several."""
+    """The constant step h, and (t0, h, steps) of each segment if there are several."""
     steppers = [segment.stepper for segment in segments]
     metadata: dict[str, Any] = {"h": float(steppers[0].spacing)}
     if len(steppers) > 1:
@@ -90,5 +89,5 @@ def describe(segments: Sequence[Segment]) -> dict[str, Any]:
 
 
 def shift(start: float, end: float) -> float:
-    """By how much loads are read off a breakpoint at either end of a leg."""
+    """Distance from a breakpoint at which loads are evaluated, at either end of a segment."""
     return _SHORT * math.ulp(max(abs(start), abs(end)))

@@ -1,4 +1,4 @@
-"""One attempt at a step, with constant or error-controlled size: the inside of every loop."""
+"""Steppers: one attempt at a step, of constant or error-controlled size, as all loops use it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from polhode.systems.base import AbstractSystem
 
 
 class Progress(NamedTuple):
-    """Where a run stands.
+    """The progress of a run: the carry of its loop.
 
     - `n`, `t`, `carry`: accepted steps, time and state now. - `h`: size of the next attempt.
     - `t_before`, `before`: the same at the start of the last accepted step, or None unless needed for interpolation.
     - `rejected`, `newton`: rejected attempts; Newton iterations of all attempts.
     - `error`: norm of the last accepted local error.
     - `result`: a `Result` code; once it is not 0, everything else stays as it was.
-    - `watch`: what is remembered of events, or None in runs without any.
+    - `events`: the event state, or None in runs without events.
     """
 
     n: Array
@@ -41,7 +41,7 @@ class Progress(NamedTuple):
 
 
 class TrialStep(NamedTuple):
-    """How a part of the next step is attempted: by which steps, from which progress, and where the method begins."""
+    """A trial step: its stepper, the progress from which it is attempted, and where the method begins."""
 
     stepper: AbstractStepper
     progress: Progress
@@ -51,8 +51,8 @@ class TrialStep(NamedTuple):
 class AbstractStepper(eqx.Module):
     """Chooses step sizes. `t0` and `t1` are the ends of the run.
 
-    `ahead`: how far its first step begins behind t0 for the method, so that loads that jump there have done so.
-    `on_grid`: whether it is known beforehand where steps end.
+    `right_limit_offset`: offset by which the method evaluates the right limit of discontinuous loads at t0.
+    `on_grid`: whether the ends of steps are fixed beforehand.
     """
 
     on_grid: ClassVar[bool]
@@ -66,13 +66,13 @@ class AbstractStepper(eqx.Module):
 
     @abc.abstractmethod
     def next_step(self, p: Progress) -> Array:
-        """Size of the attempt with which a leg goes on that others came before."""
+        """Size of the first attempt of a later segment."""
 
     @abc.abstractmethod
     def initial_carry(
         self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
     ) -> Carry:
-        """The carry of a start as these steps begin with it."""
+        """The carry with which these steps begin, from that of the method's start or restart."""
 
     @abc.abstractmethod
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
@@ -92,9 +92,9 @@ class AbstractStepper(eqx.Module):
 
     @abc.abstractmethod
     def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
-        """The next step, which may begin where none has ended as planned: whole, or a share of `whole` if `searching`.
+        """Trial step: the full step, or while an event is located the fraction `share` of the rejected step `whole`.
 
-        A share is accepted whatever its error is.
+        Fractions are accepted whatever their error is.
         """
 
     @abc.abstractmethod
@@ -104,7 +104,7 @@ class AbstractStepper(eqx.Module):
     def start(
         self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
     ) -> Progress:
-        """The beginning of a run."""
+        """The progress at the beginning of a run."""
         t, h = self.t0 + self.right_limit_offset, _strong(self.first_step(system, integrator, state))
         carry = _strong(
             self.initial_carry(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state))
@@ -124,19 +124,19 @@ class AbstractStepper(eqx.Module):
         )
 
     def restart(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        """The beginning of another leg of a run, at a time at which loads may have jumped."""
+        """The progress at the beginning of a later segment, at a time at which loads may have jumped."""
         return self.restart_at(system, integrator, p.t + self.right_limit_offset, self.next_step(p), p)
 
     def restart_at(
         self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, p: Progress
     ) -> Progress:
-        """The same at t, as the method sees it, with a step of size h ahead."""
+        """The same at the method's time t, for a next step of size h."""
         carry = self.initial_carry(system, integrator, t, h, counted_angles.restart(integrator, system, t, h, p.carry))
         return p._replace(carry=_strong(carry))
 
 
 def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:
-    """Progress after an accepted step; if `result` is a failure only the code is taken over."""
+    """Progress after an accepted step; if `result` is a failure only the code changes."""
     new = p._replace(
         n=p.n + 1,
         t=t,
@@ -151,7 +151,7 @@ def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result
 
 
 def with_state_check(system: AbstractSystem, t: Array, state: Any, result: Array) -> Array:
-    """The result after a step, or what the system finds wrong with a state although the step went well."""
+    """The result of a step, or the failure that the system's check of the state reports after a successful step."""
     failure = system.failure(t, state)
     return result if failure is None else jnp.where(result == 0, failure, result)
 
