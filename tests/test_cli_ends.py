@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -117,19 +118,23 @@ def test_a_signal_ends_the_loop_of_a_script_with_its_status(number, status, tmp_
     assert [p.name for p in tmp_path.iterdir()] == ["0.zarr"]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Processes that a test starts hear Ctrl-C, also where a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_at_any_moment_of_the_start_ends_the_command(number):
     """From when its first module is loaded; before, it is Python that starts."""
     random = np.random.default_rng(int(number))
     for _ in range(20):
-        # A shell that has started the tests in the background has what they start ignore Ctrl-C.
         with subprocess.Popen(
-            [*COMMAND, *ENDLESS],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            [*COMMAND, *ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             time.sleep(0.15 + random.uniform(0, 3))
             process.send_signal(number)

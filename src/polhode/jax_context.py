@@ -1,4 +1,4 @@
-"""Surroundings of a call: JAX's transformations, its settings, and the process."""
+"""Context of a call: JAX's transformations, its settings, and the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jax.extend import core
 from polhode.printable import printable
 
 NEWEST = 0, 12
-"""The newest series of JAX that this library has been tried with."""
+"""The newest series of JAX with which this library is tested."""
 
 try:
     from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
@@ -30,9 +30,9 @@ except ImportError:
     base: Any = object
     absent: Any = None
     Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean = base, absent, absent, absent, absent
-"""Whether the insides of this JAX are those that machine code and evaluation with NumPy are built on.
+"""Whether this JAX has the internals on which machine code and evaluation with NumPy depend.
 
-With another one XLA runs everything, and what is public in JAX has to do.
+With another one XLA runs everything, through JAX's public interface.
 """
 
 try:
@@ -78,14 +78,14 @@ _OUTSIDE = None if IS_KNOWN else core.get_opaque_trace_state(convention="nnx")
 
 
 def evaluates_by(trace: EvaluatingTrace) -> bool:
-    """Whether that trace evaluates operations here."""
+    """Whether that trace is the current one."""
     return IS_KNOWN and trace_ctx.trace is trace
 
 
 def in_reverse_mode() -> bool:
-    """Whether values are known here, and only their derivatives are asked for, in reverse mode.
+    """Whether values are known, and only their derivatives are traced, in reverse mode.
 
-    So it is in functions under `jax.grad`, `jax.vjp` and `jax.jacrev`, as long as nothing else transforms them.
+    This is so in functions under `jax.grad`, `jax.vjp` and `jax.jacrev`, as long as nothing else transforms them.
     """
     trace: Any = trace_ctx.trace if IS_KNOWN else None
     if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
@@ -103,13 +103,13 @@ def in_forward_mode() -> bool:
 
 
 def _evaluates(trace: Any) -> bool:
-    # While an operation is bound there is no trace: what is underneath evaluates it.
+    # While an operation is bound there is no trace: it is evaluated below.
     return trace is None or trace is eval_trace or isinstance(trace, EvaluatingTrace)
 
 
 @contextlib.contextmanager
 def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
-    """While this is open, that trace evaluates what is known under `jax.grad` and the like: in `in_reverse_mode`."""
+    """Context in which that trace evaluates known values under `jax.grad` and the like: in `in_reverse_mode`."""
     derivative_trace: Any = trace_ctx.trace
     before = derivative_trace.parent_trace
     derivative_trace.parent_trace = trace
@@ -120,7 +120,7 @@ def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
 
 
 def outside_trace() -> AbstractContextManager[Any]:
-    """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
+    """Context in which operations on known values are evaluated, outside of transformations."""
     return set_current_trace(eval_trace) if IS_KNOWN else jax.ensure_compile_time_eval()
 
 
@@ -131,29 +131,29 @@ def are_known(values: Iterable[Any]) -> bool:
 
 
 def primal_of(value: Any) -> Any:
-    """The primal value where a derivative is asked for as well."""
+    """The primal value, of values that JAX differentiates."""
     kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
     return value.primal if isinstance(value, kinds) else value
 
 
 def refuse_as_array(kind: type, refuse: Callable[[Any], Any]) -> None:
-    """Has JAX call `refuse`, which raises, where something of that class is given for an array.
+    """Makes JAX call `refuse`, which raises, for arguments of that class.
 
-    Functions of JAX ask for the type of an argument; without an answer they speak of `jit` and static arguments.
+    JAX's own message for arguments without an abstract value is about `jit` and static arguments.
     """
     pytype_aval_mappings[kind] = refuse
 
 
 @contextlib.contextmanager
 def relaxed_gc() -> Iterator[None]:
-    """While this is open, Python rarely looks for garbage in cycles.
+    """Context in which Python's cyclic garbage collection runs rarely.
 
-    A program under construction is up to a million small objects, hardly any of which is garbage: looking at them again
-    and again takes a quarter of the time. Not to look at all would let memory grow.
+    A program under construction is up to a million small objects, hardly any of them garbage: collection would take a
+    quarter of the time. Without any, memory would grow.
     """
     usual = gc.get_threshold()
     if not usual[0]:
-        # Somebody wants none to be looked for.
+        # The user has switched it off.
         yield
         return
     gc.set_threshold(max(usual[0], _OBJECTS), *usual[1:])
@@ -164,16 +164,16 @@ def relaxed_gc() -> Iterator[None]:
 
 
 _OBJECTS = 500_000
-"""Made, less those gone again, after which garbage is looked for while programs are made."""
+"""Net allocations between collections while programs are built."""
 
 
 def _is_enabled(name: str) -> bool:
-    """A setting of JAX as it is here and now, inside its context managers too."""
+    """Whether a setting of JAX is on, inside its context managers too."""
     return bool(getattr(jax.config, name))
 
 
 def check_environment() -> None:
-    """Raises RuntimeError where nothing can be computed as it should be."""
+    """Raises RuntimeError in environments where computation can't be correct."""
     if not _is_enabled("jax_enable_x64"):
         raise RuntimeError(
             "JAX computes in single precision: `jax_enable_x64` was switched off after polhode was imported, which "
@@ -192,7 +192,7 @@ def check_environment() -> None:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn with the line of the user's program that led here."""
+    """Warns, at the line of the user's program that led here."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _root_of(frame) in ("polhode", "contextlib"):
         level, frame = level + 1, frame.f_back

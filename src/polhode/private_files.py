@@ -1,4 +1,4 @@
-"""Files that nobody but their owner can have written: what is read from them may be carried out."""
+"""Files that only their owner can have written, so that their content may be executed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-"""Flags that neither follow a link nor wait for the other end of a pipe."""
+"""Flags against following links and blocking on pipes."""
 
 
 def objection(folder: Path) -> str:
-    """Why the files of a folder can't be trusted, with the remedy; empty if they can, or if there is no folder yet."""
+    """Why the files of a folder can't be trusted, with the remedy; empty if they can, or if it doesn't exist."""
     try:
         status = os.lstat(folder)
     except OSError:
@@ -31,7 +31,7 @@ def objection(folder: Path) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """A folder and the one that it is in, for this user alone. Raises OSError where one can't be trusted."""
+    """Creates a folder and its parent, for this user alone. Raises OSError where one can't be trusted."""
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     for each in (folder.parent, folder):
         each.mkdir(mode=0o700, exist_ok=True)
@@ -42,7 +42,7 @@ def make_folder(folder: Path) -> None:
 def read(path: Path, most: int = -1) -> bytes:
     """Content of a file, or its first bytes.
 
-    Raises OSError for a link, for what is no file, and for files that others could write.
+    Raises OSError for links, for anything but regular files, and for files that others could write.
     """
     handle = os.open(path, os.O_RDONLY | _HERE)
     with open(handle, "rb") as file:
@@ -53,7 +53,7 @@ def read(path: Path, most: int = -1) -> bytes:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Put a file in place at once, for this user alone."""
+    """Writes a file atomically, for this user alone."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HERE, 0o600)

@@ -1,4 +1,4 @@
-"""Files that replace others when they are whole: what fails on the way leaves the former one."""
+"""Atomic replacement of files: a failure on the way leaves the old file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def replacement(path: Path) -> Iterator[Path]:
-    """A name beside that of a file, to be written; it takes the file's place once everything has gone well.
+    """Context with a temporary path beside a file, which replaces the file at the end if nothing failed.
 
-    The name has the same ending. A link stays one, to the new content; a pipe or device is written itself. Permissions
-    are those of the former file. Raises OSError, with the name of the file, for a folder and for what can't be written.
+    The path has the same suffix. A link stays a link, to the new content; a pipe or device is written directly.
+    Permissions are those of the old file. Raises OSError, with the name of the file, for a folder and for what can't be
+    written.
     """
     target = Path(os.path.realpath(path))
     status = target.stat() if target.exists() else None

@@ -134,8 +134,9 @@ def measure(model: str, code: str, python: str) -> Measurement:
         again = min(_process(once, Path(place))[0] for _ in range(REPEATS))
     besides = {key: x for key, x in output.items() if key not in ("numbers", "steps", "memory")}
     return Measurement(
-        model, code, search["by"], search["value"], search["reached"], int(output["steps"]), search["off"], output["numbers"],
-        besides, search["marching"] / output["steps"], search["seconds"], first, again, output["memory"],
+        model, code, search["by"], search["value"], search["reached"], int(output["steps"]), search["off"],
+        output["numbers"], besides, search["marching"] / output["steps"], search["seconds"], first, again,
+        output["memory"],
     )  # fmt: skip
 
 

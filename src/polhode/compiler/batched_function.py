@@ -20,8 +20,8 @@ from polhode.compiler.size_limits import is_long
 class BatchedFunction:
     """`function(*row)` of all rows, with the values that users' functions capture at the first call.
 
-    Without machine code, blocks of `rows` rows are evaluated, so that only one size is compiled: by XLA, or by NumPy where
-    rows are long, since the time to compile grows with them, and where it is only called `once`.
+    Without machine code, blocks of `rows` rows are evaluated, so that only one size is compiled: by XLA, or by NumPy
+    for long rows, since the compile time grows with them, and where it is only called `once`.
     """
 
     def __init__(self, function: eqx.Module, rows: int, *, once: bool = False) -> None:

@@ -51,10 +51,10 @@ class DifferentiableFunction:
         self.out_shape = self._program.out_shape
 
     def vjp(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
-        """The transposed derivative, as one of these makes code of its program; raises `UnsupportedNativeOperation` if that can't be.
+        """The vector–Jacobian product, compiled by one of these functions.
 
-        The program takes the arguments and then what the derivative is with respect to the function's result. It
-        returns that with respect to the arguments that are `wanted`.
+        Its program takes the arguments, then the cotangent of the result. It returns the cotangents of the arguments in
+        `wrt`. Raises `UnsupportedNativeOperation` if there is no machine code for it.
         """
         return self._either(
             adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.out_shape, DIFFERENTIABLE_WITH_REMAT))

@@ -17,7 +17,7 @@ of a humanoid of 28 bodies with rotors, in absolute coordinates, has 340,000: 23
 result, with XLA 140 s."""
 
 XLA = 20_000
-"""Operations of a step above which XLA compiles it on arrays: compiling takes it 1.5 ms for each, half a minute in all."""
+"""Operations of a step above which XLA compiles it on arrays: it takes 1.5 ms for each, half a minute in all."""
 
 XLA_DIFFERENTIATED = XLA // 2
 """The same for a step that JAX differentiates, which triples its operations in reverse mode."""

@@ -55,5 +55,5 @@ def check_constant(name: str, value: Any, meaning: str) -> Array:
 
 
 def is_zero(value: Any) -> bool:
-    """Whether a number, or None, is known to be zero, so that what it multiplies can be left out."""
+    """Whether a number, or None, is known to be zero, so that its term can be left out."""
     return value is None or (checks.is_concrete(value) and not np.any(np.asarray(value)))

@@ -26,7 +26,7 @@ Matrices = tuple[Float[Array, "3 3"], Float[Array, "3 3"] | None]
 
 
 class Deformation(eqx.Module):
-    r"""How far a frame of the second body has moved from one of the first: r and the rotation vector θ.
+    r"""Displacement of a frame of the second body from one of the first: r and the rotation vector θ.
 
     r is the way from point to point in axes of the first body; $\exp\tilde\theta = A_0R_0^TR_1A_1^T$, $|\theta|\le\pi$.
 
@@ -75,7 +75,7 @@ class Deformation(eqx.Module):
         return Wrench(on_first.torque - reaction, -force), Wrench(on_second.torque + torque, force)
 
     def _reach(self, poses: Poses) -> Float[Array, "3"]:
-        """Where the point of the second body is in the frame of the first."""
+        """The point of the second body in the frame of the first."""
         return poses[0].R.T @ (point_position(poses[1], self.s1) - poses[0].x)
 
 

@@ -29,7 +29,7 @@ class TrackingEffort(AbstractEffort):
 
     **Arguments:**
 
-    - `coordinate`: what is controlled.
+    - `coordinate`: the controlled one.
     - `target`: function of time.
     - `proportional`, `derivative`: P and D.
     - `force_limits`: (lower, upper) of the force; None if there are none.

@@ -23,7 +23,7 @@ from polhode.multibody.parts import AbstractForce
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JointControl(AbstractForce):
-    r"""Control of several joints with what all of them do: forces and torques $\tau = u(t, s, \dot s)$.
+    r"""Control of several joints by all their coordinates and rates: forces and torques $\tau = u(t, s, \dot s)$.
 
     So state feedback, computed torque and couplings of a user's own are written. Angles count turns.
 

@@ -112,10 +112,10 @@ def suited(problem: Any, state0: State = None) -> Suitabilities:
 
     - `problem`: a `Problem`, or a system with `state0`.
 
-    **Returns** rows (name, suited, reason, why): the reason says as what kind of system the method takes it where that
-    isn't its own, and otherwise what is missing; `why` what speaks for the method.
+    **Returns** rows (name, suited, reason, why): the reason names the kind of system that the method takes it as where
+    that isn't its own, and otherwise what is missing; `why` has reasons for the method.
 
-    Raises ValueError for a system without a state, and for what is neither, such as a model.
+    Raises ValueError for a system without a state, and for other objects, such as a model.
     """
     system = problem if isinstance(problem, AbstractSystem) else getattr(problem, "system", None)
     if not isinstance(system, AbstractSystem):

@@ -63,7 +63,7 @@ class FrameConstraint(AbstractConstraintElement):
         return (d if self.pinned else self.directions @ (first.R.T @ d),)
 
     def counterparts(self) -> Float[Array, "r 3"] | None:
-        """Where b points in body 0 while the joint is closed; None if one pair leaves that open."""
+        """Directions of b in body 0 while the joint is closed; None if one pair leaves them open."""
         if self.a.shape[-2] == 2:
             return jnp.stack(2 * (cross(self.a[0], self.a[1]),))
         return -jnp.roll(self.a, -1, axis=-2) if self.a.shape[-2] == 3 else None
@@ -78,7 +78,7 @@ class FrameConstraint(AbstractConstraintElement):
         return self.residual(t, poses) if counterparts is None else self.angle_residual(counterparts, poses)
 
     def cosines(self, axes: Float[Array, "r 3"], poses: Poses) -> Float[Array, " r"]:
-        """Of axes of body 0 and b, pair by pair."""
+        """Cosines of axes of body 0 and b, pair by pair."""
         return jnp.sum((axes @ poses[0].R.T) * (self.b @ poses[1].R.T), axis=-1)
 
     def angle_residual(self, counterparts: Float[Array, "r 3"], poses: Poses) -> Float[Array, " size"]:

@@ -17,7 +17,7 @@ from polhode.spaces.base import cross, norm
 
 
 def point_position(pose: Pose, s: Float[Array, "3"]) -> Float[Array, "3"]:
-    """Where a body-fixed point is."""
+    """Position of a body-fixed point."""
     return pose.x + pose.R @ s
 
 
@@ -101,7 +101,7 @@ def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
 
 
 def _cross(a: Any, b: Any) -> np.ndarray:
-    """As NumPy's product, which takes ten times as long for so few numbers."""
+    """The vector product. NumPy's takes ten times as long for so few numbers."""
     (a0, a1, a2), (b0, b1, b2) = a, b
     return np.array((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0))
 

@@ -155,8 +155,8 @@ class AbstractMeasuredPair(AbstractMeasured):
     def force(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
         """Sum of the forces along a coordinate, torques for an angle, of a state or of a run as in `value`.
 
-        They are those of `JointSpring`, `JointStops`, `JointFriction`, `Actuator`, `PD`, `JointControl`, and of what
-        files have of that kind. **Raises** ValueError unless the joint has a name and carries a body in joint
+        They are those of `JointSpring`, `JointStops`, `JointFriction`, `Actuator`, `PD`, `JointControl`, and of
+        such elements of files. **Raises** ValueError unless the joint has a name and carries a body in joint
         coordinates.
         """
         self.coordinate(name)

@@ -106,7 +106,7 @@ def diagonal(matrix: Matrix, n: int) -> Float[Array, " n"]:
 
 
 def pattern(matrix: Matrix) -> tuple[tuple[Indices, Indices], ...]:
-    """Where the blocks of a matrix are."""
+    """Rows and columns of the blocks of a matrix."""
     return tuple((g.rows, g.cols) for g in matrix)
 
 

@@ -18,7 +18,7 @@ from polhode.linalg.symbolic import Plan
 
 
 class BatchFactors(NamedTuple):
-    """Factors of one batch: of the pivots, what is below them, and the solutions for what is right of them."""
+    """Factors of one batch: of the pivots, the blocks below them, and the solutions for the blocks right of them."""
 
     lu: Float[Array, "s s g"]
     below: Float[Array, "d s g"]
@@ -30,7 +30,7 @@ class EliminationKKT(AbstractKKT):
 
     The order (`elimination_rounds`) is static and needs no pivoting: it is stable while A is positive definite up to
     perturbations and the constraints are independent. On open chains it is cyclic reduction: O(n) operations in
-    O(log n) rounds. On scalars, structural zeros vanish and what remains is a sparse elimination without overhead.
+    O(log n) rounds. On scalars, structural zeros vanish which leaves a sparse elimination without overhead.
     """
 
     n: int = eqx.field(static=True)

@@ -14,7 +14,7 @@ RANK_TOLERANCE = 1e-9
 Assembled positions satisfy their constraints to about 1e-12, so directions are known that well."""
 
 _FEW = 60
-"""Rows up to which NumPy does what LAPACK does for more: SciPy takes half a second to load."""
+"""Rows up to which NumPy does the elimination, and LAPACK for more: SciPy takes half a second to load."""
 
 _ROUNDOFF = 64 * np.finfo(float).eps
 
@@ -78,7 +78,7 @@ def _normalise(B: np.ndarray) -> np.ndarray:
 
 
 def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tuple[np.ndarray, list[int]]:
-    """An orthonormal basis of what the rows add to `basis`, and the rows that it is made of: the longest first."""
+    """An orthonormal basis of the rows' complement to `basis`, and the rows that span it: the longest first."""
     rest = _orthogonal_part(rows.T, basis)
     if rest.shape[1] > _FEW:
         q, r, pivots = cast(tuple[np.ndarray, ...], scipy.linalg.qr(rest, mode="economic", pivoting=True))
@@ -99,7 +99,7 @@ def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tu
 
 
 def _orthogonal_part(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """The part orthogonal to a basis. Projecting twice removes what round-off has mixed in."""
+    """The part orthogonal to a basis. Projecting twice removes round-off."""
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
     return columns

@@ -134,7 +134,7 @@ class SparseKKT(AbstractKKT):
         solution = _klujax().solve_with_symbol(a.rows, a.cols, factors.values, right, a.symbolic)
         x, multipliers = solution[: self.n], solution[self.n :]
         broken = jnp.abs(factors.changed * multipliers)
-        # Loads elsewhere may be what moves the bodies at a constraint.
+        # Loads elsewhere may move the bodies at a constraint.
         largest = jnp.full(self.n, jnp.max(jnp.abs(r) / factors.sizes, initial=0.0))
         size = jnp.abs(s) + self._rows(jnp.abs(factors.values), largest)
         regular = factors.regular & (broken <= _BROKEN * size).all()
@@ -152,7 +152,7 @@ _BROKEN = 1e-6
 
 
 def _klujax() -> ModuleType:
-    """The module `klujax`, without what its import does to JAX's choice of platform."""
+    """The module `klujax`, without the effect of its import on JAX's choice of platform."""
     platform = jax.config.values["jax_platform_name"]
     try:
         import klujax

@@ -37,7 +37,7 @@ class Links(NamedTuple):
 def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
     """The blocks of a matrix whose bodies form chains or trees, or None if they don't.
 
-    Bodies are what the diagonal blocks of A hold together. λ of a constraint belongs to the later one of its bodies in
+    Velocities in one diagonal block of A form a body. λ of a constraint belongs to the later one of its bodies in
     chains, and in trees to the earlier one, which has those of one joint only.
     """
     body = bodies_of(A, P, n)
@@ -299,7 +299,7 @@ class Registers(NamedTuple):
 
 
 class TreeFactors(NamedTuple):
-    """Of every block: its triangular factors, what is below it, and the solutions for what is right of it.
+    """Factors of every block: triangular ones, the part below, and the solutions for the part right of it.
 
     Of L only the rows that are not zero everywhere, of D'⁻¹U only the columns.
     """

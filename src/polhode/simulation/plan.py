@@ -1,4 +1,4 @@
-"""The legs of a run: step sizes, tolerances and breakpoints, checked."""
+"""The plan of a run: its segments, from checked step sizes, tolerances and breakpoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from polhode.systems.base import AbstractSystem
 
 
 class Steps(NamedTuple):
-    """How steps are wanted: see `polhode.simulate`."""
+    """The user's request for steps: see `polhode.simulate`."""
 
     h: Any = None
     rtol: Any = None
@@ -35,9 +35,9 @@ class Steps(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The legs of a run, what of them is told in its results, and the start if it is more than a state.
+    """The segments of a run, their metadata for results, and the start.
 
-    `how["asked"]` is what was asked for, with which a run goes on beyond its end.
+    `how["asked"]` is the user's request, with which a run continues beyond its end.
     """
 
     segments: list[Segment]
@@ -46,33 +46,33 @@ class Plan(NamedTuple):
 
 
 class PreviousSteps(Protocol):
-    """An earlier run, as far as a plan asks for it; `steps`: how its steps were wanted."""
+    """A previous run, as far as a plan depends on it; `steps`: the request for its steps."""
 
     @property
     def steps(self) -> Steps: ...
 
     def progress(self, task: Task) -> Progress | None:
-        """The progress that the method starts from; None if another method or another system goes on."""
+        """The progress that the method starts from; None if the method or the system is another one."""
         ...
 
     def has_equal_steps(self, task: Task, segment: Segment) -> bool:
-        """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        """Whether steps are like the last ones of the previous run: equal constant ones, or controlled ones."""
         ...
 
     def aftermath(self, task: Task) -> Aftermath | None:
-        """Memory of the events of the earlier run."""
+        """The state of the events of the previous run."""
         ...
 
     def extend(self, task: Task, t1: float, h: float, h_is_explicit: bool) -> list[Segment] | None:
-        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+        """More steps on the grid of the previous run, if h was requested there and t1 lies on the grid.
 
-        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        Where an event has ended that run between two steps, an h of the user begins a grid there.
         """
         ...
 
 
 def plan(task: Task, steps: Steps, previous: PreviousSteps | None = None) -> Plan:
-    """The legs of a run. Raises ValueError for sizes, tolerances and breakpoints that make no sense."""
+    """The plan of a run. Raises ValueError for invalid step sizes, tolerances and breakpoints."""
     t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
     h, rtol, atol = steps.h, steps.rtol, steps.atol
     times = breakpoint_times(steps.breakpoints) + (
@@ -128,13 +128,13 @@ def plan(task: Task, steps: Steps, previous: PreviousSteps | None = None) -> Pla
 
 
 def _with_start(segments: list[Segment], how: dict[str, Any], task: Task, previous: PreviousSteps | None) -> Plan:
-    """With the state as the start, or all that an earlier run with the same method remembers."""
+    """The plan with its start: the state, or the progress of a previous run with the same method."""
     progress = None if previous is None else previous.progress(task)
     aftermath = None if previous is None else previous.aftermath(task)
     if previous is None or progress is None:
         return Plan(segments, how, run_types.Start(task.state0, aftermath=aftermath))
     if not previous.has_equal_steps(task, segments[0]):
-        # What a method remembers of steps of another length or direction says nothing of these.
+        # The memory of a method is of no use for steps of another length or direction.
         segments = [segments[0]._replace(fresh=True), *segments[1:]]
     return Plan(segments, how, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
 
@@ -147,9 +147,9 @@ _SPAN_RESOLVED = 10**6
 
 
 def check_span(t0: float, t1: float, h: float | None) -> None:
-    """Raises ValueError for a span with too many constant steps h, or in which times can't be told apart.
+    """Raises ValueError for a span with too many constant steps h, or below the resolution of times.
 
-    `h` is None for steps that tolerances give.
+    `h` is None for controlled steps.
     """
     span = abs(t1 - t0)
     if not math.isfinite(span):
@@ -183,15 +183,15 @@ def breakpoint_times(values: Any) -> list[float]:
 
 
 def breakpoints(system: AbstractSystem, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
-    """Those of the user and of the loads that lie within the span, in the direction of time, or at its ends."""
+    """Breakpoints of the user and of the loads within the span or at its ends, in the direction of time."""
     low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
     own = np.unique(np.asarray(system.breakpoints(), dtype=float))
-    # Loads know better than users where exactly they jump.
+    # Breakpoints of loads are exact, those of users may be rounded.
     others = [t for t in user_times if not np.any(np.abs(own - t) <= near)]
     every = np.unique(np.concatenate((own, others)))
     at_low, at_high = (bool(np.any(np.abs(every - end) <= near)) for end in (low, high))
     inner = every[(every > low + near) & (every < high - near)]
-    # Two that can hardly be told apart are one.
+    # Breakpoints within a few units of round-off are one.
     inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
     forward = t1 > t0
     times = tuple(float(x) for x in (inner if forward else inner[::-1]))

@@ -1,4 +1,4 @@
-"""Progress of a run, shown on standard error."""
+"""Display of the progress of a run, on standard error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProgressDisplay(Protocol):
 
 
 class NoProgress:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     def stage(self, text: str) -> None:
         del text
@@ -45,9 +45,9 @@ class NoProgress:
 
 
 class TerminalProgress:
-    """A line with what is done until the first step, then a bar, at last the times.
+    """A line with the stage until the first step, then a bar, finally the times.
 
-    Where standard error is no terminal, only the bar is written, once it is full.
+    Where standard error is no terminal, only the full bar is written.
     """
 
     def __init__(self, name: str, t0: float, t1: float, console: Console) -> None:
@@ -83,7 +83,7 @@ class TerminalProgress:
             self._console.print(line, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Leave the terminal as it was, with what has been shown."""
+        """Restores the terminal; the text stays."""
         self._end_status()
         if self._bar is not None:
             self._bar.stop()
@@ -96,7 +96,7 @@ class TerminalProgress:
 
 @contextlib.contextmanager
 def open_display(enabled: bool, name: str, t0: float, t1: float) -> Iterator[ProgressDisplay]:
-    """The display of a run; one that shows nothing unless progress is wanted."""
+    """The display of a run; it shows nothing unless `enabled`."""
     if not enabled:
         yield NoProgress()
         return
@@ -110,7 +110,7 @@ def open_display(enabled: bool, name: str, t0: float, t1: float) -> Iterator[Pro
 
 
 def preparation(stats: Mapping[str, Any]) -> str:
-    """How long a run took before its first step."""
+    """The times before the first step of a run, as text."""
     form = CompileReport(**stats["compiled"])
     problem_time = stats.get("problem_time_s")
     problem = f"problem made in {problem_time:.3g} s, " if problem_time else ""

@@ -49,9 +49,9 @@ class InterruptionWarning(UserWarning):
 
 
 class Run(NamedTuple):
-    """All that a run on the host consists of.
+    """A host run: its task, plan, schedule and options.
 
-    - `build_time`: seconds that making and checking all this has taken, but for the problem.
+    - `build_time`: seconds of building and checking all this, without the problem.
     """
 
     task: Task
@@ -65,7 +65,7 @@ class Run(NamedTuple):
 
 
 def carry_out(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
-    """As `computed`; warns of an interruption if the run is to throw, and has Ctrl-C raise what was computed."""
+    """As `compute`; warns of an interruption if the run is to throw, and attaches the solution to Ctrl-C's exception."""
     solution = compute(run, sink, interrupts)
     interrupts.keep(interruption(_stop_message(run, solution), solution))
     if run.throw and solution.stats["result"] == Result.interrupted and not interrupts.raises():
@@ -80,7 +80,7 @@ def _stop_message(run: Run, solution: Solution) -> str:
 
 
 def _interruption_message(run: Run, solution: Solution) -> str:
-    # Where a signal ends one of many runs, a script would go on with half of it as if it were whole.
+    # Where a signal ends one of many runs, a script would use the partial run as if it were whole.
     last = f"Its last frame is that of t = {float(solution.t[-1]):.6g}" if len(solution.t) else "It has no frame"
     return (
         f"{_stop_message(run, solution)} {last}, and "
@@ -114,7 +114,7 @@ def compute(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solutio
     if sink is not None:
         stats["result"] = sink.close(stats)
         frames = sink.frames() or frames
-    # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
+    # The method's memory of a closed contact is not for another run, which closes it itself.
     checkpoint = (
         None
         if events is not None and events.has_closed_contacts
@@ -138,7 +138,7 @@ _REGULAR = (Result.successful, Result.interrupted, Result.event_reached)
 
 
 def _event_handler(run: Run) -> EventHandler | None:
-    """The events of a run, with those that have happened before it goes on, or what they have changed."""
+    """The events of a run, with the records of a resumed one, or the changes of the system by earlier events."""
     task, start = run.task, run.plan.start
     arrays = None if start.aftermath is None else start.aftermath.changes
     t, state = task.t0, task.state0
@@ -154,7 +154,7 @@ def _event_handler(run: Run) -> EventHandler | None:
 
 
 def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_types.Outcome) -> str:
-    """The explanation of a failure besides its code; also noted in the stats."""
+    """The explanation of a failure besides its code; also added to the stats."""
     if outcome.error is not None:
         message = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
         return f" {message}."
@@ -164,14 +164,14 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_typ
     try:
         message = stats["diagnosis"] = system.diagnose(stats["t_reached"], last)
     except Exception as error:
-        # A run is not lost because nobody can say what was wrong with it.
+        # A run is not lost because its diagnosis fails.
         message = stats["diagnosis"] = f"No diagnosis: {type(error).__name__}: {error}"
     return f" {message}" if message else ""
 
 
 @eager_numpy()
 def step_size_diagnosis(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
-    """That the step is too large for the stiffness at the start, if it is."""
+    """A diagnosis of a step that is too large for the stiffness at the start, or an empty text."""
     stepper = plan.segments[0].stepper
     if not stepper.on_grid:
         return ""
@@ -212,7 +212,7 @@ def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict
     if isinstance(result, Result):
         steps, rejected, newton = int(steps), int(rejected), int(newton)
     attempts = steps + rejected
-    # Of known numbers NumPy makes what JAX would compile a program for.
+    # NumPy computes with concrete numbers, for which JAX would compile a program.
     larger = np.maximum if isinstance(attempts, np.generic | np.ndarray) else jnp.maximum
     return {
         "steps": steps,

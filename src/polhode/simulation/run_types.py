@@ -1,4 +1,4 @@
-"""A run on the host from outside: where it starts, where it stands, who takes its frames, and what it ends with."""
+"""Types of host runs: start, checkpoint, sink of frames, and outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polhode.simulation.stepping.stepper import Progress
 class Outcome(NamedTuple):
     """The results of a run on the host.
 
-    - `frames`: all that no sink has taken. - `checkpoint`: the data to resume from.
+    - `frames`: those that no sink has taken. - `checkpoint`: the data to resume from.
     - `start_time`, `compile_time`, `wall_time`: seconds of making the start, of compiling, of running.
     - `compiled`: how the steps were executed at the end.
     - `error`: the unforeseen exception that ended it, if any.
@@ -34,9 +34,9 @@ class Outcome(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Where a run stands between two blocks: the number of its leg, and of frames saved.
+    """The state of a run between two blocks: progress, number of the segment, and number of saved frames.
 
-    - `happened`: what `Happenings.arrays` has of its events; None without any.
+    - `event_arrays`: those of `EventHandler.arrays`; None without events.
     """
 
     progress: Progress
@@ -48,7 +48,7 @@ class Checkpoint(NamedTuple):
 class Start(NamedTuple):
     """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`.
 
-    - `aftermath`: what events have left that came before the start.
+    - `aftermath`: the state of events before the start.
     """
 
     state: Any
@@ -58,11 +58,11 @@ class Start(NamedTuple):
 
 
 class Sink(Protocol):
-    """Receiver of frames while a run is going."""
+    """Receiver of the frames of a run."""
 
     def append(self, frames: Frames, checkpoint: Checkpoint, should_stop: Callable[[], bool]) -> Result:
-        """Takes a block of frames, and where the run stands behind it; any code but `successful` ends the run.
+        """Takes a block of frames and the checkpoint after it; any code but `successful` ends the run.
 
-        `stopping` tells whether the user wants the run to end.
+        `should_stop` returns whether the user has ended the run.
         """
         ...

@@ -1,4 +1,4 @@
-"""Frames of a run: which are kept, how many there will be, and how many fit into one buffer."""
+"""Save schedule of a run: which frames are saved, how many there will be, and the size of a buffer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BUFFER_SIZES = (1, 256, 4096)
 
 
 class SaveSchedule(NamedTuple):
-    """Which instants are kept: every `every`-th step (None: only the ends), or the times `at`."""
+    """Which frames are saved: every `every`-th step (None: only the ends), or the times `at`."""
 
     every: int | None
     at: np.ndarray | None
 
 
 def save_schedule(every: int | None, at: Any, t0: float, t1: float) -> SaveSchedule:
-    """Which instants are kept. Raises ValueError for times that don't fit the span."""
+    """The schedule of `save_every` or `save_at`. Raises ValueError for times that don't fit the span."""
     if at is not None:
         if isinstance(at, Tracer):
             raise ValueError("`save_at` is traced by JAX; give plain numbers or a NumPy array.")
@@ -44,7 +44,7 @@ def save_schedule(every: int | None, at: Any, t0: float, t1: float) -> SaveSched
 
 
 def frame_count(segments: Sequence[Segment], schedule: SaveSchedule) -> int | None:
-    """How many frames a run saves after its start; None if nobody knows."""
+    """The number of frames that a run saves after its start; None where it isn't known beforehand."""
     if schedule.at is not None:
         return len(schedule.at)
     if schedule.every is None:

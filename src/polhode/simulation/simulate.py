@@ -1,4 +1,4 @@
-"""The one driver of all runs."""
+"""The function `polhode.simulate`: one entry point of all runs."""
 
 from __future__ import annotations
 

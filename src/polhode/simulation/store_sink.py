@@ -1,4 +1,4 @@
-"""Where the frames of a run go while it is going: to a store, which may fail."""
+"""Sink of frames into a store, which may fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RETRY_S = 1.0
 
 
 class StoreSink:
-    """Hands frames to a store, and turns its failure into a result code.
+    """Writes frames to a store, and turns its failure into a result code.
 
     - `error`, `reason`: what failed, and in words what is on disk and what is not.
     """
@@ -36,14 +36,14 @@ class StoreSink:
         self.reason = ""
 
     def attach(self, run: Any) -> None:
-        """Checkpoints are those of that run."""
+        """Sets the run whose checkpoints are written."""
         self._run = run
 
     def append(self, frames: Frames, checkpoint: run_types.Checkpoint, should_stop: Callable[[], bool]) -> Result:
         target = self._frame_count + len(frames.t)
 
         def act() -> None:
-            # The store takes frames before it writes them: what was taken is only to be written when it is tried again.
+            # The store takes frames before it writes them: a second attempt only writes.
             if self._frame_count < target:
                 self.store.append(frames, lambda: self._checkpoint(checkpoint))
             else:
@@ -71,7 +71,7 @@ class StoreSink:
         return stats["result"]
 
     def frames(self) -> StoredFrames | Frames | None:
-        """All frames of the run: those on disk, and behind them those that could not be written; None without any."""
+        """All frames of the run: those on disk, and after them those that could not be written; None without any."""
         return frames_of_store(self.store, self._refused)
 
     def _checkpoint(self, checkpoint: run_types.Checkpoint) -> Checkpoint:
@@ -90,7 +90,7 @@ class StoreSink:
         return Result.successful
 
     def _with_space(self, act: Callable[[], None], should_stop: Callable[[], bool]) -> None:
-        """Do what needs space on disk, waiting for it or elsewhere if that is wanted."""
+        """Calls a function that needs space on disk; waits for space or moves the store, depending on `when_full`."""
         announced = False
         while True:
             try:
@@ -127,7 +127,7 @@ class StoreSink:
 
 
 def check_when_full(value: Any) -> None:
-    """Raises ValueError unless it says what to do when a disk is full."""
+    """Raises ValueError for an invalid `when_full`."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"`when_full` must be 'fail', 'wait' or the path of another place, got {short_repr(value)}.")
 

@@ -1,4 +1,4 @@
-"""Problems and methods as they are run: names resolved, input checked."""
+"""Tasks: problem, method and start of a run, with names resolved and input checked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DIMENSIONS = {
 
 
 class PreviousEnd(Protocol):
-    """A run in whose end another one begins, at time `t` in `state`, by default with the same `method`."""
+    """A previous run, at whose end another one begins: time `t`, `state`, and the default `method`."""
 
     @property
     def t(self) -> float: ...
@@ -62,16 +62,16 @@ class PreviousEnd(Protocol):
     def method(self) -> AbstractIntegrator | str | None: ...
 
     def conversion(self, system: AbstractSystem, problem: Problem | None, t: float) -> Converted:
-        """How the earlier run wrote the system that was given; `state` is one of the system that it was written as."""
+        """The conversion of the system in the previous run; `state` is one of the converted system."""
         ...
 
 
 class Task(eqx.Module):
     """A system, a start and a method, with names resolved and input checked.
 
-    - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
-    - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
-    - `events`, and how many may happen. - `holds_contacts`: whether contacts among them may stay closed.
+    - `source`: the user's system. - `conversion`: the same as the method takes it, of which `state0` is a state.
+    - `outputs`, `invariants`: of states of `source`. - `note`: a note about the conversion; may be empty.
+    - `events`, `max_events`: and their limit. - `holds_contacts`: whether contacts among them may stay closed.
     """
 
     conversion: Converted
@@ -96,12 +96,12 @@ class Task(eqx.Module):
 
     @property
     def observer(self) -> Observer:
-        """All that is reported about states of `system`."""
+        """The observer of states of `system`: outputs, invariants and residuals."""
         convert = self.conversion.convert_observable
         outputs, invariants = ({k: convert(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
         if self.conversion.back is None:
             return Observer(self.source, outputs, invariants)
-        # Of what is kept, a system of another kind may know more: its momenta need not follow from the velocities.
+        # A system of another kind may have invariants of its own: its momenta need not follow from the velocities.
         own = {name: f for name, f in self.system.invariants().items() if name in invariants}
         return Observer(self.system, outputs, {**invariants, **own}, convert(self.source.residuals))
 
@@ -119,10 +119,10 @@ class Task(eqx.Module):
         events: bool = False,
         previous: PreviousEnd | None = None,
     ) -> Task:
-        """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
-        `events` whether there are any.
+        """The task of a run. Raises ValueError for input that can't be run.
 
-        `memory` is the run in whose end this one begins; its states need not pass for starts of their own.
+        `tolerances`: whether the error is controlled. `events`: whether there are any. `previous`: the run at whose end
+        this one begins; its states are not checked as starts.
         """
         if not isinstance(problem, Problem | AbstractSystem):
             raise checks.not_a_problem(problem)
@@ -153,7 +153,7 @@ class Task(eqx.Module):
             previous_conversion = previous.conversion(given_system, full_problem, start)
             given_state = previous_conversion.to_source(given_state)
         conversion, note = _convert(given_system, method, name, start, given_state)
-        # What the same kind of system knows of the state is not to be rounded on a way there and back.
+        # The state of the same kind of system is not converted there and back, which would round it.
         same = previous_conversion is not None and type(previous_conversion.system) is type(conversion.system)
         state = state0 if same else conversion.to_system(given_state)
         method.check(conversion.system, start, state)
@@ -164,7 +164,7 @@ class Task(eqx.Module):
         return cls(conversion, given_system, method, name, state, start, end, outputs, invariants, full_problem, note)
 
     def with_events(self, events: tuple[Event, ...], max_events: int) -> Task:
-        """The same with events. Raises ValueError for functions that can't be watched."""
+        """The task with events. Raises ValueError for invalid event functions."""
         limit = checks.count("max_events", max_events, "events of a run")
         state = shapes(_initial_state, self.system, self.integrator, self.t0, self.state0) if events else None
         for event in events:
@@ -177,7 +177,7 @@ class Task(eqx.Module):
         return dataclasses.replace(self, events=events, max_events=limit, holds_contacts=holds_contacts)
 
     def describe(self, how: dict[str, Any], schedule: SaveSchedule) -> dict[str, Any]:
-        """Plain values that tell how the run was made."""
+        """Metadata of the run, in plain values."""
         from polhode import __version__
 
         return {
@@ -211,7 +211,7 @@ class Task(eqx.Module):
         return [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
 
     def problem_metadata(self) -> dict[str, Any]:
-        """Plain values from which the problem can be made anew, if it is a named one or that of a file."""
+        """Plain values from which the problem can be rebuilt, if it is a named one or that of a file."""
         return {
             "problem": self.problem.name if self.problem else None,
             **({"origin": self.problem.origin} if self.problem and self.problem.origin else {}),
@@ -219,7 +219,7 @@ class Task(eqx.Module):
         }
 
     def _choice(self) -> dict[str, Any]:
-        """Why it has these coordinates, and this method if it is the recommended one."""
+        """The reasons for these coordinates, and for this method if it is the recommended one."""
         choice = self.problem.choice if self.problem else NO_CHOICE
         is_default = self.problem is not None and self.integrator_name == self.problem.integrator
         reasons = {"coordinates": choice.coordinates, "method": choice.method if is_default else ""}
@@ -236,19 +236,19 @@ class Task(eqx.Module):
         return {"names": _plain(dict(name_table.metadata)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:
-        """How to draw the run, where plain values say it all."""
+        """The description of the scene, where there is one in plain values."""
         scene = self.problem.scene if self.problem else None
         description = self.source.picture if self.problem is None else scene and scene.description
         return {} if description is None else {"scene": _plain(dict(description))}
 
 
 def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
-    """The state as a run begins with it: what is given may be a plain tuple."""
+    """The state with which a run begins; the user's may be a plain tuple."""
     return counted_angles.init(integrator, system, jnp.asarray(t), jnp.asarray(1e-3), state).state
 
 
 def _shape_at_source(conversion: Converted, state: State) -> State:
-    """Shapes of a state of the system that was given."""
+    """Shapes of a state of the user's system."""
     return jax.eval_shape(conversion.to_source, state)
 
 

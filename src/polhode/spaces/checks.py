@@ -26,7 +26,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
 
     - `space`: where `q` should lie.
     - `q`: numbers or arrays in the structure of a point. Values traced by JAX are checked for shape only.
-    - `name`: what to call it in messages.
+    - `name`: its name in messages.
 
     Raises `ValueError` for a wrong structure or shape, numbers that are not finite, or a point farther than 1e-6 from
     the space.

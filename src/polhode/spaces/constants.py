@@ -14,7 +14,7 @@ Numbers = Float[Array, " k"]
 class Constants(AbstractGroup):
     """k numbers beside a configuration in which no motion moves: points have shape (k,), algebra elements shape (0,).
 
-    They hold what is counted along a motion, such as the turns of joints; only the counter replaces them.
+    They hold counts along a motion, such as the turns of joints; only the counter replaces them.
 
     **Arguments:**
 

@@ -33,7 +33,7 @@ def to_quaternion(a: Vector3) -> Quaternion:
 
 
 def from_quaternion(q: Quaternion) -> Vector3:
-    """Of a quaternion of any length and sign; infinite for half a turn."""
+    """The vector of a quaternion of any length and sign; infinite for half a turn."""
     return 2 * q[1:] / q[0]
 
 
@@ -43,12 +43,12 @@ def to_matrix(a: Vector3) -> Float[Array, "3 3"]:
 
 
 def from_matrix(R: Float[Array, "3 3"]) -> Vector3:
-    """Of a rotation matrix; infinite for half a turn."""
+    """The vector of a rotation matrix; infinite for half a turn."""
     return from_quaternion(quaternions.from_matrix(R))
 
 
 def from_vector(theta: Vector3) -> Vector3:
-    """Of a rotation vector, axis times angle."""
+    """The Rodrigues vector of a rotation vector, axis times angle."""
     return from_quaternion(quaternions.from_vector(theta))
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TITLE, _NAME = 46, 40
-"""Characters of a title that fit above its axes, and of a name in a legend."""
+"""Largest number of characters of a title and of a name in a legend."""
 _WIDTH, _HANDLE = 58, 7
-"""Characters that fit into a row of a legend, and as many as its line takes."""
+"""Characters of a row of a legend, and the equivalent width of its line symbol."""
 _ROW = 12.5
-"""Height of such a row in points."""
+"""Height of a row of a legend in points."""
 
 
 def draw_run(solution: Run) -> Figure:
@@ -114,7 +114,7 @@ def _draw(axis: Axes, chart: Chart) -> None:
     elif chart.log:
         axis.set_yscale("log")
     has_legend = any(chart.curves)
-    # The legend has a row of its own between title and axes, so that neither the title nor a curve is hidden.
+    # The legend is placed between title and axes, so that it hides neither the title nor a curve.
     across = _columns(names)
     rows = -(-len(chart.curves) // across) if has_legend else 0
     axis.set_title(shorten(_capital(chart.title), _TITLE), pad=4 + _ROW * rows)
@@ -136,7 +136,7 @@ def _columns(names: list[str]) -> int:
 
 
 def _capital(title: str) -> str:
-    """With a capital letter, but for names, which are written as they are."""
+    """A title with a capital letter; names of parts stay as they are."""
     return title if " · " in title else title[:1].upper() + title[1:]
 
 

@@ -14,14 +14,14 @@ DASHES: tuple[Any, ...] = (
     (0, (8, 2)),
     (0, (3, 1, 1, 1, 1, 1)),
 )
-"""Of curves in figures, so that they are told apart without colours."""
+"""Line styles of curves in figures, which differ without colours."""
 
 AXES = ("#d1495b", "#2a9d6f", "#3b6fb6")
-"""Of the axes x, y, z."""
+"""Colours of the axes x, y, z."""
 
 RISING = ("#31446b", "#3b6fb6", "#3f97b5", "#58b79b", "#a8cf6e", "#f2df5c")
 SIGNED = ("#2f5d9e", "#7fa6d6", "#dfe3e8", "#e39a8f", "#b8323f")
-"""Scales of values: even steps in lightness, or two hues either side of zero; told apart with any colour vision."""
+"""Colour scales: sequential in lightness, or diverging from zero; suitable for any colour vision."""
 
 STYLE: dict[Any, Any] = {
     "figure.dpi": 110,

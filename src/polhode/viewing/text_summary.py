@@ -1,4 +1,4 @@
-"""Descriptions of a run and of what its audit found, in plain words."""
+"""Descriptions of a run and of its audit in sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 90
 _NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
-"""Values of parameters that say nothing."""
+"""Values of parameters that are not shown."""
 _PROMISES = {
     "round-off": "to round-off",
     "newton": "to the tolerance of the nonlinear solve",
@@ -25,7 +25,7 @@ _PROMISES = {
 
 
 def sentences(audit: Audit, solution: Run) -> list[dict[str, str]]:
-    """One sentence a quantity, with the verdict it belongs to."""
+    """One sentence for each quantity, with its verdict."""
     residuals, meta = solution.residuals, solution.meta
     return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in residuals, meta)} for row in audit]
 
@@ -61,7 +61,7 @@ def headline(meta: Mapping[str, Any]) -> list[str]:
 
 
 def method(meta: Mapping[str, Any]) -> str:
-    """Name of the method; one made by hand is called by what it is, and options are named."""
+    """Name of the method, or its class if it has no name, with its options."""
     integrator = meta.get("integrator")
     if not isinstance(integrator, Mapping):
         return str(integrator or "")

@@ -1,4 +1,4 @@
-"""Units of what pages and figures show, where a run knows its own."""
+"""Units of quantities in pages and figures, for runs with units."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _KINDS = {
 
 
 def time(meta: Mapping[str, Any]) -> str:
-    """Of time; empty where nobody knows."""
+    """Unit of time; empty if it is unknown."""
     return unit_of("time", _units(meta))
 
 
 def of(title: str, meta: Mapping[str, Any]) -> str:
-    """Of the quantity of a chart; empty where nobody knows."""
+    """Unit of the quantity of a chart; empty if it is unknown."""
     plain = title.lower().partition(",")[0].partition(" of ")[0]
     quantity = next((quantity for endings, quantity in _ENDINGS if plain.endswith(endings)), "")
     return unit_of(quantity, _units(meta))
 
 
 def of_kind(kind: str, meta: Mapping[str, Any]) -> str:
-    """Of vectors, tints and joints' quantities by their kind; empty where nobody knows."""
+    """Unit of a kind of vectors, tints or joint quantities; empty if it is unknown."""
     units = _units(meta)
     if kind == "curvature":
         return f"1/{units['length']}" if units else ""

@@ -49,9 +49,9 @@ def cached(
 ) -> tuple[T, Any]:
     """The result of `build(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
-    `eqx.combine(inputs, rest)` are the arguments. Captured values are respected as by `xla_jit`. `serialiser` stores the
-    result on disk, unless it involves user code. `build` also gets the arguments `beside`, which are not part of the
-    key: the result must not depend on them.
+    `eqx.combine(inputs, rest)` are the arguments. Captured values are respected as by `xla_jit`. `serialiser` stores
+    the result on disk, unless it involves user code. `build` also gets the arguments `beside`, which are not part of
+    the key: the result must not depend on them.
     """
     inputs, rest, shapes, key = split_arguments(args)
     return _PROGRAMS.find(

@@ -8,9 +8,9 @@ since traversing JAX would never end. A file is installed
   clusters, archives): other files there are the user's own.
 
 A project that is installed so that it can be edited lies in a folder of its own, and no list names its files: it is the
-user's own, like a script. The dependencies of polhode (`disk_cache.LIBRARIES`) are too large for that, so they are never
-traversed, wherever they are; but nothing that involves an editable one is stored for other processes, which would know
-it by its version alone.
+user's own, like a script. The dependencies of polhode (`disk_cache.LIBRARIES`) are too large for that, so they are
+never traversed, wherever they are; but nothing that involves an editable one is stored for other processes, which would
+know it by its version alone.
 """
 
 from __future__ import annotations

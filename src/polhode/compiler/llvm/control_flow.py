@@ -17,7 +17,7 @@ Block: TypeAlias = "Callable[[Builder, Operation, list[str]], list[str]]"
 
 
 def loop(w: Builder, operation: Operation, start: list[str]) -> list[str]:
-    """Passes while a condition holds."""
+    """A loop that runs while a condition holds."""
     test, again = operation.params["cond"], operation.params["body"]
     builder = LoopBuilder(w, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
     body, after = w.label(), w.label()
@@ -30,7 +30,7 @@ def loop(w: Builder, operation: Operation, start: list[str]) -> list[str]:
 
 
 def rows(w: Builder, operation: Operation, x: list[str]) -> list[str]:
-    """A loop over rows, in tables of variables; it is the same for single numbers and for lanes."""
+    """A loop over rows, stored in tables of variables; the same for single numbers and for lanes."""
     p = operation.params
     n_carry, length, region = p["carried"], p["length"], p["body"]
     kinds = [type_of(v) for v in region.inputs[n_carry:]]

@@ -1,8 +1,8 @@
 """Programs on scalars as text of LLVM's intermediate representation.
 
 Every operation of a recorded program is one instruction or one call of the C library; loops and branches become basic
-blocks. Products and sums stay two operations: fused ones (`llvm.fma`) were 0 to 4 % faster, but least effort took up to
-twenty times as long to compile them, and results would depend on the processor.
+blocks. Products and sums stay two operations: fused ones (`llvm.fma`) were 0 to 4 % faster, but at -O0 they took up to
+twenty times as long to compile, and results would depend on the processor.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class IRBuilder:
 
     **Arguments:**
 
-    - `width`: numbers in a variable of programs, one for each lane; 1: there are no lanes.
+    - `width`: number of lanes of each variable; 1 for scalars.
     - `blocks`: by name, operations that become basic blocks of their own; by default those of single numbers.
     """
 
@@ -63,7 +63,7 @@ class IRBuilder:
         return np.concatenate([np.zeros(0, np.int64), *self._tables])
 
     def table(self, slots: np.ndarray) -> int:
-        """Where among the `tables` known numbers begin: beside the text, which they would make long."""
+        """The offset of constants in `tables`: outside the text, which they would make long."""
         self._tables.append(slots)
         return sum(x.size for x in self._tables[:-1])
 
@@ -91,7 +91,7 @@ class IRBuilder:
 
     @contextlib.contextmanager
     def for_each(self, count: str) -> Iterator[str]:
-        """A loop over so many rows: what is written while this is open is done for each, by its number."""
+        """A loop over so many rows: the context writes its body, and gets the row's number."""
         loop, body, end = LoopBuilder(self, [("i64", "0")]), self.label(), self.label()
         (n,) = loop.values
         self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
@@ -105,7 +105,7 @@ class IRBuilder:
         return kind if self.width == 1 else f"<{self.width} x {kind}>"
 
     def number(self, kind: str, value: float) -> str:
-        """A known number, in all lanes."""
+        """A constant, in all lanes."""
         return self.splat(kind, constant(_DTYPES[kind].type(value)))
 
     def splat(self, kind: str, value: str) -> str:
@@ -120,7 +120,7 @@ class IRBuilder:
         return self.value(f"select {self.of('i1')} {which}, {self.of(kind)} {yes}, {self.of(kind)} {no}")
 
     def intrinsic(self, name: str, kind: str, *x: str, flag: str = "") -> str:
-        """One of LLVM's own functions, which is exact; `flag`: a truth value that it takes besides."""
+        """One of LLVM's intrinsics, which is exact; `flag`: a truth value as an additional argument."""
         more = [("i1", flag)] if flag else []
         return self.call(f"llvm.{name}.{self._suffix(kind)}", self.of(kind), *((self.of(kind), v) for v in x), *more)
 
@@ -128,7 +128,7 @@ class IRBuilder:
         return ("" if self.width == 1 else f"v{self.width}") + ("f64" if kind == "double" else kind)
 
     def library(self, name: str, *x: str) -> str:
-        """A function of the C library; of every lane by itself, since vectors of its functions round otherwise."""
+        """A function of the C library; separate calls for all lanes, since vectorised versions round differently."""
         if self.width == 1:
             return self.call(name, "double", *(("double", v) for v in x))
         kind, result = self.of("double"), "poison"
@@ -143,7 +143,7 @@ class IRBuilder:
         return self.value(f"call {kind} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def load(self, pointer: str, slot: int | str, kind: str, metadata: str = "") -> str:
-        """The value in a slot of eight bytes; `marked`: what is known of the access."""
+        """The value in a slot of eight bytes; `metadata`: of the access."""
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
         if kind == "double":
             return self.value(f"load double, ptr {at}, align 8{metadata}")
@@ -151,14 +151,14 @@ class IRBuilder:
         return whole if kind == "i64" else self.value(f"trunc i64 {whole} to {kind}")
 
     def store(self, pointer: str, slot: int | str, kind: str, value: str, metadata: str = "") -> None:
-        """Put a value into a slot of eight bytes."""
+        """Stores a value in a slot of eight bytes."""
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
         if kind not in ("double", "i64"):
             value, kind = self.value(f"{'zext' if kind == 'i1' else 'sext'} {kind} {value} to i64"), "i64"
         self.lines.append(f"store {kind} {value}, ptr {at}, align 8{metadata}")
 
     def get(self, pointer: str, n: int, kind: str) -> str:
-        """Variable number n in memory: of every lane one slot, side by side."""
+        """Loads variable number n: one slot for each lane, side by side."""
         if self.width == 1:
             return self.load(pointer, n, kind)
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {n * self.width}")
@@ -185,7 +185,7 @@ class IRBuilder:
         return "\n".join((*head, *self.lines, f"ret i64 {result}", "}", *self.module_lines, ""))
 
     def name(self, variable: Variable, value: str) -> None:
-        """The value of a variable that programs read without taking it as an argument."""
+        """Sets the value of a variable that programs read without taking it as an argument."""
         self._names[variable] = value
 
     def program(self, region: Program, arguments: Sequence[str]) -> list[str]:
@@ -208,7 +208,7 @@ class IRBuilder:
             return x
         kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
-            # A power may have a whole number for an exponent.
+            # Powers may have an integer exponent.
             floats = [self._convert(type_of(o), kind, v) for o, v in zip(operation.operands, x, strict=True)]
             return [FLOATS[name](self, floats, params)]
         if name in _COMPARISONS:
@@ -245,7 +245,7 @@ class IRBuilder:
         return self.do("xor", "i1", a, self.number("i1", 1))
 
     def blend(self, which: str, kind: str, yes: str, no: str) -> str:
-        """One of two values; of truths by logic, for the reason that they are compared by it."""
+        """One of two values; of truth values by logic, for the same reason as in `_compare_truths`."""
         if kind != "i1":
             return self.select(which, kind, yes, no)
         first, second = self.do("and", "i1", which, yes), self.do("and", "i1", self.logical_not(which), no)
@@ -266,7 +266,7 @@ class IRBuilder:
         if kind == to:
             return x
         if kind == "double":
-            # A conversion of what no whole number is must not be undefined.
+            # Conversions of other numbers must not be undefined.
             if to == "i1":
                 return self.do("fcmp une", "double", x, self.number("double", 0.0))
             name = f"llvm.fptosi.sat.{self._suffix(to)}.{self._suffix('double')}"
@@ -284,10 +284,10 @@ class IRBuilder:
         return self.value(f"{word} {self.of(kind)} {x} to {self.of(to)}")
 
     def new_table(self, slots: int) -> str:
-        """A part of the workspace that nothing else uses, for so many variables."""
+        """A new part of the workspace, for so many variables."""
         at, self.workspace = self.workspace, self.workspace + slots * self.width
         return self.value(f"getelementptr i64, ptr %workspace, i64 {at}")
 
     def row(self, table: str, i: str, width: int) -> str:
-        """Where row i of a table of slots begins."""
+        """A pointer to row i of a table of slots."""
         return self.value(f"getelementptr i64, ptr {table}, i64 {self.value(f'mul i64 {i}, {width}')}")

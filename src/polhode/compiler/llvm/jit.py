@@ -1,4 +1,4 @@
-"""Text of LLVM's intermediate representation to functions of this process."""
+"""Just-in-time compilation of LLVM's intermediate representation."""
 
 from __future__ import annotations
 
@@ -23,33 +23,31 @@ except (ImportError, OSError):
     llvm: Any = None
 
 _OPTIMISED_AT_ONCE = 3000
-"""Operations up to which code is compiled with some effort before it first runs."""
+"""Operations up to which code is optimised before it first runs."""
 
 _O0, _O1, _O2 = range(3)
-"""Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
-once, which changes no result either."""
+"""Optimisation levels; at -O2 the loop vectoriser runs before code generation, which changes no result either."""
 
 _SECONDS_EACH = {_O1: 5e-5, _O2: 1.2e-4}
-"""For an operation, about: after it has run for that long with less effort, it is compiled with this one."""
+"""Approximate compile time of an operation: after it has run for that long at a lower level, it is compiled at this one."""
 
 
 class CompiledFunction:
     """A function in machine code, which lives as long as this object.
 
-    Large functions are compiled with least effort first, and with the next one in another thread once they have run for
-    as long as that takes. What they compute is the same to the last bit: every operation is one of IEEE 754, in the
-    order of the text.
+    Tiered compilation: large functions are compiled at -O0 at first, and at the next level in a background thread once
+    their run time exceeds its expected compile time. Results are the same to the last bit: every operation is one of
+    IEEE 754, in the order of the text.
 
     **Arguments:**
 
-    - `writer`: with the text of the function, and what it needs.
-    - `pointers`: names of the arrays that it takes.
-    - `returned`: the whole number that it returns.
-    - `tell`: is told what is going to be compiled.
-    - `long`: whether it has loops over many elements, several of which a processor may take at once.
-    - `at_once`: whether it is compiled with some effort before it first runs, whatever its size. What knows single
-      numbers only, as compiling with least effort does, takes longer for vectors. Instructions are put in the order
-      that keeps most values in registers, which single numbers gain nothing from: of a heavy top, RKMK 4 takes 0.033 µs
+    - `builder`: with the text of the function, its workspace and tables.
+    - `pointers`: names of its array arguments.
+    - `result`: the integer that it returns.
+    - `tell`: called with a report before compilation.
+    - `long`: whether it has loops over many elements, which -O2 vectorises.
+    - `at_once`: whether it is optimised before it first runs, whatever its size: -O0 takes longer for vectors.
+      Instructions are scheduled for few registers, which is of no use for scalars: of a heavy top, RKMK 4 takes 0.033 µs
       a step and run instead of 0.042.
     """
 
@@ -91,19 +89,19 @@ class CompiledFunction:
 
     @property
     def report(self) -> CompileReport:
-        """Its form at this time."""
+        """Report of its current optimisation level."""
         return CompileReport(self._operations, "quick" if self._level == _O0 else "optimised", kept=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
-        """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
+        """Runs it on contiguous arrays of slots of eight bytes, without the GIL."""
         return next(self.calls(*arrays))
 
     def calls(self, *arrays: np.ndarray) -> Iterator[int]:
-        """The same again and again, whenever the next result is asked for; arrays may change in between."""
+        """Runs it once for every result that is requested; arrays may change in between."""
         everything = *arrays, np.empty(self._workspace, np.int64), self._tables
         pointers = [x.ctypes.data for x in everything]
         while True:
-            # Processor time, so that what else the machine does makes no run look long enough to compile again.
+            # Processor time, so that other load on the machine doesn't trigger compilation.
             began = time.thread_time()
             result = self._call(*pointers)
             self._seconds_left -= time.thread_time() - began
@@ -117,26 +115,26 @@ class CompiledFunction:
     def _improve(self, text: str) -> None:
         engine, self._call = self._compile(text, self._level + 1)
         self._level += 1
-        # The code before may still be running in another thread.
+        # The previous code may still be running in another thread.
         self._engine = self._engine, engine
         if self._level < self._best:
             self._seconds_left, self._pending_text = self._next_seconds(), text
         self.when_improved()
 
     def _next_seconds(self) -> float:
-        """Seconds that compiling with the next effort takes, about."""
+        """Approximate compile time at the next level, in seconds."""
         return self._operations * _SECONDS_EACH[min(self._level + 1, self._best)]
 
     def _compile(self, text: str, level: int) -> tuple[Any, Callable[..., int]]:
         module, target = llvm.parse_assembly(text), _target(max(level, self._generation))
         if level == _O2:
-            # Unrolled as well, loops take five times as long to compile, and are no faster.
+            # With unrolling, loops take five times as long to compile, and are no faster.
             options = llvm.create_pipeline_tuning_options(speed_level=1)
             options.loop_vectorization, options.loop_unrolling, options.loop_interleaving = True, False, False
             pass_builder = llvm.create_pass_builder(target, options)
             pass_builder.getModulePassManager().run(module, pass_builder)
         engine = llvm.create_mcjit_compiler(module, target)
-        # Through `self` it would be a cycle, and its memory be freed at some time instead of at once.
+        # A reference to `self` would be a cycle, which frees the memory late.
         objects = self._objects
         engine.set_object_cache(lambda _, data: objects.append(data))
         return engine, self._function(engine)
@@ -159,7 +157,7 @@ def _nothing() -> None:
 
 @functools.cache
 def is_compiler_missing() -> bool:
-    """Whether there is no compiler here, or none for programs of this JAX, which is said once."""
+    """Whether there is no compiler, or none for this version of JAX, of which it warns once."""
     if not IS_KNOWN:
         warn(
             f"JAX {jax.__version__} is not known to this polhode, which works with 0.10 to "
@@ -179,7 +177,7 @@ def is_compiler_missing() -> bool:
 
 @functools.cache
 def vector_width() -> int:
-    """How many numbers in double precision a vector holds that this processor computes with well."""
+    """Doubles in a vector of the size that is fastest on this processor."""
     _initialise()
     return 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
 
@@ -191,7 +189,7 @@ def _initialise() -> None:
 
 
 def _target(level: int) -> Any:
-    """The processor that this runs on, with all that it can do. Each engine takes one for itself."""
+    """The target machine of this processor with all its features. Each engine needs its own."""
     _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),

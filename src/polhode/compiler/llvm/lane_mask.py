@@ -1,8 +1,8 @@
-"""Loops and branches of programs on lanes: each lane does what it would do alone, to the last bit.
+"""Masked loops and branches of programs on lanes: each lane has the results that it would have alone, to the last bit.
 
-A loop goes on until no lane wants to; those that are through keep their values. Of a branch, every part that some lane
-takes is carried out for all of them, and each lane takes the results of its own. Nothing that a lane computes beside
-its way is seen: operations of IEEE 754 don't trap, and whole numbers are divided by nothing that could.
+A loop runs until no lane is active; inactive ones keep their values. Every alternative that some lane takes is
+evaluated for all lanes, and each lane selects the results of its own. Inactive lanes have no side effects: operations
+of IEEE 754 don't trap, and integer division is guarded.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class LaneMask:
-    """The lanes that are on their way while a program is written.
+    """The mask of active lanes while a program is written.
 
-    - `mask`: which they are; None: all.
+    - `mask`: the active lanes; None: all.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class LaneMask:
         return {"while": self._loop, "cond": self._branch, "rows": rows}
 
     def among(self, w: IRBuilder, which: str) -> str:
-        """Those of some lanes that are on their way."""
+        """The active ones among some lanes."""
         return which if self.mask is None else w.do("and", "i1", which, self.mask)
 
     def program(
@@ -83,7 +83,7 @@ class LaneMask:
         return previous or []
 
     def _branch_masks(self, w: IRBuilder, operation: Operation, which: str) -> list[str]:
-        """For every part of a branch, the lanes that take it: the last one by those of no other."""
+        """For every alternative of a branch the lanes that take it; the last one has those of no other."""
         kind, count = type_of(operation.operands[0]), len(operation.params["branches"])
         if kind == "i1":
             return [w.logical_not(which), which]
@@ -95,5 +95,5 @@ class LaneMask:
 
 
 def any_lane(w: IRBuilder, lanes: str) -> str:
-    """Whether there is any lane among these."""
+    """Whether any lane is set."""
     return w.call(f"llvm.vector.reduce.or.v{w.width}i1", "i1", (w.of("i1"), lanes))

@@ -1,4 +1,4 @@
-"""Loops in the text of a function: the block at which every pass begins, and what one pass leaves to the next."""
+"""Loops in the text of a function: the header block and its phi nodes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class LoopBuilder:
-    """A loop under construction: what is written from now on until `end` is done in every pass.
+    """A loop under construction: everything written until `end` is its body.
 
-    `values` are the values that a pass begins with.
+    `values` are the loop variables at the beginning of an iteration.
 
     **Arguments:**
 
-    - `w`: the function. - `start`: types of these values, and what the first pass begins with.
+    - `w`: the function. - `start`: types and initial values of these variables.
     """
 
     def __init__(self, w: Builder, start: Sequence[tuple[str, str]]) -> None:
@@ -27,7 +27,7 @@ class LoopBuilder:
         self.values = [w.value("") for _ in start]
 
     def end(self, values: Sequence[str], metadata: str = "") -> None:
-        """Closes a pass. `then`: the values for the next one; `marked`: what is known of the loop."""
+        """Closes the loop. `values`: the variables of the next iteration; `metadata`: of the loop."""
         w, last = self._w, self._w.block
         w.jump(self._head)
         w.lines[-1] += metadata

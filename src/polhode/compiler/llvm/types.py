@@ -14,11 +14,11 @@ _TYPES = {
     np.dtype(np.uint32): "i64",
     np.dtype(np.bool_): "i1",
 }
-"""LLVM's numbers have no sign of their own; unsigned ones are kept in larger ones, where they are never negative."""
+"""LLVM's integers are signless; unsigned ones are stored in larger types, where they are never negative."""
 
 
 class UnsupportedNativeOperation(Exception):
-    """A program holds an operation or a type that has no rule here."""
+    """A program has an operation, type or size that machine code doesn't support."""
 
 
 def type_of(scalar: Any) -> str:

@@ -1,4 +1,4 @@
-"""Derivatives of runs as machine code: along directions through steps, one after the other."""
+"""Tangents of runs as machine code: forward mode through consecutive steps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 
 POINTERS = ("args", "rows", "carried", "fixed", "out", "count")
-"""Of the function of a block."""
+"""Arguments of the compiled function."""
 
 
 class TangentLoop:
-    """The derivatives of steps along directions, in machine code.
+    """Jacobian–vector products of consecutive steps, in machine code.
 
     **Arguments:**
 
@@ -36,12 +36,12 @@ class TangentLoop:
     def of(
         cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
     ) -> TangentLoop:
-        """Through a step, with the trees that it takes as examples.
+        """Compiles the tangent of a step, with its arguments as examples.
 
-        - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
-          trees the same at its beginning, and parameters.
+        - `advance`: the carry at the end of a step, floats only, from the arguments and the record of the step. - `of`:
+          selects from such trees the carry at its beginning, and the parameters.
 
-        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         step = DifferentiableFunction(advance, of, args, row)
         carry, parameters = step.wrt
@@ -53,11 +53,11 @@ class TangentLoop:
 
     @property
     def parameters(self) -> Any:
-        """Shapes of the directions of parameters."""
+        """Shapes of the tangents of parameters."""
         return jax.tree.unflatten(self._parameters.structure, self._parameters.leaves)
 
     def __call__(self, args: Any, rows: Any, carry: Any, parameters: Any) -> Any:
-        """The derivatives of the ends of these steps, stacked.
+        """The tangents at the ends of these steps, stacked.
 
         `carried` is that of the beginning of the first one, `fixed` that of parameters.
         """

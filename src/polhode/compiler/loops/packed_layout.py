@@ -1,4 +1,4 @@
-"""Trees of arrays in slots of eight bytes, as machine code reads and writes them."""
+"""Layout of trees of arrays in slots of eight bytes, as machine code reads and writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SLOT = np.dtype(np.int64)
 
 
 class Layout:
-    """How the leaves of a tree lie one after the other.
+    """Layout of the leaves of a tree, one after the other.
 
     **Arguments:**
 
@@ -49,7 +49,7 @@ class Layout:
         return slots
 
     def pack_rows(self, batch: Any) -> np.ndarray:
-        """Rows of slots from a tree with one more dimension in front."""
+        """Rows of slots from a tree with one more leading dimension."""
         leaves = jax.tree.leaves(batch)
         slots, at = np.empty((len(leaves[0]), self.size), _SLOT), 0
         for x, n, like in zip(leaves, self.sizes, self.leaves, strict=True):

@@ -1,4 +1,4 @@
-"""A function of every row of stacked arrays, as machine code."""
+"""Maps of a function over the rows of stacked arrays, as machine code."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from polhode.compiler.trace import on_scalars, trace
 
 
 class RowMap:
-    """`function(shared, row)` of all rows.
+    """`function(consts, row)` of all rows.
 
     **Arguments:**
 
     - `code`, `out`: the machine code, and the layout of a row of results.
-    - `shared`, `row`: trees like those that it takes; only structure, shapes and dtypes matter.
+    - `consts`, `row`: trees like those that it takes; only structure, shapes and dtypes matter.
     """
 
     def __init__(self, code: CompiledFunction, out: Layout, consts: Any, row: Any) -> None:
@@ -36,9 +36,9 @@ class RowMap:
 
     @classmethod
     def of(cls, function: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
-        """A function as machine code.
+        """Compiles a function.
 
-        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         program = trace(function, consts, row)
         layouts = Layout(consts), Layout(row), Layout(program.out_shape)
@@ -70,7 +70,7 @@ class RowMap:
 
     @classmethod
     def jvp(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
-        """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
+        """The Jacobian–vector product of such a function; rows are pairs of its rows and tangents of the arguments in `of`."""
         derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, derivable.wrt), Layout(derivable.out_shape)
         layouts = Layout(consts), Layout(both), out
@@ -78,15 +78,15 @@ class RowMap:
         return cls(code, out, consts, both)
 
     def __call__(self, consts: Any, batch: Any) -> Any:
-        """The results, stacked as the rows are."""
+        """The results, stacked like the rows."""
         return self.rows(self.arguments(consts), batch)
 
     def arguments(self, consts: Any) -> np.ndarray:
-        """The arguments that all rows share, ready for `rows`."""
+        """The packed constants, for `rows`."""
         return self._consts.pack(consts)
 
     def rows(self, arguments: np.ndarray, batch: Any) -> Any:
-        """As `__call__`, for calls that share the same."""
+        """As `__call__`, for several calls with the same constants."""
         count = len(jax.tree.leaves(batch)[0])
         out = np.empty((count, self.out.size), np.int64)
         self.code(arguments, self._row.pack_rows(batch), out, np.array([count]))
@@ -94,7 +94,7 @@ class RowMap:
 
 
 def _on_scalars(program: TracedFunction, consts: Any, row: Any) -> Program:
-    """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
+    """A program on scalars, unless rows are so long that building it would take longer than it saves."""
     if size_limits.is_long(row):
         raise UnsupportedNativeOperation(f"{Layout(row).size} numbers")
     return on_scalars(program, consts, row)
@@ -115,7 +115,7 @@ def _compile(program: Program, consts: Layout, row: Layout, out: Layout) -> Comp
 
 
 class RowMapResult(NamedTuple):
-    """A function of rows as machine code, or why there is none."""
+    """A compiled row map, or why there is none."""
 
     rows: RowMap | None
     why: str = ""
@@ -127,7 +127,7 @@ def try_row_map(
     row: Any,
     untraceable: tuple[type[Exception], ...] = (UnsupportedNativeOperation,),
 ) -> RowMapResult:
-    """As `RowMap.of`, where some exceptions mean that there is none."""
+    """As `RowMap.of`; the exceptions `untraceable` mean that there is none."""
     try:
         return RowMapResult(RowMap.of(function, consts, row))
     except untraceable as error:
@@ -135,7 +135,7 @@ def try_row_map(
 
 
 def row_map_serialiser(arguments: Callable[[Any], tuple[Any, Any]]) -> Serialiser[RowMapResult]:
-    """How such functions are kept; `arguments`: what rows share, and a row, out of the inputs of a builder."""
+    """The serialiser of such results; `arguments`: the constants and a row, from the inputs of a builder."""
 
     def dump(result: RowMapResult) -> Any:
         return result.rows and (result.rows.code, result.rows.out), result.why

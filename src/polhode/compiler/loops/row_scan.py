@@ -1,4 +1,4 @@
-"""Loops over rows in programs that NumPy carries out, as machine code where Python would take long."""
+"""Machine code for the long loops over rows in programs that NumPy evaluates."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from polhode.compiler.scalars.program import Program
 from polhode.compiler.trace import on_scalars, trace
 
 _ROUNDS = 4
-"""How often a loop is assumed to be run whose number of rounds only the data give."""
+"""The assumed number of rounds of loops for which it depends on the data."""
 
 
 class RowScan:
-    """A loop over rows that carries something from one to the next, as machine code.
+    """A loop over rows with a carry, as machine code.
 
     **Arguments:**
 
     - `code`: the machine code.
-    - `shared`, `carry`, `row`, `out`: layouts of what all rows share, of what is carried, of a row and of its results;
-      all of lists of arrays.
+    - `consts`, `carry`, `row`, `out`: layouts of the constants, the carry, a row and its results; all of lists of
+      arrays.
     """
 
     def __init__(self, code: CompiledFunction, consts: Layout, carry: Layout, row: Layout, out: Layout) -> None:
@@ -39,9 +39,9 @@ class RowScan:
 
     @classmethod
     def of(cls, scan: Equation) -> RowScan:
-        """A scan as machine code. Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
+        """Compiles a scan. Raises `UnsupportedNativeOperation` for unsupported or too many operations.
 
-        What is known of its inputs becomes constants: places to read from can't be unknown.
+        Known inputs become constants: indices must be known at compile time.
         """
         origin: Any = scan.origin
         params = parameters(origin)
@@ -62,7 +62,7 @@ class RowScan:
         return cls(_compile(on_scalars(program, consts, carry, row), *layouts), *layouts)
 
     def __call__(self, consts: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
-        """The carry behind the last row, and the results of all, as a scan returns them."""
+        """The final carry, and the results of all rows, as a scan returns them."""
         carry_slots, out = self._carry.pack(carry), np.empty((length, self._out.size), np.int64)
         along = slice(None, None, -1 if reverse else 1)
         row_slots = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
@@ -87,7 +87,7 @@ def _compile(program: Program, consts: Layout, carry: Layout, row: Layout, out: 
 
 
 def compile_scans(program: Interpreter) -> None:
-    """Makes machine code of the loops over rows that take Python long."""
+    """Compiles the loops over rows that would take NumPy long."""
     for equation in program.equations:
         if equation.name == "scan" and _cost(equation) > size_limits.SCAN_OPERATIONS:
             try:
@@ -109,7 +109,7 @@ def codes(program: Interpreter) -> Iterator[CompiledFunction]:
 
 
 def _cost(equation: Equation) -> int:
-    """Operations that Python carries out."""
+    """Operations that Python evaluates."""
     inside = sum(_cost(e) for program in equation.programs for e in program.equations)
     times = {"scan": equation.params.get("length", 1), "while": _ROUNDS}
     return 1 + inside * times.get(equation.name, 1)

@@ -1,7 +1,7 @@
-"""Blocks of steps of several runs at a time: each lane of the processor's vectors is a run of its own.
+"""SIMD step loop: blocks of steps of several runs at a time, one run in each lane of the processor's vectors.
 
-The program of a step is the same as that of a single run, operation by operation, so every lane comes to the bytes that
-the run would come to alone.
+The program of a step is the same as that of a single run, operation by operation, so every lane has the same
+results to the last bit as the run alone.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ POINTERS = ("args", "progress", "control", "targets", "rows", "counts", "vectors
 
 
 class LaneControl(NamedTuple):
-    """Arguments of a block for one lane.
+    """Control of a block for one lane.
 
     - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `n_saved`: frames that it has saved.
-    - `targets`: how many instants to save. - `capacity`: of its buffer, for the frames of all blocks.
+    - `targets`: number of instants to save. - `capacity`: of its buffer, for the frames of all blocks.
     """
 
     n_limit: int
@@ -48,7 +48,7 @@ class LaneControl(NamedTuple):
 
 
 class SimdStepLoop:
-    """Steps of several runs at a time in machine code.
+    """Steps of several runs at a time, in machine code.
 
     **Arguments:**
 
@@ -70,9 +70,9 @@ class SimdStepLoop:
         row: Any,
         tell: Callable[[CompileReport], None] | None = None,
     ) -> SimdStepLoop:
-        """Functions as machine code, as `StepLoop.of` takes them.
+        """Compiles functions, as `StepLoop.of` does.
 
-        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
@@ -86,13 +86,13 @@ class SimdStepLoop:
         return cls(code, width, args, progress, row)
 
     def interleave(self, slots: np.ndarray) -> np.ndarray:
-        """Slots of runs (runs, slots) by vectors (vectors, slots, lanes), those of the last run in all lanes left."""
+        """Slots of runs (runs, slots) as vectors (vectors, slots, lanes); remaining lanes repeat the last run."""
         vectors = -(-len(slots) // self.width)
         padded_slots = np.concatenate([slots, np.repeat(slots[-1:], vectors * self.width - len(slots), axis=0)])
         return np.ascontiguousarray(padded_slots.reshape(vectors, self.width, -1).swapaxes(1, 2))
 
     def deinterleave(self, vectors: np.ndarray, count: int) -> np.ndarray:
-        """The slots of so many runs that lie `interleave`."""
+        """The slots of so many runs; inverse of `interleave`."""
         return np.ascontiguousarray(vectors.swapaxes(1, 2)).reshape(-1, vectors.shape[1])[:count]
 
     def advance(
@@ -103,10 +103,10 @@ class SimdStepLoop:
         targets: np.ndarray,
         rows: np.ndarray,
     ) -> np.ndarray:
-        """A block of every run. Returns how many frames each has saved in it.
+        """A block of every run. Returns the number of frames that each has saved in it.
 
         - `args`, `progress`: (vectors, slots, lanes), the second one of which changes.
-        - `told`: for each run; the lanes that are left stand still.
+        - `controls`: for each run; remaining lanes are idle.
         - `targets`: instants to save and then the end, the same for all.
         - `rows`: (vectors · lanes, capacity, slots), for frames.
         """
@@ -118,7 +118,7 @@ class SimdStepLoop:
 
 
 _IDLE = LaneControl(n_limit=0, every=1, last=True, n_saved=0, targets=0, capacity=0)
-"""Limits that tell a lane to stand still."""
+"""Control of an idle lane."""
 
 
 def _compile(
@@ -156,7 +156,7 @@ def _frames(
     progress: Layout,
     row: Layout,
 ) -> str:
-    """The loop over frames of the vector whose lanes are runs from `first` on; returns how many frames each saved."""
+    """The loop over frames of the vector whose lanes are runs from `first` on; returns the number of frames of each."""
     check, steps = programs
     kinds = [type_of(s) for s in progress.scalars]
     n_limit, every, last, n_saved, n_targets, capacity = (
@@ -189,7 +189,7 @@ def _frames(
 
 
 def _gather_targets(w: IRBuilder, places: str) -> str:
-    """The instants at these places, one for each lane."""
+    """The instants at these indices, one for each lane."""
     result = "poison"
     for lane in range(w.width):
         place = w.value(f"extractelement {w.of('i64')} {places}, i64 {lane}")
@@ -199,9 +199,9 @@ def _gather_targets(w: IRBuilder, places: str) -> str:
 
 
 def _store_frames(w: IRBuilder, is_saved: str, place: tuple[str, str, str], row: list[tuple[str, str]]) -> None:
-    """Puts the frame of every lane that saves one into its next row.
+    """Stores the frame of every lane that saves one in its next row.
 
-    `place`: the number of the first lane's run, and for all lanes the number of the frame, and how many a run has.
+    `place`: the number of the first lane's run; for all lanes the number of the frame and the capacity.
     """
     first, number, capacity = place
     store, after = w.label(), w.label()

@@ -1,4 +1,4 @@
-"""Blocks of steps as machine code: from one saved frame to the next, without Python in between."""
+"""Step loop as machine code: blocks of steps and saved frames, without Python in between."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from polhode.compiler.trace import on_scalars, trace
 
 
 class LoopControl(NamedTuple):
-    """Instructions for a block of steps, besides its arguments.
+    """Control of a block of steps, besides its arguments.
 
-    - `n_limit`: the number of the step at which it ends. - `every`: which steps are saved. - `last`: whether the end of
-      the leg is the end of the run. - `target`: the next instant to save. - `has_target`: whether there is one before the
+    - `n_limit`: the number of the step at which it ends. - `every`: save every so many steps. - `last`: whether the end
+      of the segment is the end of the run. - `target`: the next instant to save. - `has_target`: whether there is one before the
       end of the run.
     """
 
@@ -57,13 +57,13 @@ class StepLoop:
         row: Any,
         tell: Callable[[CompileReport], None] | None = None,
     ) -> StepLoop:
-        """Functions as machine code.
+        """Compiles functions.
 
-        - `more`: whether a block goes on, from the arguments, the progress and a `LoopControl`.
+        - `more`: whether a block continues, from the arguments, the progress and a `LoopControl`.
         - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
-        - `tell`: is told what is going to be compiled.
+        - `tell`: called with a report before compilation.
 
-        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
         examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
@@ -95,8 +95,8 @@ class StepLoop:
     ) -> tuple[Any, int, Any]:
         """The progress after the block, the number of frames, and these.
 
-        Ends at step number `n_limit`, when `capacity` frames are saved, at the end of the leg, or with a failure.
-        `targets` are the instants to save and then the end; `n_saved` of them lie behind.
+        Ends at step number `n_limit`, when `capacity` frames are saved, at the end of the segment, or with a failure.
+        `targets` are the instants to save and then the end; `n_saved` of them are saved already.
         """
         slots = self.pack(progress)
         rows = self.advance(arguments, slots, n_limit, every, last, targets, n_saved, capacity)
@@ -128,7 +128,7 @@ class StepLoop:
         return rows[: self.code(arguments, slots, control, places, rows)]
 
     def states(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
-        """A progress in slots, `slots` after step `n`, and behind it those after each of the next steps up to `n_end`.
+        """Packed progress after step `n`, which is `slots`, and after each of the next steps up to `n_end`.
 
         `targets` are as for `__call__`; nothing is saved.
         """

@@ -1,4 +1,4 @@
-"""The function of a block of steps: a loop over frames, around a program on scalars or on arrays."""
+"""IR of a block of steps: a loop over frames, around a program on scalars or on arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 
 POINTERS = ("args", "progress", "control", "targets", "rows")
-"""Of the function of a block."""
+"""Arguments of the compiled function."""
 
 
 class ControlValues(NamedTuple):
-    """The values of a `LoopControl`, and their types."""
+    """The values of a `LoopControl` in the IR, and their types."""
 
     n_limit: str
     every: str
@@ -37,8 +37,8 @@ def block(
 ) -> str:
     """Writes a block; returns the number of frames.
 
-    - `goes_on`: writes whether there is another frame. - `step`: writes the way to it and returns whether it is kept.
-    - `keep`: puts it into its row, of this `width`.
+    - `goes_on`: writes whether there is another frame. - `step`: writes the steps to it and returns whether it is saved.
+    - `keep`: stores it in its row, of this `width`.
     """
     n_limit, every, last, n_saved, n_targets, capacity = (
         w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)

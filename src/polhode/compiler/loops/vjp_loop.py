@@ -1,4 +1,4 @@
-"""Derivatives of runs as machine code: back through steps, one after the other, from the last to the first."""
+"""Adjoints of runs as machine code: reverse mode through consecutive steps, from the last to the first."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 
 POINTERS = ("args", "rows", "carried", "added", "summed", "count")
-"""Of the function of a block."""
+"""Arguments of the compiled function."""
 
 
 class AdjointLoop:
-    """The transposed derivatives of steps, in machine code.
+    """Vector–Jacobian products of consecutive steps, in machine code.
 
     **Arguments:**
 
@@ -38,12 +38,12 @@ class AdjointLoop:
     def of(
         cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
     ) -> AdjointLoop:
-        """The way back through a step, with the trees that it takes as examples.
+        """Compiles the adjoint of a step, with its arguments as examples.
 
-        - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
-          trees the same at its beginning, and parameters.
+        - `advance`: the carry at the end of a step, floats only, from the arguments and the record of the step. - `of`:
+          selects from such trees the carry at its beginning, and the parameters.
 
-        Raises `UnsupportedNativeOperation` for what can't be done on scalars, or takes too many.
+        Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         step = DifferentiableFunction(advance, of, args, row)
         carry, parameters = step.wrt
@@ -55,11 +55,11 @@ class AdjointLoop:
 
     @property
     def parameters(self) -> Any:
-        """Shapes of the derivative with respect to parameters."""
+        """Shapes of the cotangents of parameters."""
         return jax.tree.unflatten(self._parameters.structure, self._parameters.leaves)
 
     def __call__(self, args: Any, rows: Any, carry: Any, increments: Any) -> tuple[Any, Any]:
-        """The derivatives with respect to the beginning of the first of these steps, and to parameters.
+        """The cotangents of the carry at the beginning of the first of these steps, and of the parameters.
 
         `carried` is that with respect to the end of the last one; `added` has what is to be added at the end of each.
         """

@@ -21,7 +21,7 @@ def _while(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _where(active: np.ndarray, after: Sequence[Any], before: Sequence[Any]) -> list[np.ndarray]:
-    """Of a batch, which members still go on; the others stay as they are."""
+    """Selects new values for the active members of a batch; the others keep theirs."""
     pairs = zip(map(np.asarray, after), before, strict=True)
     return [np.where(active.reshape(active.shape + (1,) * (y.ndim - active.ndim)), y, x) for y, x in pairs]
 
@@ -46,7 +46,7 @@ def _scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _row_map(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    """A scan that carries nothing, whose rows are machine code."""
+    """A scan without a carry, whose rows are machine code."""
     count = eqn.params["num_consts"]
     return eqn.params["jaxpr"](x[:count], x[count:])
 
@@ -59,7 +59,7 @@ def _row_scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _platform(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    """Which of several programs is meant for this machine: the one for CPUs, or that for all."""
+    """The index of the program for this machine: the one for CPUs, or that for all."""
     platforms = eqn.params["platforms"]
     return [next(k for k, names in enumerate(platforms) if names is None or "cpu" in names)]
 

@@ -1,4 +1,4 @@
-"""Programs made simpler before they are carried out: what JAX traces has most operations several times."""
+"""Common subexpression elimination and constant folding: JAX's traces have most operations several times."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from jax.extend import core
 from polhode.compiler.jaxprs import callee, parameters
 
 Value = int | np.ndarray
-"""The place of a value, or the value itself where it is known."""
+"""The position of a value, or the value itself where it is constant."""
 
 _SMALL = 1000
-"""Elements of the largest arrays that are worked out beforehand, and compared."""
+"""Elements of the largest arrays that are folded and compared."""
 
 _IDENTITIES = frozenset(("copy", "copy_p", "optimization_barrier", "stop_gradient"))
 
 
 class Operation(Protocol):
-    """An operation that can be carried out, with its results at some places."""
+    """An operation that can be evaluated, with the positions of its results."""
 
     inputs: list[Value]
     outputs: list[int]
 
     @property
     def is_known(self) -> bool:
-        """Whether its results are known as soon as its operands are."""
+        """Whether it is folded where its operands are constant."""
         ...
 
     def __call__(self, x: list[np.ndarray]) -> Sequence[Any]:
@@ -40,14 +40,14 @@ E = TypeVar("E", bound=Operation)
 
 
 class Simplification(Generic[E]):
-    """The operations of a program, one after the other: calls opened, equal operations and known ones done once.
+    """The flat list of a program's operations: calls inlined, equal operations merged, constant ones folded.
 
-    No operation is replaced by another, so results stay the same to the last bit.
+    No operation is replaced by another, so results are the same to the last bit.
 
     **Arguments:**
 
-    - `arguments`: how many the program has; they lie at the first places.
-    - `make`: what is to be carried out, from JAX's equation, its operands, and the places of its results.
+    - `arguments`: the number of arguments; they have the first positions.
+    - `build`: builds an operation from JAX's equation, its operands, and the positions of its results.
     """
 
     def __init__(self, arguments: int, build: Callable[[Any, list[Value], list[int]], E]) -> None:
@@ -58,7 +58,7 @@ class Simplification(Generic[E]):
         self._large: list[np.ndarray] = []
 
     def results(self, jaxpr: core.Jaxpr, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
-        """Those of a program with these arguments."""
+        """The results of a program with these arguments."""
         values: dict[Any, Value] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
 
         def read(atom: Any) -> Value:
@@ -72,13 +72,13 @@ class Simplification(Generic[E]):
     def intern(self, value: np.ndarray) -> np.ndarray:
         """The same array for the same content."""
         if value.size > _SMALL or value.dtype.hasobject:
-            # It is told by its identity, and so must live as long as this.
+            # It is identified by its address, and so must stay alive.
             self._large.append(value)
             return value
         return self._known.setdefault((value.dtype.str, value.shape, value.tobytes()), value)
 
     def live_operations(self, results: Sequence[Value]) -> list[E]:
-        """The operations that these results take, and those that do something besides."""
+        """The operations on which these results depend, and those with side effects."""
         live, operations = {x for x in results if isinstance(x, int)}, list[E]()
         for operation, acts in reversed(self._operations):
             if acts or not live.isdisjoint(operation.outputs):
@@ -109,7 +109,7 @@ class Simplification(Generic[E]):
         if small and len(operands) == len(inputs) and operation.is_known:
             with np.errstate(all="ignore"):
                 outs = operation(operands)
-            # In the order in which they come back from where they are kept: sums depend on it.
+            # In C order, as after loading from disk: sums depend on it.
             return [self.intern(np.array(x, v.aval.dtype, order="C")) for x, v in zip(outs, eqn.outvars, strict=True)]
         self._operations.append((operation, bool(eqn.effects)))
         self.size += len(places)
@@ -127,7 +127,7 @@ def _is_unchanged(eqn: Any) -> bool:
 
 
 def _key(eqn: Any, inputs: Sequence[Value]) -> Hashable:
-    """A key that tells operations apart; None where there is none."""
+    """The key of an operation; None where there is none."""
     if eqn.effects:
         return None
     operands = tuple((True, x) if isinstance(x, int) else (False, id(x)) for x in inputs)

@@ -1,4 +1,4 @@
-"""Rules that choose, move and convert the elements of arrays."""
+"""Rules of selection, data movement and conversion of elements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _convert(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     values, kind = x[0], np.dtype(eqn.outs[0].dtype)
     if values.dtype.kind != "f" or kind.kind not in "iu":
         return [values.astype(kind)]
-    # As XLA: what is too large becomes the largest, and what is no number 0.
+    # As XLA: numbers that are too large saturate, and NaN becomes 0.
     low, high = np.iinfo(kind).min, np.iinfo(kind).max
     out = np.zeros(values.shape, kind)
     out[values <= low], out[values >= float(high)] = low, high
@@ -95,7 +95,7 @@ def _gather(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _fill_value(value: Any, dtype: Any) -> Any:
-    """The value that JAX puts where an index is outside."""
+    """JAX's value for indices out of bounds."""
     if value is not None:
         return value
     if np.issubdtype(dtype, np.inexact):
@@ -135,7 +135,7 @@ def _sort(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _total_order(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    """In the order of all numbers, in which zeros with signs and what is no number have their places too."""
+    """Comparison in the total order, which includes signed zeros and NaN."""
     a, b = map(_ranks, x)
     return [a < b if eqn.name == "lt_to" else a <= b]
 

@@ -32,7 +32,7 @@ from polhode.jax_context import (
 
 
 class _ByNumpy(EvaluatingTrace):
-    """Meets operations on arrays, also those that JAX's transformations leave, and evaluates them."""
+    """Evaluates operations on arrays, including those that remain of JAX's transformations."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class _ByNumpy(EvaluatingTrace):
         if primitive is ROWS:
             with core.set_current_trace(self):
                 return on_arrays(params)(*args)
-        # While an operation is bound JAX has no trace, or that for evaluating, as the version has it.
+        # While an operation is bound JAX has no trace or the evaluating one, depending on the version.
         with outside_trace():
             results = _evaluate(primitive, args, params)
             if results is None:
@@ -66,13 +66,13 @@ class _ByNumpy(EvaluatingTrace):
 
 
 def _evaluate(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
-    """The results of one operation; None where it is left to JAX."""
+    """The results of one operation; None where JAX evaluates it."""
     if not all(map(_is_here, args)):
         return None
     try:
         program = _program(primitive, tuple(params.items()), tuple(map(jax.typeof, args)))
     except TypeError:
-        # Some parameters can't be compared.
+        # Some parameters are not hashable.
         return None
     if program is None:
         return None
@@ -82,12 +82,12 @@ def _evaluate(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
 
 
 def array_of(x: np.ndarray) -> jax.Array:
-    """`jnp.asarray(x)` of values that won't change, without asking JAX where `eager_numpy` is open."""
+    """`jnp.asarray(x)` of values that won't change, without JAX's dispatch inside `eager_numpy`."""
     return device_array(x) if evaluates_by(_TRACE) else jnp.asarray(x)
 
 
 def _is_here(x: Any) -> bool:
-    """Whether a value is on the host, in one piece."""
+    """Whether a value is on the host, unsharded."""
     if isinstance(x, jax.Array):
         if isinstance(x, Tracer) or jnp.issubdtype(x.dtype, jax.dtypes.extended):
             return False
@@ -96,13 +96,13 @@ def _is_here(x: Any) -> bool:
 
 
 def _snapshot(x: Any) -> np.ndarray:
-    """The values of `x`, which its owner may change later if they are not JAX's."""
+    """The values of `x`, copied unless they are JAX's, since their owner may change them."""
     return np.asarray(x) if isinstance(x, jax.Array) else np.array(x)
 
 
 @functools.lru_cache(maxsize=2048)
 def _program(primitive: Any, params: Any, types: Any) -> Interpreter | None:
-    """The operation as a program, which knows the types of what it gives; None if NumPy can't evaluate it."""
+    """The operation as a program, with the types of its results; None if NumPy can't evaluate it."""
     try:
         return from_jaxpr(jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types))
     except UnsupportedNumPyOperation:
@@ -114,10 +114,10 @@ _TRACE = _ByNumpy()
 
 @contextlib.contextmanager
 def eager_numpy() -> Iterator[None]:
-    """Operations on arrays are evaluated with NumPy, where JAX computes on the host and nothing is being traced.
+    """Context in which operations on arrays are evaluated with NumPy, on the host and outside traces.
 
-    Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. So are known values under
-    `jax.grad`, where JAX takes care of the derivatives.
+    Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. The same holds for known
+    values under `jax.grad`, where JAX differentiates.
     """
     with default_device_for():
         if not IS_KNOWN or not on_processor() or (inside_transformation() and not in_reverse_mode()):

@@ -1,4 +1,4 @@
-"""Primitives that are functions of NumPy, element by element."""
+"""Elementwise primitives as functions of NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.inexact):
         return a / b
-    # Towards zero, of the least number too, which has no opposite; by zero as XLA has it.
+    # Towards zero, including the least integer, which has no opposite; by zero as in XLA.
     divisor = np.where(b == 0, np.ones_like(b), b)
     below = a // divisor
     above = (below * divisor != a) & ((a < 0) != (b < 0))
@@ -85,4 +85,4 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "eq": np.equal,
     "ne": np.not_equal,
 }
-"""Primitives that are a function of arrays, element by element."""
+"""Elementwise primitives, by name."""

@@ -1,4 +1,4 @@
-"""Programs as lists of operations on arrays, which NumPy carries out one by one."""
+"""Interpreter of jaxprs: lists of operations on arrays, evaluated one by one with NumPy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from polhode.jax_context import IS_KNOWN
 
 
 class UnsupportedNumPyOperation(Exception):
-    """A program has what can't be done here: programs for several devices, or what only JAX knows."""
+    """A program has operations that NumPy can't evaluate: programs for several devices, or special types of JAX."""
 
 
 class ArrayType(NamedTuple):
-    """An array's shape and type. JAX has such a class, which takes more time to make than an operation to carry out."""
+    """An array's shape and type. JAX's own class takes longer to construct than an operation to evaluate."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -31,9 +31,9 @@ class ArrayType(NamedTuple):
 class Equation:
     """One operation.
 
-    - `name`, `params`: of its primitive, with listings for programs. - `inputs`: places of its operands, or constants.
-    - `outputs`: places of its results. - `outs`: their shapes and types. - `origin`: as JAX has it, in the process that
-      recorded it.
+    - `name`, `params`: of its primitive, with interpreters for programs. - `inputs`: positions of its operands, or
+      constants. - `outputs`: positions of its results. - `outs`: their shapes and types. - `origin`: JAX's equation, in
+      the process that traced it.
     """
 
     __slots__ = ("inputs", "name", "origin", "outputs", "outs", "params")
@@ -48,7 +48,7 @@ class Equation:
 
     @property
     def is_portable(self) -> bool:
-        """Whether it is carried out without JAX in any case."""
+        """Whether it is always evaluated without JAX."""
         if self.name in NUMPY:
             return True
         if self.name not in RULES or needs_jax(self):
@@ -57,12 +57,12 @@ class Equation:
 
     @property
     def is_known(self) -> bool:
-        """Whether its results are known as soon as its operands are: what repeats operations may take long."""
+        """Whether it is folded where its operands are constant; loops may take long."""
         return self.is_portable and not self.programs
 
     @property
     def programs(self) -> list[Interpreter]:
-        """Those among its parameters."""
+        """The programs among its parameters."""
         return [program for value in self.params.values() for program in _programs(value)]
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -98,13 +98,13 @@ _PLAIN_PARAMETERS = frozenset(
         *("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
     )
 )
-"""Parameters that rules read, all of them plain values or listings: what is kept on disk."""
+"""Parameters that rules read, all of them plain values or interpreters: those that are stored on disk."""
 
 
 class Interpreter:
-    """A program, from JAX's; called with the list of its arguments it returns that of its results.
+    """The interpreter of a jaxpr; called with the list of its arguments it returns that of its results.
 
-    Raises `UnsupportedNumPyOperation` where it is made if it has programs inside that can't be carried out here.
+    Its construction raises `UnsupportedNumPyOperation` for inner programs that NumPy can't evaluate.
     """
 
     def __init__(self, jaxpr: core.Jaxpr, consts: Sequence[Any]) -> None:
@@ -119,7 +119,7 @@ class Interpreter:
 
     @property
     def is_portable(self) -> bool:
-        """Whether another process can carry it out."""
+        """Whether another process can evaluate it."""
         return all(equation.is_portable for equation in self.equations)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -136,7 +136,7 @@ class Interpreter:
 
 
 def from_jaxpr(jaxpr: core.ClosedJaxpr) -> Interpreter:
-    """The program of a trace."""
+    """The interpreter of a trace."""
     if not IS_KNOWN:
         raise UnsupportedNumPyOperation("a version of JAX that is not known")
     jaxpr = lower(jaxpr, ARRAYS)
@@ -144,7 +144,7 @@ def from_jaxpr(jaxpr: core.ClosedJaxpr) -> Interpreter:
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter, with listings for programs."""
+    """A parameter, with interpreters for programs."""
     if isinstance(value, core.Jaxpr | core.ClosedJaxpr):
         return Interpreter(*open_jaxpr(value))
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Rules of linear solves and of factorisations."""
+"""Rules of linear solves and factorisations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polhode.compiler.jaxprs import solve_program
 from polhode.compiler.numpy.equation import Equation, Rule
 
 _FEW = 200
-"""Rows up to which elimination is done here: SciPy takes half a second to load."""
+"""Rows up to which elimination is done in Python: SciPy takes half a second to load."""
 
 
 def _linalg() -> Any:
@@ -33,7 +33,7 @@ def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _substitute(a: np.ndarray, b: np.ndarray, options: Any) -> np.ndarray:
-    """Not a number, or infinite, where LAPACK would say so; SciPy raises."""
+    """NaN or infinite where LAPACK's result is; SciPy raises."""
     if not (a.size and (options["unit_diagonal"] or np.diagonal(a).all())):
         return np.full(b.shape, np.nan)
     if len(a) > _FEW:
@@ -62,7 +62,7 @@ def _lu(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _order(pivot: np.ndarray, n: int) -> np.ndarray:
-    """The permutation that exchanging rows one after the other makes."""
+    """The permutation of consecutive row exchanges."""
     order = np.arange(n)
     for row, other in enumerate(pivot):
         order[[row, other]] = order[[other, row]]
@@ -76,7 +76,7 @@ def _permutation(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both triangles in one array, and the rows that were exchanged."""
+    """Both triangles in one array, and the pivots."""
     if len(a) > _FEW:
         (factorise,) = _linalg().get_lapack_funcs(("getrf",), (a,))
         return factorise(a)[:2]

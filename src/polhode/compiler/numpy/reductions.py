@@ -1,4 +1,4 @@
-"""Rules of sums and other reductions, of accumulations and of products."""
+"""Rules of reductions, cumulative operations and products."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _dot(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _subscripts(numbers: Any, dims_a: int, dims_b: int) -> tuple[list[int], list[int], list[int]]:
-    """Of a product: those of its factors and of the result, as `einsum` takes them."""
+    """The subscripts of a product's factors and result, for `einsum`."""
     (contract_a, contract_b), (batch_a, batch_b) = numbers
     free_a = [d for d in range(dims_a) if d not in (*contract_a, *batch_a)]
     free_b = [d for d in range(dims_b) if d not in (*contract_b, *batch_b)]

@@ -1,4 +1,4 @@
-"""All rules but those of element-by-element primitives, by the name of the primitive."""
+"""All rules but those of elementwise primitives, by the name of the primitive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RULES: dict[str, Rule] = {**reductions.RULES, **data_movement.RULES, **control_f
 
 
 def needs_jax(eqn: Equation) -> bool:
-    """Whether an operation is one of the few cases that the rule of its primitive doesn't know."""
+    """Whether an operation is one of the few cases that the rule of its primitive doesn't support."""
     p = eqn.params
     if eqn.name == "scatter":
         return p.get("update_jaxpr") is not None

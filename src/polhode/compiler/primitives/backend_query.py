@@ -1,8 +1,8 @@
-"""Questions in a trace about what is going to run it, which each back end answers for itself when it compiles.
+"""Primitives whose value the back end supplies at compile time.
 
-A question is a primitive without operands that gives a truth value. Code that is not the same everywhere traces both
-ways as branches of a `jax.lax.cond`, of which a back end takes one, or leaves them to `lapack_or`, of which only the
-one that is taken gets traced. JAX itself answers no.
+A query is a primitive without operands that returns a truth value. Code that differs between back ends traces both
+alternatives as branches of a `jax.lax.cond`, of which a back end takes one, or uses `lapack_or`, of which only the
+selected one is traced. The value in JAX itself is False.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def _query(name: str) -> core.Primitive:
 
 
 NO_LAPACK = _query("without_libraries")
-"""Whether no library for linear algebra can be called, as in machine code."""
+"""Whether LAPACK can't be called, as in machine code."""
 
 DIFFERENTIATED = _query("derived")
-"""Whether the record itself is going to be differentiated: no loop whose number of rounds only the data give."""
+"""Whether the trace will be differentiated: no loop whose number of rounds depends on the data."""
 
 
 def no_lapack() -> jax.Array:
-    """The answer to `NO_LAPACK`, for `jax.lax.cond`."""
+    """The value of `NO_LAPACK`, for `jax.lax.cond`."""
     return _bind(NO_LAPACK)
 
 
 def is_differentiated() -> jax.Array:
-    """The answer to `DIFFERENTIATED`, for `jax.lax.cond`."""
+    """The value of `DIFFERENTIATED`, for `jax.lax.cond`."""
     return _bind(DIFFERENTIATED)
 
 
@@ -49,7 +49,7 @@ def _bind(question: Any) -> jax.Array:
 
 
 ALTERNATIVES = core.Primitive("ways")
-"""One of two programs by the answer to `NO_LAPACK`, neither of which is traced before that is known.
+"""One of two programs by the value of `NO_LAPACK`, neither of which is traced before that is known.
 
 Parameters: `ways`, functions `(without, by_libraries)` of flat operands, and `types` of the results.
 """
@@ -58,10 +58,9 @@ ALTERNATIVES.multiple_results = True
 
 
 def lapack_or(function: Callable[..., T], fallback: Callable[..., T], like: T, *operands: Any) -> T:
-    """`function(*operands)`; `without(*operands)` where no library for linear algebra can be called.
+    """`function(*operands)`; `fallback(*operands)` where LAPACK can't be called.
 
-    Both give results like `like`, and close over nothing that is traced. Where JAX differentiates or batches, it traces
-    both.
+    Both return trees like `like`, and capture no traced values. Where JAX differentiates or batches, it traces both.
     """
     operand_leaves, structure = jax.tree.flatten(operands)
     result_leaves, result_structure = jax.tree.flatten(like)
@@ -79,7 +78,7 @@ def lapack_or(function: Callable[..., T], fallback: Callable[..., T], like: T, *
 
 
 def _as_branches(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
-    """Both ways, as branches."""
+    """Both alternatives, as branches."""
     return jax.lax.cond(no_lapack(), *ways, *args)
 
 

@@ -1,4 +1,4 @@
-"""Where gathers read and scatters write: positions in the flattened operand.
+"""Positions in the flattened operand that gathers read and scatters write.
 
 The dimension numbers are those of `jax.lax.GatherDimensionNumbers` and `jax.lax.ScatterDimensionNumbers`.
 """
@@ -15,16 +15,16 @@ import numpy as np
 OUTSIDE = -1
 
 _SMALL = 1000
-"""Positions that are remembered: most programs read and write at the same places each time."""
+"""Positions up to which results are cached: most programs use the same indices each time."""
 
 
 def gather_positions(params: Any, shape: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
-    """The position of each element of the result, or `OUTSIDE` where the window does not lie within the operand."""
+    """The position of each element of the result, or `OUTSIDE` where the window is not within the operand."""
     return _cached_positions(_gather, params, shape, indices, tuple(params["slice_sizes"]))
 
 
 def scatter_positions(params: Any, shape: tuple[int, ...], indices: np.ndarray, updates: tuple[int, ...]) -> np.ndarray:
-    """The position that each element of the updates goes to, or `OUTSIDE` where its window is left out."""
+    """The position that each element of the updates goes to, or `OUTSIDE` where its window is dropped."""
     return _cached_positions(_scatter, params, shape, indices, updates)
 
 
@@ -80,14 +80,14 @@ def _scatter(
 
 @functools.cache
 def _clips(mode: Any) -> bool:
-    """Whether windows are moved inside instead of left out."""
+    """Whether windows are clamped instead of dropped."""
     return "FILL" not in str(mode).upper()
 
 
 def _starts(
     indices: np.ndarray, n: int, index_map: Sequence[int], batch_dims: Sequence[int], of_indices: Sequence[int]
 ) -> np.ndarray:
-    """Where each window begins, in all n dimensions of the operand."""
+    """The start of each window, in all n dimensions of the operand."""
     batch = indices.shape[:-1]
     starts = np.zeros((*batch, n), np.int64)
     for k, d in enumerate(index_map):
@@ -115,6 +115,6 @@ def _positions(
 
 
 def _order(n: int, of_window: Sequence[int], n_batch: int) -> list[int]:
-    """The permutation that puts the window's dimensions where they belong."""
+    """The permutation that moves the window's dimensions into place."""
     offsets, batch = list(of_window), iter(range(n_batch))
     return [n_batch + offsets.index(k) if k in offsets else next(batch) for k in range(n)]

@@ -1,4 +1,4 @@
-"""Solutions of equations in programs that are recorded, marked with the equations by which they have derivatives."""
+"""Solutions of equations as a primitive, with the equations by which they are differentiated implicitly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polhode.compiler.autodiff import refined_solve
 Tree = Any
 
 SOLUTION = "solution"
-"""The name of what gives solutions as they are, and holds the equation that they fulfil."""
+"""The name of the primitive that returns a solution, with its equation as a parameter."""
 
 _SOLUTION = core.Primitive(SOLUTION)
 _SOLUTION.multiple_results = True
@@ -32,7 +32,7 @@ def _same(*args: Any, counts: tuple[int, int], **_: Any) -> list[Any]:
 
 
 def _batching_rule(args: Any, dims: Any, counts: tuple[int, int], **_: Any) -> tuple[list[Any], list[Any]]:
-    # Of batches nothing is recorded.
+    # Batches are not differentiated by the equation.
     return list(args[sum(counts) :]), list(dims[sum(counts) :])
 
 
@@ -45,7 +45,7 @@ def _jvp_rule(
     precondition: core.Jaxpr,
     unknowns: int,
 ) -> tuple[list[Any], list[Any]]:
-    """Of a record that JAX differentiates: that of the equation, whatever the unknowns' own is."""
+    """The implicit derivative by the equation, for traces that JAX differentiates."""
     first, second, x, place = split_operands({"counts": counts, "unknowns": unknowns}, primals)
     dots = dict(enumerate(tangents[: counts[0]]))
     active = [k for k, dot in dots.items() if not isinstance(dot, ad.Zero)]
@@ -77,10 +77,10 @@ def mark_solution(
     x: Tree,
     place: Tree,
 ) -> tuple[Tree, Tree]:
-    """`x` and `place` as they are, with the derivatives of a solution of F(x) = 0 where the record is derived.
+    """`x` and `place` unchanged, with the derivatives of a solution of F(x) = 0 where the trace is differentiated.
 
     `equation` gives F and the place from x, `precondition` an approximation of $F_x^{-1}b$, linear in b, from x and b;
-    both take what they close over first.
+    both take the values that they close over first.
     """
     flat, structure = jax.tree.flatten((x, place))
     first, second = closed_over
@@ -99,7 +99,7 @@ def mark_solution(
 def split_operands(
     params: Any, inputs: Sequence[Any]
 ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
-    """Of such an equation: what `equation` and `precondition` close over, the unknowns, and their place."""
+    """The operands of such an equation: those of `equation` and of `precondition`, the unknowns, and their place."""
     first, second = params["counts"]
     x = first + second
     place = x + params["unknowns"]
@@ -113,13 +113,13 @@ def solution_jvp(
     dots: Tree,
     x: Tree,
 ) -> tuple[Tree, Tree]:
-    r"""The derivatives of the solution and of its place, with those of what the equation depends on besides.
+    r"""The tangents of the solution and of its place, from those of the equation's parameters.
 
     `equation(at, x)` gives F and the place. With $F_x\dot x = -\dot F$, the exact derivative $F_x$ is applied and never
     formed; `precondition` is an approximation of its inverse.
     """
     residual_dot, place_dot = jax.jvp(lambda at: equation(at, x), (at,), (dots,))[1]
-    # What doesn't depend on the direction is worked out once for all of them.
+    # The part that doesn't depend on the tangent is computed once for all of them.
     _, derivative = jax.linearize(lambda x: equation(at, x), x)
     minus = jax.tree.map(jnp.negative, residual_dot)
     x_dot = refined_solve.solution(lambda d: derivative(d)[0], precondition, minus, x)

@@ -1,4 +1,4 @@
-"""Traces with all decided that they leave to the back end: how rows are run, what a library does, what is derived."""
+"""Lowers a jaxpr for one back end: row loops, LAPACK alternatives, implicit solutions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from polhode.compiler.primitives.row_loop import ROWS, on_arrays, with_remat
 
 
 class Backend(NamedTuple):
-    """A back end, by how it treats operations that a trace leaves open.
+    """A back end, by its lowering of the primitives of this package.
 
-    - `rows`: the operation that a loop over rows becomes; None for a scan.
+    - `rows`: the function that a loop over rows becomes; None for a scan.
     - `no_lapack`: whether LAPACK can't be called.
-    - `differentiated`: whether derivatives are taken of the record.
+    - `differentiated`: whether the trace is differentiated.
     """
 
     rows: Callable[[Any], Callable[..., list[Any]]] | None = None
@@ -31,19 +31,19 @@ class Backend(NamedTuple):
 MACHINE_CODE = Backend(no_lapack=True)
 DIFFERENTIABLE = Backend(no_lapack=True, differentiated=True)
 DIFFERENTIABLE_WITH_REMAT = Backend(with_remat, no_lapack=True, differentiated=True)
-"""For JAX, which keeps all that happens in a loop over rows unless it is told to do it again."""
+"""For JAX's reverse mode, which stores all values of a loop over rows unless they are rematerialised."""
 
 ARRAYS = Backend(on_arrays)
-"""NumPy, and XLA where nothing better is known."""
+"""NumPy, and XLA by default."""
 
 
 def lower(jaxpr: core.ClosedJaxpr, backend: Backend) -> core.ClosedJaxpr:
-    """The trace for this target; the same object if it leaves nothing open."""
+    """The jaxpr for this back end; the same object if there is nothing to lower."""
     return _Lowerer(backend).lower(jaxpr)
 
 
 class _Lowerer:
-    """One pass through a trace and all programs inside it; one that is used several times is looked at once."""
+    """One pass over a jaxpr and all inner ones; one that occurs several times is lowered once."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -78,7 +78,7 @@ class _Lowerer:
         return jaxpr.replace(eqns=eqns, outvars=read(jaxpr.outvars))
 
     def _replacement(self, eqn: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
-        """The results of an equation, if it needn't be carried out at all."""
+        """The results of an equation that needs no evaluation; None for others."""
         if eqn.primitive in (NO_LAPACK, DIFFERENTIATED):
             answer = self.backend.differentiated if eqn.primitive is DIFFERENTIATED else self.backend.no_lapack
             return [core.Literal(np.bool_(answer), eqn.outvars[0].aval)]
@@ -111,12 +111,12 @@ class _Lowerer:
         return self._trace(eqn, self.backend.rows(eqn.params))
 
     def _trace(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
-        """A call of a function that is traced now."""
+        """A call of a function, traced here."""
         types = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
         return self._call(eqn, jax.make_jaxpr(function)(*types), eqn.invars)
 
     def _call(self, eqn: Any, program: core.ClosedJaxpr, inputs: Sequence[Any]) -> Any:
-        """A call of a program in the place of an equation."""
+        """A call of a program in place of an equation."""
         params = {"call_jaxpr": self.lower(program)}
         return eqn.replace(primitive=core.primitives.closed_call_p, params=params, invars=list(inputs))
 
@@ -138,6 +138,6 @@ def _is_constant(atom: Any, kind: type) -> bool:
 
 
 def _has_open_operations(jaxpr: core.Jaxpr) -> bool:
-    """Whether a program with a rule for derivatives has what back ends derive by rules of their own."""
+    """Whether a program with a custom derivative has primitives that back ends differentiate by their own rules."""
     own = (ROWS, ALTERNATIVES, NO_LAPACK, DIFFERENTIATED)
     return any(eqn.primitive in own or eqn.primitive.name == SOLUTION for eqn in jaxpr.eqns)

@@ -1,7 +1,7 @@
-"""Loops over rows of arrays, as one operation of a trace: each back end runs it in its own way.
+"""Primitive of loops over the rows of arrays, which each back end lowers in its own way.
 
-Machine code has loops whose body is that of one row. NumPy and XLA take the rows all at once where nothing is carried
-from one to the next, and scan the others.
+In machine code it is a loop whose body is that of one row. NumPy and XLA batch the rows where there is no carry, and
+scan them otherwise.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Tree = Any
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 ROWS = core.Primitive("rows")
-"""Has the parameters of a scan: `jaxpr`, `num_consts`, `num_carry`, `length`, `reverse`."""
+"""It has the parameters of a scan: `jaxpr`, `num_consts`, `num_carry`, `length`, `reverse`."""
 
 ROWS.multiple_results = True
 
 
 def map_rows(function: Callable[..., Tree], consts: Tree, *rows: Tree, loop: bool = True) -> Tree:
-    """`function(shared, *row)` of all rows, like `jax.vmap`; with `loop` as one loop where that is worth it.
+    """`function(consts, *row)` of all rows, like `jax.vmap`; with `loop` as a row loop, where the back end has them.
 
-    Small systems are better off without: their steps are run on scalars altogether.
+    Small systems are faster without: their steps run entirely on scalars.
     """
     if not loop:
         return jax.vmap(lambda *row: function(consts, *row))(*rows)
@@ -34,10 +34,10 @@ def map_rows(function: Callable[..., Tree], consts: Tree, *rows: Tree, loop: boo
 
 
 def scan_rows(body: Body, consts: Tree, carry: Tree, rows: Tree, reverse: bool = False) -> tuple[Tree, Tree]:
-    """Like `jax.lax.scan` for `body(shared, carry, row) -> (carry, row)`."""
+    """Like `jax.lax.scan` for `body(consts, carry, row) -> (carry, row)`."""
     row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
     body_jaxpr, (carry_shape, row_shape) = jax.make_jaxpr(body, return_shape=True)(consts, carry, row)
-    # What the body closes over is shared by all rows, too.
+    # Values that the body closes over are constants, too.
     jaxpr = body_jaxpr.jaxpr.replace(constvars=[], invars=[*body_jaxpr.jaxpr.constvars, *body_jaxpr.jaxpr.invars])
     const_leaves, start, tables = map(jax.tree.leaves, (consts, carry, rows))
     params = {
@@ -57,7 +57,7 @@ def scan_rows(body: Body, consts: Tree, carry: Tree, rows: Tree, reverse: bool =
 
 
 def on_arrays(params: Any) -> Callable[..., list[Any]]:
-    """The operation as one on arrays: all rows at once where nothing is carried, otherwise a scan."""
+    """The operation on arrays: `vmap` over rows where there is no carry, otherwise a scan."""
     body, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
 
     def at_once(*args: Any) -> list[Any]:
@@ -75,7 +75,7 @@ def on_arrays(params: Any) -> Callable[..., list[Any]]:
 
 
 def with_remat(params: Any) -> Callable[..., list[Any]]:
-    """The operation as a scan whose derivative in reverse mode makes each row again from what it began with."""
+    """The operation as a scan that rematerialises each row in reverse mode."""
     body, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
     remat_body = jax.checkpoint(lambda *args: body(*args))  # type: ignore[reportPrivateImportUsage]
 
@@ -106,7 +106,7 @@ def _batching_rule(args: Sequence[Any], dims: Sequence[int | None], **params: An
 
 
 def _transpose_rule(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    """Through a loop that is linear in some operands."""
+    """Transpose of a loop that is linear in some operands."""
     linear = [k for k, x in enumerate(args) if ad.is_undefined_primal(x)]
     avals = [args[k].aval for k in linear]
 

@@ -1,4 +1,4 @@
-"""Functions for XLA: on scalars, cut into pieces that it compiles well, or on arrays where that would be too many."""
+"""Functions for XLA: on scalars, cut into pieces that it compiles well, or on arrays for large ones."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ON_HOST = Backend(lower_rows)
 def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = False) -> Callable:
     """`fun` with its arithmetic done on scalars, or on arrays if that takes more than `limit` operations.
 
-    The limit is that of XLA if none is given.
+    The default limit is `size_limits.XLA`.
 
-    Counted is what is left after structural zeros and repeated expressions are gone; a first guess without that decides
-    whether it is worth trying. `one_kernel` is for functions that consist of a loop: see `in_one_function`.
-    Only for what the library compiles itself and gives everything as arguments, see `looping`.
+    The count is that after removal of structural zeros and repeated expressions; the count before it decides whether
+    to try. `one_kernel` is for functions that consist of a loop: see `in_one_function`. Only for functions that the
+    library compiles itself, with all values as arguments, see `row_loop`.
     """
 
     if not IS_KNOWN:
@@ -40,8 +40,8 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
         limit_here = most if plain else most / size_limits.XLA_LESS_WITH_LIBRARIES
         if program.cost > size_limits.WORTH_TRYING * limit_here:
             return program.call_on_arrays(*args)
-        # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
-        # that its own simplifications have left unused.
+        # All values come in as scalars, and the inputs are returned as well: XLA aborts on parameters that its own
+        # simplifications leave unused.
         inputs, closed_over = split(args), program.constants()
         flat, n = [hidden_one(), *inputs, *closed_over], 1 + len(inputs)
         jaxpr = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
@@ -55,14 +55,14 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
 
 
 def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callable, Callable]:
-    """A step of a scan that JAX differentiates, with what it carries as scalars where that serves.
+    """A step of a scan that JAX differentiates, with the carry as scalars where that is faster.
 
-    From `step(p, x)` to a function of what is carried and x; before it ways to what is carried and back.
+    Returns functions from `p` to the carry and back, and `step(p, x)` as a function of the carry and x.
     """
     if not IS_KNOWN:
         return (lambda p: p), (lambda p: p), step
     program = TracedFunction(step, p, x)
-    # Solutions of equations have rules for derivatives, which a replay would lose.
+    # Implicit solutions have custom derivatives, which unrolling would lose.
     if program.cost > size_limits.XLA_DIFFERENTIATED or iterates(program.closed_jaxpr.jaxpr):
         return (lambda p: p), (lambda p: p), step
     one = hidden_one()

@@ -1,8 +1,8 @@
 """Loops over rows for XLA on the host, with the body on scalars: compile time is that of one row.
 
 On small arrays with the rows in front XLA's kernels spend their time on concatenations: Jacobians of 16 edges of a rod
-take 20 µs, and 2 µs in such a loop. Only for what the library compiles itself and gives everything as arguments: XLA
-aborts on such a function if a constant reaches it, which nobody can rule out in the programs of users.
+take 20 µs, and 2 µs in such a loop. Only for functions that the library compiles itself, with all values as
+arguments: XLA aborts on such a function if a constant reaches it, which can't be ruled out in programs of users.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla.fused_call import hidden_one, in_one_function
 
 _UNREAD = np.zeros(())
-"""In the place of an element that the body doesn't read."""
+"""Stands for an element that the body doesn't read."""
 
 
 def lower_rows(params: Any) -> Callable[..., list[Any]]:
-    """A loop over rows (`rows.ROWS`) as a function of arrays; on arrays where the body can't be run on scalars."""
+    """A loop over rows (`row_loop.ROWS`) as a function of arrays; on arrays where the body can't run on scalars."""
     avals = params["jaxpr"].in_avals
     if not on_processor():
         return on_arrays(params)
@@ -42,7 +42,7 @@ def lower_rows(params: Any) -> Callable[..., list[Any]]:
 
 
 def _used(program: TracedFunction) -> list[bool] | None:
-    """The elements that a body reads; None if it is too large for scalars or holds what can't be done on them."""
+    """The elements that a body reads; None if it is too large for scalars or has operations that need arrays."""
     jaxpr = program.closed_jaxpr.jaxpr
     if program.cost > size_limits.XLA_ROW or calls_out(jaxpr, NO_LIBRARY) or iterates(jaxpr):
         return None
@@ -81,7 +81,7 @@ def _loop(params: Any, body: TracedFunction, used: list[bool], *args: Any) -> li
         return jax.lax.fori_loop(0, rows, step, (start, results))
 
     count = len(consts)
-    # Behind the barrier XLA can't see constants, on which it aborts in such a function.
+    # The barrier hides constants from XLA, on which it aborts in such a function.
     inputs = jax.lax.optimization_barrier((hidden_one(), [consts[k] for k in used_consts], start, tables))
     leaves, structure = jax.tree.flatten(inputs)
     jaxpr, shape = jax.make_jaxpr(jax.jit(lambda *x: loop(*jax.tree.unflatten(structure, x))), return_shape=True)(
@@ -96,7 +96,7 @@ def _element(table: Array, i: Array, k: int) -> Array:
 
 
 def _write_row(tables: Sequence[Array], i: Array, values: Sequence[Array]) -> list[Array]:
-    """The tables with their row i set to the values, one after the other."""
+    """The tables with row i set to the values, one after the other."""
     values_left = iter(values)
     updated_tables = []
     for table in tables:

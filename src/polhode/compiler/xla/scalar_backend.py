@@ -1,4 +1,4 @@
-"""Graphs of scalars as JAX programs, cut into pieces that XLA compiles well."""
+"""Scalar back end for XLA: graphs of scalars as JAX programs, cut into pieces that XLA compiles well."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SMALL = 10_000
 """Copies of operations that XLA may make before cuts pay; LLVM removes that many by itself."""
 
 _CUT_ABOVE = 32
-"""Operations behind a value used more than once, from which on it is computed only once."""
+"""Operations on which a value that is used more than once depends, above which it is computed only once."""
 
 
 @final
 class XlaBackend(AbstractScalarBackend):
-    """Operations of the program that JAX is tracing.
+    """Binds the operations in the current trace of JAX.
 
     XLA copies every operation into the kernel of every value that needs it, so a graph with many outputs grows by that
-    factor. It never copies divisions. So in large graphs a value that is used more than once and has much behind it is
-    divided by `one`, a 1 that XLA does not know to be 1: exact, and computed once.
+    factor. It never copies divisions. So in large graphs a value that is used more than once and depends on many operations
+    is divided by `one`, a 1 that XLA can't fold: exact, and computed once.
 
     **Arguments:**
 
@@ -71,7 +71,7 @@ class XlaBackend(AbstractScalarBackend):
         return outs if eqn.primitive.multiple_results else [outs]
 
     def _cuts(self, order: Sequence[Any], outputs: Sequence[Any]) -> frozenset[Any]:
-        """Nodes that are to be computed only once."""
+        """Nodes that will be computed only once."""
         uses = dict.fromkeys(order, 0)
         for node in order:
             for operand in set(node.operands):

@@ -115,7 +115,7 @@ class RatesEquations(AbstractEquations):
         return BodiesPlace(step.apply_impulse(start, -before), step.apply_impulse(end, before + after))
 
     def _share(self, before: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept; and σa₀ - b,
+        """σ from ½σ²a₀ - σb = ½a₁, the balance of kinetic energy of both impulses with satisfied rates; and σa₀ - b,
         or infinity where σ is fixed.
         """
         step, start = self.plain.step, self.plain.start
@@ -154,8 +154,8 @@ class RatesEquations(AbstractEquations):
         return RatesFactors(self.plain.factor(place, x), impulses, share, slope, response, x.rates)
 
     def correct(self, factors: RatesFactors, parts: tuple[Array, ...]) -> BodiesUnknowns:
-        """The step as without impulses, impulses as if nothing else acted, and multipliers that make up for what the
-        first impulse changes in the balance.
+        """The step without impulses, impulses without other loads, and multipliers that compensate for the first
+        impulse in the balance.
         """
         balance, gaps, rates = parts
         kkt = self.plain.step.system.kkt

@@ -207,7 +207,7 @@ class NullSpace(AbstractLivensEquations):
 
 
 def _residual(parts: tuple[Array, ...], sizes: tuple[Array, ...], noise: tuple[Array, ...]) -> Residual:
-    """To be solved to a unit of round-off, since remainders show in the energy; no noise in the constraints."""
+    """Residual to be solved to a unit of round-off, since remainders show in the energy; no noise in the constraints."""
     few = tuple(size / 32 for size in sizes)
     return Residual(parts, few, few, noise + (len(parts) - len(noise)) * (jnp.zeros(()),))
 
@@ -220,7 +220,7 @@ class _Factors(NamedTuple):
 
 
 def _factors(equations: AbstractLivensEquations, A: Array, P: Array, q1: Coordinates, before: int) -> _Factors:
-    """Of the matrix of the unknowns and λ; g depends on the last n unknowns, after `before` others."""
+    """Factors of the matrix of the unknowns and λ; g depends on the last n unknowns, after `before` others."""
     system = equations.system
     kkt = _kkt(equations, len(A))
     if system.m == 0:

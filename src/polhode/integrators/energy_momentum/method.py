@@ -103,7 +103,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         return carry
 
     def newton_tolerance(self, h: float | None) -> float:
-        """Of velocities, which are differences of positions over h: round-off of these."""
+        """Round-off of velocities, which are differences of positions over h."""
         return 4 * float(np.finfo(float).eps) * (1 + (1 / abs(h) if h else 1.0))
 
     def step(

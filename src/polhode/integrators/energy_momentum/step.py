@@ -53,7 +53,7 @@ class BodiesStep(eqx.Module):
 
     @property
     def rotation_update(self) -> AbstractRotationUpdate:
-        """How attitudes move, and what loads act on."""
+        """Updates of attitudes, and the levers that loads act on."""
         return ROTATION_UPDATES[self.system.joints]
 
     # --- a step -----------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class BodiesStep(eqx.Module):
         return LivensState(state.q, jnp.concatenate(vs), jnp.concatenate(ps))
 
     def velocity_change(self, impulse: Array) -> Array:
-        """M⁻¹ times an impulse on the velocities (Ω, u) of `base`; what has no mass is not moved."""
+        """M⁻¹ times an impulse on the velocities (Ω, u) of `base`; zero without mass."""
         parts = []
         for group in self.system.bodies:
             part, mass = group.velocities(impulse), group.moving_mass[:, None]
@@ -325,7 +325,7 @@ class BodiesStep(eqx.Module):
         rolls = bool(group.nonholonomic)
 
         def gradient(x: Array, q: Array, element: Any, force: Array | None = None) -> Array:
-            """Of the residual, or of its product with a force."""
+            """Gradient of the residual, or of its product with a force."""
             s, element = self._node_steps(h, q, x), element.inner if relative else element
 
             def f(poses: tuple[Pose, ...]) -> Array:
@@ -366,7 +366,7 @@ class BodiesStep(eqx.Module):
 
 
 def _inverse(J: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-    """By cofactors: no library call for three rows."""
+    """The inverse by cofactors: no library call for three rows."""
     rows = jnp.stack((cross(J[1], J[2]), cross(J[2], J[0]), cross(J[0], J[1])))
     return rows.T / (J[0] @ rows[0])
 

@@ -102,7 +102,7 @@ class HalfExplicit(AbstractIntegrator):
         return self.tableau.all_stages - int(reuses_last)
 
     def newton_tolerance(self, h: float | None) -> float:
-        """Of the projection."""
+        """Tolerance of the projection."""
         del h
         return self.tolerance
 
@@ -238,7 +238,7 @@ class _Loop(NamedTuple):
 def _run_loop(
     tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, h: Array, state: State, initial: _Stages
 ) -> _Stages:
-    """The same as a loop over the stages, which compiles one of them only: for large systems."""
+    """The stages after the first as a loop, which compiles one of them only: for large systems."""
     count, (q0, v0) = _count(tableau, system), state
     begin = initial.places[1]
     begin = begin._replace(theta=jnp.zeros_like(initial.rates[0]) if begin.theta is None else begin.theta)

@@ -17,7 +17,7 @@ Factors = Any
 class Residual(NamedTuple):
     """The equations at one point.
 
-    - `parts`: what has to vanish; quantities of different dimension are different parts.
+    - `parts`: residuals; quantities of different dimension are different parts.
     - `scales`: for each part, the share of accelerations of their present size; tolerances are relative to that.
     - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
     - `noise`: the same of amplified round-off: iterations continue below it while they help.
@@ -65,7 +65,7 @@ class AbstractEquations(eqx.Module):
 class TracedOnce(AbstractEquations):
     """Equations of which every part is traced once, wherever it is used: tracing takes longest before the first step.
 
-    - `arrays`: of the equations. - `parts`: functions of these and what each part takes.
+    - `arrays`: of the equations. - `parts`: functions of these and the arguments of each part.
     """
 
     arrays: Any

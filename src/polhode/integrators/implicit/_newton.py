@@ -267,7 +267,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     noise = 0.0 if noise_sizes is None else 32 * jnp.finfo(float).eps * jnp.stack(noise_sizes)
     # A slow iteration with kept factors says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
-    # An iteration that brings one part to its floor has helped, and what it did may help the others next.
+    # An iteration that brings one part to its floor has helped, and may help the others next.
     stagnates = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
     # A restart has not settled, however small the correction would have been.
     settled = equations.negligible(place, dx) & ~loop.again

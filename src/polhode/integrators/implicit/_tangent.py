@@ -21,7 +21,7 @@ def times_tangent(matrix: Matrix, space: AbstractSpace, theta: Vector) -> Matrix
     r"""`matrix` times T(θ), the inverse of `space.rate(θ, ·)`: $T v = v + ½[θ, v] + ⅙[θ, [θ, v]] + O(θ^3)$.
 
     T couples only the coordinates of one factor of a product space. So the result has the places of `matrix`,
-    whose blocks should hold all columns of a factor or none: what T moves out of a block is left out. With that and
+    whose blocks should hold all columns of a factor or none: products outside a block are dropped. With that and
     the truncated series this is for iteration matrices, whose errors cost iterations but no accuracy.
     """
     sizes = _factors(space)

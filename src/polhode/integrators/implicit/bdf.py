@@ -298,7 +298,7 @@ def _predict(past: list[Vector], distances: Array, order: Array) -> tuple[Vector
 def _errors(past: list[Vector], distances: Array, spans: list[Array], end: Vector) -> list[Vector]:
     r"""Local errors of order 1 and all higher ones, $γ_p \prod_{j<p}(t_{n+1} - t_{n-j})\, x[t_{n+1},…,t_{n-p}]$.
 
-    The product with the divided difference is what the derivative of the polynomial through the exact solution lacks.
+    The product with the divided difference is the defect of the derivative of the polynomial through exact points.
     """
     difference = (end - past[0]) / distances[0]
     product, errors = distances[0], []

@@ -37,7 +37,7 @@ class Bodies(NamedTuple):
     memory: KickDriftMemory
 
     def at(self, system: AbstractSeparable, places: PoseComponents) -> Bodies:
-        """The same bodies moved to other places, and what acts on them there."""
+        """The same bodies moved to other places, with the loads there."""
         rest, around = system.after_move(places, self.rest, self.memory.around)
         memory = KickDriftMemory(system.loads(places, rest, around), around)
         return self._replace(places=places, rest=rest, memory=memory)

@@ -48,7 +48,7 @@ class _Memory(NamedTuple):
 
 
 class _Kick(NamedTuple):
-    """Where the first half of a step leads: q₁, B there, and the velocity in the middle."""
+    """Result of the first half of a step: q₁, B there, and the velocity in the middle."""
 
     q: Coordinates
     v: Coordinates

@@ -57,7 +57,7 @@ class RigidVerlet(AbstractKickDrift):
     - Interpolation: cubic for places; attitudes turn evenly within a step.
     - Result codes: `newton_not_converged` where a body turns too far in a step, `nonfinite_state`, the system's own.
 
-    Spherical bodies may be among what it takes, but `Rodrigues` does the same at less cost. Loads that depend on
+    Spherical bodies are accepted, but `Rodrigues` does the same at less cost. Loads that depend on
     velocities are refused.
 
     **Arguments:**

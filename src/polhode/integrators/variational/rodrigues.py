@@ -129,7 +129,7 @@ class Rodrigues(AbstractKickDrift):
         return bodies.pack(system), StepInfo(result=jnp.where(code != 0, code, system_code))
 
     def _kick(self, places: PoseComponents) -> Kick:
-        """How loads change angular velocities: (21) does so in the frames of the bodies."""
+        """The change of angular velocities by loads: (21) has it in the frames of the bodies."""
         if self.map != "21":
             return add_scaled
         q, back = places.q, conjugate(places.q)

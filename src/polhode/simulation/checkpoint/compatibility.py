@@ -1,4 +1,4 @@
-"""In what a stored run and one that is to go on with it differ, as far as both can tell."""
+"""Differences between a stored run and the task that is to resume it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polhode.simulation.task import Task
 
 
 def differences(meta: Mapping[str, Any], task: Task) -> str:
-    """Problem, parameters, options of the method and versions that differ from those that a run tells; "" for none."""
+    """Problem, parameters, options of the method and version that differ from the metadata of a run; "" for none."""
     now = from_plain(
         to_plain({**task.problem_metadata(), "method": serialise(task.integrator), "version": __version__})
     )

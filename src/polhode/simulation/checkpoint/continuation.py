@@ -1,4 +1,4 @@
-"""Runs that go on: in memory from any frame of another, or on disk from the last state that was written."""
+"""Continuation of runs: in memory from any frame of another, or from the last state in a store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from polhode.systems.base import AbstractSystem, Converted, State
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InMemoryCheckpoint:
-    """The end of a run in memory, from which a further run can start."""
+    """The end of a run in memory, from which another run can start."""
 
     checkpoint: run_types.Checkpoint
     segments: list[Segment]
@@ -51,10 +51,10 @@ class InMemoryCheckpoint:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreviousRun:
-    """A run in whose last frame another one begins.
+    """A previous run, in whose last frame another one begins.
 
-    - `t`, `state`: that frame. - `method`, `steps`: how it was made, as far as it is known here.
-    - `kept`: what its method remembers, if anything does: of a run in memory, or arrays out of a store.
+    - `t`, `state`: that frame. - `method`, `steps`: of the previous run, where they are known.
+    - `checkpoint`: that of a run in memory, or arrays out of a store; None without either.
     """
 
     t: float
@@ -66,7 +66,7 @@ class PreviousRun:
     @classmethod
     @eager_numpy()
     def of(cls, solution: Any, start_values: tuple[Any, Any]) -> PreviousRun:
-        """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
+        """The end of a solution. Raises ValueError for anything but a run with frames, and for explicit starts."""
         if not isinstance(solution, Solution):
             raise ValueError(f"`initial` must be a Solution, got {type(solution).__name__}.")
         if any(value is not None for value in start_values):
@@ -98,7 +98,7 @@ class PreviousRun:
         return cls(t, state, method, steps, checkpoint)
 
     def conversion(self, system: AbstractSystem, problem: Problem | None, t: float) -> Converted:
-        """How the earlier run wrote the system that was given; `state` is one of what it was written as."""
+        """The conversion of the system in the previous run; `state` is one of the converted system."""
         if isinstance(self.checkpoint, InMemoryCheckpoint):
             return self.checkpoint.task.conversion
         if problem is None or self.method is None:
@@ -108,7 +108,7 @@ class PreviousRun:
 
     @eager_numpy()
     def progress(self, task: Task) -> Progress | None:
-        """The progress that the method starts from; None if another method or another system goes on."""
+        """The progress that the method starts from; None if the method or the system is another one."""
         position = self._position(task)
         if position is None:
             return None
@@ -122,13 +122,13 @@ class PreviousRun:
         return position[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), events=events)
 
     def aftermath(self, task: Task) -> Aftermath | None:
-        """Memory of the events of the earlier run, if this one begins in its end."""
+        """The state of the events of the previous run, if this one begins at its end."""
         former = self._aftermath
         return None if former is None else former.for_run(task.events, task.source, task.t1 - task.t0)
 
     @functools.cached_property
     def _aftermath(self) -> Aftermath | None:
-        """Memory of the events of the earlier run, if it has had any and stands at its last frame."""
+        """The state of the events of the previous run, if it had any and its checkpoint is at its last frame."""
         checkpoint = self.checkpoint
         if isinstance(checkpoint, InMemoryCheckpoint):
             p, task = checkpoint.checkpoint.progress, checkpoint.task
@@ -143,14 +143,14 @@ class PreviousRun:
         return Aftermath.of(event_metadata["names"], event_metadata["source"], checkpoint, event_metadata["way"])
 
     def _position(self, task: Task) -> tuple[Progress, Segment] | None:
-        """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
+        """Progress and segment of the previous run, if system and method are the same and it is at its last frame."""
         checkpoint = self.checkpoint
         if isinstance(checkpoint, InMemoryCheckpoint):
             progress, segment = checkpoint.checkpoint.progress, checkpoint.segments[checkpoint.checkpoint.segment]
             same = _without_events(fingerprints(checkpoint.task)) == _without_events(fingerprints(task))
         elif checkpoint is not None:
             facts = checkpoint["facts"]
-            # What a method remembers of a closed contact belongs to that run; this one finds it closed by itself.
+            # The method's memory of a closed contact is not for this run, which closes it itself.
             if "events-closed" in checkpoint:
                 return None
             if _without_events(facts["signatures"]) != _without_events(fingerprints(task)):
@@ -165,7 +165,7 @@ class PreviousRun:
         return (progress, segment) if same and float(progress.t) == self.t else None
 
     def has_equal_steps(self, task: Task, segment: Segment) -> bool:
-        """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        """Whether steps are like the last ones of the previous run: equal constant ones, or controlled ones."""
         position = self._position(task)
         if position is None:
             return False
@@ -175,13 +175,13 @@ class PreviousRun:
             return False
         if conversion is None or now is None:
             return conversion is now
-        # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
+        # The steps before and after a breakpoint are a little shorter than their spacing.
         return abs(float(conversion) - float(now)) <= 1e-9 * abs(float(now))
 
     def extend(self, task: Task, t1: float, h: float, h_is_explicit: bool) -> list[Segment] | None:
-        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+        """More steps on the grid of the previous run, if h was requested there and t1 lies on the grid.
 
-        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        Where an event has ended that run between two steps, an h of the user begins a grid there.
         """
         position = self._position(task)
         if position is None:
@@ -201,7 +201,7 @@ def _between_steps(p: Progress, segment: Segment) -> bool:
 
 
 def fingerprints(task: Task) -> dict[str, str]:
-    """Names for what a run is made of, the same in every process."""
+    """Process-independent fingerprints of system, method, outputs and events."""
     method = serialise(task.integrator)
     return {
         "problem": fingerprint(task.system),
@@ -216,13 +216,13 @@ def _without_events(names: dict[str, str]) -> dict[str, str]:
 
 
 def start_digest(task: Task) -> str:
-    """A name for the state in which a run begins: that of its bytes."""
+    """The digest of the bytes of the initial state."""
     leaves = jax.tree.leaves(task.state0)
     return digest(b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves))
 
 
 def metadata(run: Any) -> dict[str, Any]:
-    """Facts that a store keeps beside its arrays, so that the run can be resumed."""
+    """Metadata of a checkpoint, which a store keeps beside its arrays."""
     task, schedule = run.task, run.schedule
     return {
         "signatures": fingerprints(task),
@@ -237,7 +237,7 @@ def metadata(run: Any) -> dict[str, Any]:
 
 
 def arrays(checkpoint: run_types.Checkpoint, run: Any) -> dict[str, np.ndarray]:
-    """Arrays of a checkpoint: the carry of the method, the legs of its run and the times to be saved."""
+    """Arrays of a checkpoint: the progress, the segments of its run and the save times."""
     leaves = jax.tree.leaves(checkpoint.progress)
     state_arrays = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
     if run.schedule.at is not None:
@@ -257,7 +257,7 @@ def _segments_to_array(segments: list[Segment]) -> np.ndarray:
 
 
 def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[Segment]:
-    """The legs that were written."""
+    """The segments from their numbers in a store."""
 
     def steps(numbers: list[float]) -> AbstractSegmentStepper:
         return ConstantSteps.of_numbers(numbers) if control is None else ControlledSteps.of_numbers(numbers, control)
@@ -269,9 +269,9 @@ def segments_from_array(rows: np.ndarray, control: StepControl | None) -> list[S
 def progress_from_arrays(
     arrays: dict[str, Any], task: Task, segment: Segment, at_times: bool, with_events: bool = True
 ) -> Progress:
-    """The carry of a method, as stored; without what is remembered of events if not `watching`.
+    """The progress from the arrays of a store; without the event state unless `with_events`.
 
-    Raises ValueError where it does not fit the method as it is now.
+    Raises ValueError where it does not fit the method of this version.
     """
     stepper, system = segment.stepper, task.system
     if with_events and task.events:
@@ -281,7 +281,7 @@ def progress_from_arrays(
     start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)
     templates, structure = jax.tree.flatten(start)
     leaves = [arrays[f"progress-{k}"] for k in range(len(templates)) if f"progress-{k}" in arrays]
-    # The memory of events comes last.
+    # The event state comes last.
     stored_count = sum(name.startswith("progress-") for name in arrays)
     fits = len(leaves) == len(templates) and (
         stored_count == len(templates) if with_events else stored_count >= len(templates)
@@ -294,10 +294,9 @@ def progress_from_arrays(
 def extend(
     segments: list[Segment], segment: int, n: int, t1: float, breakpoints: Breakpoints, h: float | None
 ) -> list[Segment]:
-    """The legs with another end.
+    """The segments with another end.
 
-    `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
-    for.
+    `n` is the number of steps so far, `breakpoints` are those from the present end on, `h` is the requested step.
     """
     last, fresh = segments[-1]
     if t1 == float(last.t1):
@@ -312,5 +311,5 @@ def extend(
 
 
 def with_limit(segments: list[Segment], max_steps: int) -> list[Segment]:
-    """The legs with another limit of attempted steps."""
+    """The segments with another limit of attempted steps."""
     return [segment._replace(stepper=segment.stepper.with_limit(max_steps)) for segment in segments]

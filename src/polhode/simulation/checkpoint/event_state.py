@@ -1,4 +1,4 @@
-"""Memory of the events of a run, for another one that goes on from its end."""
+"""State of the events of a run, for another one that begins at its end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from polhode.systems.base import AbstractSystem, State
 
 
 class Aftermath(NamedTuple):
-    """Memory of events besides a state.
+    """State of events at the end of a run, besides the state of the system.
 
-    - `names`: signatures of the events; `source`: that of the system which they may have changed.
-    - `sides`: sign that the function of each has, or is leaving. - `way`: 1 or -1, the direction of time.
-    - `changes`: numbers of the system as `Happenings.arrays` has them, if they are others than at the start.
+    - `names`: fingerprints of the events; `source`: that of the system which they may have changed.
+    - `signs`: last nonzero sign of each event function. - `way`: 1 or -1, the direction of time.
+    - `changes`: numbers of the system, as `EventHandler.arrays` returns them, if they have changed since the start.
     """
 
     names: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class Aftermath(NamedTuple):
 
     @classmethod
     def of(cls, names: Sequence[str], source: str, arrays: Mapping[str, Any], way: float) -> Aftermath:
-        """Out of the arrays of a checkpoint."""
+        """From the arrays of a checkpoint."""
         changes = {name: x for name, x in arrays.items() if name.startswith("system-")}
         return cls(tuple(names), source, np.asarray(arrays.get("sides", ())), int(np.sign(way)), changes)
 
     def for_run(self, events: Sequence[Event], source: AbstractSystem, way: float) -> Aftermath:
-        """The same for a run with these events: sides that aren't known are NaN, changes are those of its system."""
+        """The same for a run with these events: unknown signs are NaN, changes are those of its system."""
         signs_by_name = dict(zip(self.names, self.signs, strict=False)) if np.sign(way) == self.way else {}
         names = event_signatures(events)
         signs = np.array([signs_by_name.get(name, np.nan) for name in names])
@@ -45,17 +45,17 @@ class Aftermath(NamedTuple):
 
 
 def event_signatures(events: Sequence[Event]) -> tuple[str, ...]:
-    """Signatures of events."""
+    """Fingerprints of events."""
     return tuple(fingerprint(event) for event in events)
 
 
 def describe(events: Sequence[Event], source: AbstractSystem) -> dict[str, Any]:
-    """Plain values that a checkpoint keeps of events and the system that they may have changed."""
+    """Metadata of events, and of the system that they may have changed, for a checkpoint."""
     return {"names": list(event_signatures(events)), "source": fingerprint(source)}
 
 
 def state_after(stats: Mapping[str, Any], t: float, state: State) -> State:
-    """The state in which a run goes on from a frame: behind the events at that instant, which the frame is before."""
+    """The state in which a run continues from a frame: after the events at that instant, where the frame is before."""
     table = stats.get("events")
     if table is None or isinstance(table["t"], Tracer):
         return state
@@ -68,7 +68,7 @@ def state_after(stats: Mapping[str, Any], t: float, state: State) -> State:
 
 
 def check_unchanged(stats: Mapping[str, Any], meta: Mapping[str, Any], t: float, way: float) -> None:
-    """Raises ValueError where events have changed the system before a frame that doesn't know how."""
+    """Raises ValueError where events have changed the system before a frame, which has no record of the changes."""
     table, events = stats.get("events"), meta.get("events", ())
     numbers = [k for k, event in enumerate(events) if event.get("changes")]
     times = [] if table is None or not numbers else np.asarray(table["t"], float)[np.isin(table["number"], numbers)]

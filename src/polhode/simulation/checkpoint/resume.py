@@ -1,4 +1,4 @@
-"""Runs on disk that go on from the last state that was written."""
+"""The function `polhode.resume`: stored runs continue from their last state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _RESUMABLE = (
     Result.events_accumulate,
     Result.event_reached,
 )
-"""Results of runs that can go on as they are."""
+"""Results of runs that can be resumed as they are."""
 
 
 @with_default_device
@@ -78,8 +78,8 @@ def resume(
     - `path`: of the store.
     - `t1`: another end, beyond what is reached.
     - `breakpoints`: more of them, beyond the present end; those of the run stay.
-    - `problem`: what was run. Named problems and model files are made anew from what the store says of them; systems
-      and models of your own have to be given.
+    - `problem`: of the run. Named problems and model files are rebuilt from the metadata of the store; systems and
+      models of your own have to be given.
     - `integrator`: the method, if it is one of your own.
     - `events`: those of the run, if it has any.
     - `max_steps`, `max_events`: another limit for a run that has reached its own.
@@ -118,10 +118,10 @@ def resume(
 
 
 class ResumeRequest(NamedTuple):
-    """Requests for a run that is resumed.
+    """The request to resume a run.
 
-    - `steps`: what of them is given; they must be those of the run. - `t1`, `max_steps`: another end or limit.
-    - `saving`: what is to be saved. - `starts`: whether the task's start must be that of the run.
+    - `steps`: the user's, which must be those of the run. - `t1`, `max_steps`: another end or limit.
+    - `schedule`: the save schedule. - `starts`: whether the task's start must be that of the run.
     """
 
     steps: Steps
@@ -140,7 +140,7 @@ def resume_task(
     throw: bool,
     began: float,
 ) -> Solution:
-    """The run in the store, gone on with as that task; `began` is when making it did."""
+    """Resumes the run in a store as a task; `began`: when the call began."""
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
         return _resume_task(path, task, request, when_full, progress, throw, began, signals)
@@ -174,7 +174,7 @@ def _resume_task(
         t_end = end if t1 is None else task.t1
         _check_resumable(path, root, float(p.t), end, t_end, max_steps)
         result = root.stats.get("result")
-        # Behind a terminal event it goes on if that is asked for by another end, or by `resume` with one.
+        # After a terminal event a run continues only if another end is requested, or `resume` is given an end.
         is_terminal = result == Result.event_reached and (t1 is None or (request.starts and t_end == end))
         if is_terminal or (result == Result.successful and t_end == end):
             store.release()
@@ -224,7 +224,7 @@ def _method(facts: dict[str, Any]) -> AbstractIntegrator:
 
 @eager_numpy()
 def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
-    """A state of the form of the run's; its numbers don't matter."""
+    """A state of the same structure as the run's; its numbers don't matter."""
     if isinstance(problem, Problem):
         from polhode import integrators
 
@@ -299,7 +299,7 @@ def _within(t: float, meta: dict[str, Any]) -> bool:
 
 
 def _check_resumable(path: Any, root: metadata.Root, t: float, end: float, t_end: float, max_steps: int | None) -> None:
-    """Raises ValueError where a run can't go on."""
+    """Raises ValueError where a run can't be resumed."""
     result = root.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:
         raise ValueError(f"The run in `{path}` ended with max_steps_reached; give a larger `max_steps`.")

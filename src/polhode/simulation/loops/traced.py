@@ -28,9 +28,9 @@ Step = Callable[[Progress, Any], Progress]
 
 
 class _Steps(NamedTuple):
-    """All steps of a run, from t to `end` with h; whether each is one at all, and whether loads may jump before.
+    """All steps of a run, from t to `end` with h; `active` is false for padding, loads may jump before `after_jump`.
 
-    `choice` is that of the method, for every step, where step control asked for it; see `AbstractIntegrator.selected_order`.
+    `choice`: the order of each step, where step control selects it; see `AbstractIntegrator.selected_order`.
     """
 
     t: Array

@@ -73,9 +73,9 @@ class _Steps(NamedTuple):
     """All steps of a run, the cut ones included.
 
     - `begin`, `length`: as the method has them. - `end`: the time reached. - `fixed`: whether that was planned.
-    - `active`: whether it is a step at all. - `fresh`: whether loads may jump before. - `fired`: the events at its end.
-    - `sides`: signs of the functions before those. - `next`: length of the next step at a restart. - `choice`: that of
-      the method.
+    - `active`: false for padding. - `after_jump`: whether loads may jump before. - `fired`: the events at its end.
+    - `signs`: those of the functions before the events. - `next`: length of the next step at a restart. - `choice`: the
+      order that the method selected.
     """
 
     begin: Array

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _MOST_CURVES = 6
-"""Nine entries of a rotation matrix on one axis tell nobody anything."""
+"""Largest number of curves in a chart; the nine entries of a rotation matrix are not readable on one axis."""
 _AXES = {3: ("x", "y", "z"), 4: ("w", "x", "y", "z")}
 _ROWS = ("positions", "velocities", "angular_velocities", "rotations", "quaternions")
 """Outputs with a row for each body that a run shows."""
@@ -30,8 +30,8 @@ class Chart:
 
     - `t`: (n,); `curves`: name → (n,). - `group`: "Bodies", "Joints", "Outputs", "Checks", "Forces" or "State".
     - `log`: whether the values are magnitudes for a logarithmic axis; zeros are left out.
-    - `unit`: of the values, and `time`: of the times; empty where nobody knows.
-    - `first`: whether it is shown before anybody chooses.
+    - `unit`: of the values, and `time`: of the times; empty if unknown.
+    - `first`: whether it is shown initially.
     """
 
     title: str
@@ -58,7 +58,7 @@ def catalogue(solution: Run) -> list[Chart]:
     by_joint = list(_quantity_charts(joint_series.quantities(solution), "Joints", t, meta))
     by_force = list(_quantity_charts(force_series.quantities(solution), "Forces", t, meta))
     outputs = {name: x for name, x in leaves.items() if name.startswith("outputs.")}
-    # They are there by the names of joints and forces already.
+    # These are shown by the names of joints and forces already.
     named_outputs = (*(_JOINT_OUTPUTS if by_joint else ()), *(_FORCE_OUTPUTS if by_force else ()))
     outputs = {name: x for name, x in outputs.items() if name.split(".")[1] not in named_outputs}
     entries = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
@@ -80,7 +80,7 @@ def catalogue(solution: Run) -> list[Chart]:
 def _quantity_charts(
     quantities: Iterable[joint_series.Quantity], group: str, t: np.ndarray, meta: Mapping[str, Any]
 ) -> Iterable[Chart]:
-    """Charts of what joints and forces do."""
+    """Charts of quantities of joints and forces."""
     for of, name, values, kind, first in quantities:
         unit = unit_labels.of_kind(kind, meta)
         yield Chart(f"{of} · {name}", t, _components(values), group=group, unit=unit, first=first)
@@ -118,7 +118,7 @@ def _checks(t: np.ndarray, leaves: Mapping[str, np.ndarray], meta: Mapping[str, 
 def _glance(name: str, t: np.ndarray, values: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
     count = values.shape[1] if values.ndim == 3 else 1
     if count * values.shape[-1] > _MOST_CURVES and values.shape[2:] == (3,) and not name.endswith("rotation"):
-        # Of many points the last one, such as the end of a chain, stands for all.
+        # Of many points the last one, such as the end of a chain, is shown.
         bodies = row_names(meta, count) if name.split(".")[-1] in _ROWS else {}
         last = f"{_singular(_title(name))} of {bodies[count - 1]}" if count - 1 in bodies else ""
         yield Chart(last or f"{_title(name)}, last of {count}", t, _components(values[:, -1]))
@@ -141,7 +141,7 @@ def _rows(name: str, t: np.ndarray, values: np.ndarray, meta: Mapping[str, Any])
 
 
 def row_names(meta: Mapping[str, Any], count: int) -> dict[int, str]:
-    """Row of the outputs of bodies → name of the body, as far as the run says."""
+    """Row of the outputs of bodies → name of the body, where the run has it."""
     bodies = meta.get("names", {}).get("bodies")
     if bodies:
         return dict(enumerate(bodies[:count]))
@@ -167,7 +167,7 @@ def _components(values: np.ndarray, rows: Mapping[int, str] | None = None) -> di
 
 
 def _label(index: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """A component as people write it: x, 2x for the x of the second row, ₂₃ of a matrix, numbers from one."""
+    """Label of a component: x, 2x for the x of the second row, ₂₃ of a matrix, numbers from one."""
     if len(shape) == 1:
         return _AXES[shape[0]][index[0]] if shape[0] in _AXES else f"{index[0] + 1}"
     if shape[-1] in _AXES and shape[-2] != shape[-1]:
@@ -188,7 +188,7 @@ def _sub(number: int) -> str:
 
 
 def _singular(plural: str) -> str:
-    """Of a title of one body's row of an output for all: "positions" → "position"."""
+    """The title for one row of an output of all bodies: "positions" → "position"."""
     return f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
 
 

@@ -1,4 +1,4 @@
-"""Few enough samples of long curves, among them all that stands out."""
+"""Downsampling of long curves that keeps their extremes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BUCKETS = 1200
 
 
 def downsample(curves: np.ndarray) -> np.ndarray:
-    """Indices of few enough samples of curves (c, n), with the extremes of every curve in every bucket."""
+    """Indices of samples of curves (c, n): the extremes of every curve in every bucket."""
     c, n = curves.shape
     buckets = max(_BUCKETS // c, 100)
     if n <= 2 * buckets:
@@ -21,7 +21,7 @@ def downsample(curves: np.ndarray) -> np.ndarray:
 
 
 def shorten(name: str, most: int) -> str:
-    """A name of at most so many characters: the middle of a longer one is left out, for the end says what it is."""
+    """A name of at most `most` characters; the middle of a longer one is left out, as its end tells the quantity."""
     if len(name) <= most:
         return name
     tail = min(20, most // 2)

@@ -1,4 +1,4 @@
-"""Forces of a run by name: what charts and arrows show of them."""
+"""Series of the forces of a run by name, for charts and arrows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def quantities(solution: Run) -> Iterator[Quantity]:
-    """Loads, efforts, power and lengths of all forces that have a name, as far as the run has them."""
+    """Loads, efforts, power and lengths of all forces that have a name, where the run has them."""
     for name, force in solution.forces.items():
         for label, values, kind in _loads(force):
             if len(values):

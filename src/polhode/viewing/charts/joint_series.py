@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 MOST = 64
-"""Joints, or forces, that can be told apart as arrows."""
+"""Largest number of joints, or forces, drawn as arrows."""
 
 
 class Quantity(NamedTuple):
     """Something of a joint or a force.
 
     - `of`, `name`: whose and what. - `values`: (n,) or (n, 3). - `kind`: "angle", "force", …, or empty.
-    - `first`: whether it is shown before anybody chooses.
+    - `first`: whether it is shown initially.
     """
 
     of: str
@@ -30,7 +30,7 @@ class Quantity(NamedTuple):
 
 
 def quantities(solution: Run) -> Iterator[Quantity]:
-    """Coordinates, rates and efforts of all joints, and what they transmit, as far as the run has them."""
+    """Coordinates, rates, efforts and transmitted loads of all joints, where the run has them."""
     descriptions = solution.meta.get("names", {}).get("joints", {})
     for name, joint in solution.joints.items():
         angles = descriptions[name]["angles"]
@@ -61,7 +61,7 @@ def forces(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
 
 
 def get_or_empty(thing: Any, name: str) -> Any:
-    """A quantity of a joint or a force, or nothing where the run doesn't have it."""
+    """A quantity of a joint or a force; empty if the run doesn't have it."""
     with contextlib.suppress(KeyError):
         return getattr(thing, name)
     return {}

@@ -1,4 +1,4 @@
-"""Motions as glTF 2.0, one binary file that Blender, three.js and viewers of operating systems play."""
+"""Motions as binary glTF 2.0 files, which Blender, three.js and viewers of operating systems play."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERTICES, _INDICES = 34962, 34963
 def write(solution: Run, scene: Scene, path: Path) -> None:
     """Writes bodies, tubes and spheres with their motion; time in seconds is the run's unit of time.
 
-    Raises ValueError for more spheres than a file of nodes is good for.
+    Raises ValueError for too many spheres, each of which is a node.
     """
     spheres = sum(len(cloud.diameters) for cloud in scene.of(Cloud))
     if spheres > _MOST_SPHERES:
@@ -58,7 +58,7 @@ def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Run) -> N
 
 
 def _angular_velocity(solution: Run, name: str, rows: np.ndarray) -> np.ndarray | None:
-    """Of a body in its own frame at some frames of a run; None where the run doesn't have it."""
+    """Body-fixed angular velocity at some frames of a run; None if the run doesn't have it."""
     if name not in solution.bodies or "angular_velocities" not in solution.outputs:
         return None
     return np.asarray(solution.bodies[name].angular_velocity, float)[rows]
@@ -83,7 +83,7 @@ _PARTS = ((geometry.stick(), "stick"), (geometry.ball(), "ball"))
 
 
 def _least_turns(directions: np.ndarray) -> np.ndarray:
-    """Unit quaternions (w, x, y, z) of the least turns from the third axis to some unit vectors (k, 3)."""
+    """Unit quaternions (w, x, y, z) of the shortest rotations from the third axis to unit vectors (k, 3)."""
     w = 1 + directions[:, 2]
     back = w < 1e-9
     q = np.stack([w, -directions[:, 1], directions[:, 0], 0 * w], axis=1)
@@ -95,7 +95,7 @@ def _least_turns(directions: np.ndarray) -> np.ndarray:
 
 
 class _Builder:
-    """Parts of a glTF file as they are added.
+    """Collects the parts of a glTF file.
 
     - `t`: times of all frames in seconds, (k,).
     """
@@ -120,7 +120,7 @@ class _Builder:
         return len(self._nodes) - 1
 
     def mesh(self, surface: geometry.Surface, colour: str, name: str | None = None) -> int:
-        """A mesh of one colour; those with a name are kept once for each colour."""
+        """A mesh of one colour; those with a name are stored once for each colour."""
         if name is not None and (name, colour) in self._mesh_numbers:
             return self._mesh_numbers[name, colour]
         shape = self._geometries.get(name or "")
@@ -209,7 +209,7 @@ class _Builder:
         self._channels.append({"sampler": len(self._samplers) - 1, "target": {"node": node, "path": path}})
 
     def _material(self, colour: str) -> int:
-        # Colours of screens are not linear, factors of materials are.
+        # Colours are in sRGB, factors of materials are linear.
         linear = np.where(rgb(colour) <= 0.04045, rgb(colour) / 12.92, ((rgb(colour) + 0.055) / 1.055) ** 2.4)
         look = {"baseColorFactor": [*_list(linear), 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.55}
         material = {"pbrMetallicRoughness": look, "doubleSided": True}
@@ -241,7 +241,7 @@ def _list(values: np.ndarray) -> list[float]:
 
 
 def _upright(up: np.ndarray) -> np.ndarray:
-    """The quaternion (x, y, z, w) of the least turn from a unit vector to y."""
+    """The quaternion (x, y, z, w) of the shortest rotation from a unit vector to y."""
     w = 1 + up[1]
     if w < 1e-9:
         return np.array([1.0, 0.0, 0.0, 0.0])

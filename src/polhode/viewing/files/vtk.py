@@ -58,7 +58,7 @@ def write(solution: Run, scene: Scene, path: Path) -> None:
             place = quoteattr(f"{folder.name}/{name}")
             entries.append(f'<DataSet timestep="{float(t)!r}" part="0" file={place}/>')
         index.write_text(_INDEX.format("\n".join(entries)), encoding="utf-8")
-        # Nothing is left to be written that could find the disk full.
+        # All files are written; only renames follow, which a full disk doesn't prevent.
         folder.mkdir(exist_ok=True)
         for part in sorted(Path(aside).iterdir()):
             part.replace(folder / part.name)

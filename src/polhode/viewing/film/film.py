@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _SIZE = (960, 640)
 _SMALL = (600, 400)
 _RATE, _SLOW = 30, 20
-"""Pictures a second of mp4 and of GIF, which counts in hundredths of a second."""
+"""Pictures per second of mp4 and of GIF, whose durations are in hundredths of a second."""
 _INK, _GREY = (29, 34, 41), (102, 112, 128)
 
 
 class Look(NamedTuple):
-    """Contents of a film besides the motion. - `tint`: what tubes are coloured by. - `arrows`: names of those drawn."""
+    """Options of a film. - `tint`: quantity that colours tubes. - `arrows`: names of the arrows that are drawn."""
 
     tint: str | None = None
     arrows: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ PLAIN = Look()
 
 
 def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: ProgressCallback | None = None) -> None:
-    """Writes a film with 30 pictures a second; `report` gets how many are drawn.
+    """Writes a film with 30 pictures per second; `report` is called with the progress.
 
     Raises ValueError without imageio-ffmpeg, OSError where ffmpeg fails.
     """
@@ -68,7 +68,7 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: Pro
     )
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *input_options, *output_options]
     with tempfile.TemporaryFile() as errors:
-        # Its package starts it by a fork, which JAX warns of.
+        # imageio_ffmpeg would start it by a fork, for which JAX warns.
         ffmpeg = subprocess.Popen(
             [*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors
         )
@@ -89,11 +89,11 @@ def mp4(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: Pro
 
 
 def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: ProgressCallback | None = None) -> None:
-    """Writes an endless film with 20 pictures a second; `report` gets how many are drawn."""
+    """Writes an endless film with 20 pictures per second; `report` is called with the progress."""
     from PIL import Image
 
     pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, _SLOW, look, report)]
-    # One palette for all, from a few of them: otherwise colours flicker.
+    # One palette for all pictures, from a few of them, so that colours don't flicker.
     few = np.concatenate([np.asarray(picture) for picture in pictures[:: max(1, len(pictures) // 8)]])
     palette = Image.fromarray(few).quantize(255, dither=Image.Dither.NONE)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
@@ -101,7 +101,7 @@ def gif(solution: Run, scene: Scene, path: Path, look: Look = PLAIN, report: Pro
 
 
 def seconds(span: float) -> float:
-    """How long a film of a motion lasts: real time from 3 to 30 units of time, otherwise 12 seconds, as in the page."""
+    """Duration of a film of a motion: real time from 3 to 30 units of time, otherwise 12 seconds, as in the page."""
     return span if 3 <= span <= 30 else 12.0
 
 
@@ -111,7 +111,7 @@ def _pictures(
     t = np.sort(np.asarray(solution.t, dtype=float))
     count = max(2, round(rate * seconds(float(t[-1] - t[0]))))
     motion = sample(scene, solution, count)
-    # Forces are computed from the states, which takes a moment.
+    # Forces are computed from the states, so only on request.
     arrows = list(arrow_fields.of_run(scene, motion, solution)) if look.arrows else []
     scaled_arrows = arrow_fields.scale(arrows, look.arrows, motion.bounds(scene)[1])
     renderer = FrameRenderer(scene, motion, size, _check_tint(scene, look.tint), scaled_arrows)
@@ -132,7 +132,7 @@ def _pictures(
 class Legend(NamedTuple):
     """The legend of a film's colours.
 
-    - `arrows`: text and colour of each kind. - `scale`: what colours tubes, and its limits; None for plain ones.
+    - `arrows`: text and colour of each kind. - `scale`: quantity that colours tubes, and its limits, or None.
     """
 
     arrows: list[tuple[str, str]]
@@ -147,7 +147,7 @@ class Legend(NamedTuple):
         look: Look,
         meta: Mapping[str, Any],
     ) -> Legend:
-        """With units where the run has some."""
+        """The legend, with units if the run has them."""
         entries = [
             (f"{each.name}, longest {each.longest:.3g} {unit_labels.of_kind(each.kind, meta)}".rstrip(), each.colour)
             for each in arrows
@@ -161,7 +161,7 @@ class Legend(NamedTuple):
 
 
 def _check_tint(scene: Scene, tint: str | None) -> str | None:
-    """A quantity by which tubes can be coloured. Raises ValueError for another."""
+    """`tint` if it is a quantity by which tubes can be coloured. Raises ValueError otherwise."""
     tints = list(dict.fromkeys(name for line in scene.of(Line) if line.tints for name in line.tints.names))
     if tint is not None and tint not in tints:
         has = f"rods that can be coloured by {', '.join(tints)}" if tints else "no rods to colour"
@@ -170,7 +170,7 @@ def _check_tint(scene: Scene, tint: str | None) -> str | None:
 
 
 def _add_labels(picture: np.ndarray, title: str, clock: str, legend: Legend) -> np.ndarray:
-    """With a title and the time in its lower corners, and what colours mean in the upper ones."""
+    """Adds the title and the time in the lower corners, and the legend in the upper ones."""
     from PIL import Image, ImageDraw
 
     height, width, _ = picture.shape
@@ -179,7 +179,7 @@ def _add_labels(picture: np.ndarray, title: str, clock: str, legend: Legend) -> 
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
     draw.text((size, height - size), title, _INK, bold, anchor="ls")
-    # As wide as the longest time, so that its digits stand still.
+    # Aligned for the longest time, so that digits don't move.
     x = width - size - draw.textlength("t = 0.00000 s", plain)
     draw.text((x, height - size), clock, _GREY, plain, anchor="ls")
     for row, (text, colour) in enumerate(legend.arrows):
@@ -192,7 +192,7 @@ def _add_labels(picture: np.ndarray, title: str, clock: str, legend: Legend) -> 
 
 
 def _draw_scale(draw: Any, scale: tuple[str, tuple[float, float]], right: float, size: int, font: Any) -> None:
-    """A bar of colours with its limits, which ends at `right`; signed limits have zero in the middle."""
+    """Draws a bar of colours with its limits that ends at `right`; signed limits have zero in the middle."""
     name, (low, high) = scale
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
@@ -207,7 +207,7 @@ def _draw_scale(draw: Any, scale: tuple[str, tuple[float, float]], right: float,
 
 @functools.cache
 def _fonts(size: int) -> tuple[Any, Any]:
-    """Bold and plain."""
+    """The bold and the regular font."""
     import matplotlib
     from PIL import ImageFont
 

@@ -1,4 +1,4 @@
-"""Pictures of a scene in motion, as the page shows it, made without a browser."""
+"""Renders frames of a moving scene as the page shows them, without a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polhode.viewing.style import RISING, SIGNED
 _SKY, _GROUND, _GRID = (np.array(c) / 255 for c in ((233, 238, 244), (247, 249, 251), (180, 191, 204)))
 _SHADOW = 0.8
 _FINER = 2
-"""Pixels a side that make one, against jagged edges."""
+"""Supersampling: pixels along a side that are averaged to one."""
 
 
 def rgb(colour: str) -> np.ndarray:
@@ -25,7 +25,7 @@ def rgb(colour: str) -> np.ndarray:
 
 
 def colours_of(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
-    """Colours (n, 3) of values; limits of different signs have zero in the middle."""
+    """Colours (n, 3) of values; limits of opposite signs have zero in the middle."""
     low, high = limits
     is_signed = low < 0 < high
     most = max(-low, high)
@@ -36,7 +36,7 @@ def colours_of(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
 
 
 def limits(scene: Scene, motion: Motion, tint: str) -> tuple[float, float]:
-    """The least and the largest value of a quantity that colours tubes, over all of them and the whole motion."""
+    """The least and the largest value of a quantity that colours tubes, over all tubes and frames."""
     arrays = [
         tints[:, :, line.tints.names.index(tint)]
         for line, tints in zip(scene.of(Line), motion.tints, strict=True)
@@ -46,12 +46,12 @@ def limits(scene: Scene, motion: Motion, tint: str) -> tuple[float, float]:
 
 
 class FrameRenderer:
-    """Pictures of one motion from one place.
+    """Renders the frames of one motion with a fixed camera.
 
     **Arguments:**
 
     - `scene`, `motion`: what moves; `size`: width and height in pixels.
-    - `tint`: name of the quantity that colours tubes, or None. - `arrows`: as long as they are to be drawn.
+    - `tint`: name of the quantity that colours tubes, or None. - `arrows`: scaled to the length of drawing.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class FrameRenderer:
         return self._average(picture, np.concatenate(pixels))
 
     def _average(self, picture: np.ndarray, pixels: np.ndarray) -> np.ndarray:
-        """The picture with fewer pixels; outside those that were drawn it is the empty one."""
+        """The picture averaged over supersampled pixels; outside the drawn ones it is the background."""
         small = self._empty.copy()
         if len(pixels):
             rows, columns = np.divmod(pixels, picture.shape[1])
@@ -148,7 +148,7 @@ class FrameRenderer:
         return covered_pixels(self._camera, flat, surface.faces)
 
     def _backdrop(self) -> np.ndarray:
-        """Sky above, and the floor with its grid, which fades away."""
+        """The background: sky, and the floor with its grid, which fades with distance."""
         camera, rays = self._camera, self._camera.rays()
         height = camera.size[1]
         mix = np.clip(np.arange(height) / (0.75 * height), 0, 1)[:, None, None]
@@ -176,10 +176,10 @@ class FrameRenderer:
 
 
 class Trace:
-    """Where an end goes, stronger where it has just been.
+    """The trail of a point, stronger where it has been recently.
 
-    Its pixels are listed once, in order of time: at any frame those up to it are a beginning of the list, in which the
-    last one at a pixel is the strongest.
+    Its pixels are listed once, in order of time: those up to a frame are a prefix of the list, in which the last entry
+    of a pixel is the strongest.
     """
 
     def __init__(self, camera: Camera, points: np.ndarray) -> None:
@@ -199,7 +199,7 @@ class Trace:
         self._count = len(points)
 
     def draw(self, picture: np.ndarray, buffer: GBuffer, k: int, colour: np.ndarray) -> np.ndarray:
-        """Draws it up to frame k and returns its pixels."""
+        """Draws the trail up to frame k and returns its pixels."""
         end = int(np.searchsorted(self._time, k))
         pixel, time = self._pixel[:end], self._time[:end]
         visible = self._nearness[:end] >= buffer.nearness[pixel]
@@ -221,7 +221,7 @@ def _mean(picture: np.ndarray) -> np.ndarray:
 
 
 def rotation(q: np.ndarray) -> np.ndarray:
-    """Of a quaternion (w, x, y, z)."""
+    """Rotation matrix of a quaternion (w, x, y, z)."""
     w, x, y, z = q / np.linalg.norm(q)
     return np.array(
         [
@@ -233,7 +233,7 @@ def rotation(q: np.ndarray) -> np.ndarray:
 
 
 def nice(length: float) -> float:
-    """The nearest of 1, 2 and 5 times a power of ten."""
+    """The nearest value of 1, 2 or 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10(length))
     m = length / power
     return float(power * (1 if m < 1.5 else 2 if m < 3.5 else 5 if m < 7.5 else 10))

@@ -1,6 +1,6 @@
-"""Pictures of triangles and spheres, drawn by NumPy: no display, no graphics card, the same everywhere.
+"""Software rasteriser of triangles and spheres in NumPy: no display or GPU, the same result on all machines.
 
-Pixels that a triangle covers are listed row by row; of all triangles at a pixel only the nearest one is shaded.
+Scanlines list the covered pixels; of all triangles at a pixel only the nearest one is shaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEAREST = 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class Camera:
-    """Seen from a distance around a target.
+    """A camera that orbits a target.
 
     - `target`: (3,). - `axes`: (3, 3), rows e1, e2, up. - `distance`; `azimuth`, `height`: in radians.
     - `size`: width and height of the picture in pixels.
@@ -34,7 +34,7 @@ class Camera:
 
     @property
     def eye(self) -> np.ndarray:
-        """Where it stands."""
+        """Position of the camera."""
         a, h = self.azimuth, self.height
         away = np.array([np.cos(h) * np.cos(a), np.cos(h) * np.sin(a), np.sin(h)])
         return self.target + self.distance * away @ self.axes
@@ -49,7 +49,7 @@ class Camera:
 
     @property
     def focal(self) -> float:
-        """Pixels of what is as large as it is far away."""
+        """Focal length in pixels."""
         width, height = self.size
         return 0.5 * height / np.tan(0.5 * _FIELD * max(1.0, height / width))
 
@@ -71,7 +71,7 @@ class Camera:
 
 
 class GBuffer:
-    """Nearness, normal and colour of the nearest surface at each pixel.
+    """Geometry buffer: nearness, normal and colour of the nearest surface at each pixel.
 
     - `nearness`: (pixels,), one over the depth, zero where nothing is. - `normal`, `colour`: (pixels, 3).
     """
@@ -86,7 +86,7 @@ class GBuffer:
 
     @property
     def pixels(self) -> np.ndarray:
-        """Numbers of the pixels where something is; some may occur twice."""
+        """Numbers of the covered pixels; some may occur twice."""
         return np.concatenate(self._pixels) if self._pixels else np.zeros(0, dtype=int)
 
     @property
@@ -101,7 +101,7 @@ class GBuffer:
         faces = faces[np.all(depth[faces] > _NEAREST, axis=1)]
         corners, near = pixels[faces], 1 / depth[faces]
         affine = _affine(corners)
-        # What is straight in space is straight in the picture only divided by depth, which makes 1/depth affine.
+        # Perspective projection keeps lines straight, and makes 1/depth affine in the pixels.
         falls = np.einsum("mi,mij->mj", near, affine)
         least, most = near.min(axis=1), near.max(axis=1)
         width = self.camera.size[0]
@@ -141,7 +141,7 @@ class GBuffer:
         self.colour[pixel] = colour
 
     def over(self, background: np.ndarray) -> np.ndarray:
-        """Draws into a background (height, width, 3) and returns it; light comes from above and beside the eye."""
+        """Shades the pixels into a background (height, width, 3) and returns it; lit from above and beside the eye."""
         width, height = self.camera.size
         picture = background.reshape(-1, 3)
         hit = self.pixels
@@ -166,7 +166,7 @@ def covered_pixels(camera: Camera, vertices: np.ndarray, faces: np.ndarray) -> n
 
 
 class _DepthTest:
-    """The nearest of what is drawn together, at each pixel where it is nearer than what was there before."""
+    """Depth test of shapes that are drawn together, against each other and the buffer."""
 
     def __init__(self, nearness: np.ndarray) -> None:
         self._nearness = nearness
@@ -174,7 +174,7 @@ class _DepthTest:
         self._first, self._end = len(nearness), 0
 
     def add(self, pixel: np.ndarray, value: np.ndarray, owner: np.ndarray) -> None:
-        """Candidates: pixels, one over their depths, and numbers of what they are of."""
+        """Adds candidates: pixels, one over their depths, and numbers of their shapes."""
         nearer = np.flatnonzero(value > self._nearness[pixel])
         pixel, value = pixel[nearer], value[nearer]
         np.maximum.at(self._nearness, pixel, value)
@@ -184,7 +184,7 @@ class _DepthTest:
             self._first, self._end = min(self._first, int(pixel.min())), max(self._end, int(pixel.max()) + 1)
 
     def visible(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pixels, and what is seen there."""
+        """Pixels, and the number of the visible shape at each."""
         pixel = self._first + np.flatnonzero(self._owner[self._first : self._end])
         return pixel, self._owner[pixel] - 1
 

@@ -1,4 +1,4 @@
-"""Which pixels triangles and spheres cover, listed row by row, so that none is looked at in vain."""
+"""Scanline rasterisation of triangles and discs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 _MOST = 3_000_000
-"""Pixels that are looked at together."""
+"""Pixels that are processed together."""
 
 
 class Scanlines(NamedTuple):
-    """Pixels that lie side by side in a row, some rows of each triangle or disc.
+    """Runs of adjacent pixels in a row that shapes cover, several for each triangle or disc.
 
     - `which`: number of the triangle or disc, (n,). - `row`, `first`, `count`: where the pixels are, (n,) each.
     """
@@ -49,7 +49,7 @@ class Scanlines(NamedTuple):
 def of_triangles(corners: np.ndarray, size: tuple[int, int]) -> Scanlines:
     """Pixels whose centres lie in triangles (m, 3, 2), those on their edges among them.
 
-    A side that two triangles share gets the same numbers in both, so nothing shines through between them.
+    A side that two triangles share gets the same numbers in both, so there are no gaps between them.
     """
     width, height = size
     x, y = corners[..., 0], corners[..., 1]
@@ -89,7 +89,7 @@ def _rows(low: np.ndarray, high: np.ndarray, height: int) -> tuple[np.ndarray, n
 
 
 def _clip(which: np.ndarray, row: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -> Scanlines:
-    """Spans between two places of each row, without empty ones."""
+    """Runs of pixels between two positions of each row, without empty ones."""
     first = np.ceil(np.clip(low - 0.5, 0, width)).astype(int)
     count = np.floor(np.clip(high - 0.5, -1, width - 1)).astype(int) + 1 - first
     indices = np.flatnonzero(count > 0)

@@ -1,4 +1,4 @@
-"""Arrays of numbers one after the other in one block of bytes, as pages read them."""
+"""Packing of arrays into one block of bytes, which pages read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class PackedArrays:
-    """Bytes that grow; places are in bytes, and multiples of four."""
+    """A growing block of bytes; places are in bytes, and multiples of four."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -30,7 +30,7 @@ class PackedArrays:
         return {"place": self._add(whole.tobytes()), "count": whole.size, "low": low, "span": span}
 
     def bytes(self) -> bytes:
-        """All of them."""
+        """The whole block."""
         return b"".join(self._parts)
 
     def _add(self, part: bytes) -> int:

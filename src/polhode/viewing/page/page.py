@@ -1,4 +1,4 @@
-"""Runs as one HTML page: complete in itself, or a shell that asks its server for runs that still go on."""
+"""HTML pages of runs: self-contained, or a shell that loads runs in progress from its server."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _SCRIPTS = (
     *("charts.js", "chooser.js", "report.js", "stage.js", "clock.js", "page.js"),
 )
 
-# Browsers refuse what a page must not do: it asks no other place for anything.
+# The content security policy: the page loads nothing from other places.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def page(solution: Run, scene: Scene | None = None) -> str:
-    """The text of a page of one run, with all its numbers. Without a scene it shows the charts only."""
+    """The HTML of a page of one run with all its data. Without a scene it shows only charts."""
     return document([(solution, scene)])
 
 
 def document(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()) -> str:
-    """The text of a page of one run or two that needs no network."""
+    """The HTML of a self-contained page of one or two runs."""
     description, numbers = payload(runs, labels)
     title = " · ".join(str(run["title"]) for run in description["runs"])
     return _fill_template(title, _SCRIPTS, "", description, base64.b64encode(numbers).decode())
 
 
 def shell(title: str) -> str:
-    """The text of a page that asks for its runs at the address `data` beside it."""
+    """The HTML of a page that loads its runs from the address `data` beside it."""
     return _fill_template(title, (*_SCRIPTS, "live.js"), "; connect-src 'self'", None, "")
 
 
@@ -52,7 +52,7 @@ def _fill_template(
         "CSS": _read_resource("page.css"),
         "JS": "\n".join(_read_resource(name) for name in scripts),
         "POLICY": f"{_POLICY}{more}",
-        # Tags and comments inside a string would end the script element, or keep it open.
+        # Tags and comments within a string could end the script element, or keep it open.
         "RUN": json.dumps(description).replace("<", "\\u003c"),
         "DATA": numbers,
     }

@@ -1,4 +1,4 @@
-"""Runs as the page takes them: plain values, and one block of numbers."""
+"""The data of a page: plain values, and one block of numbers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _MOST_ENTRIES = 8
-"""Of a legend."""
+"""Largest number of entries in a legend."""
 _MOST_NUMBERS = 1_000_000
-"""Of all charts of a run together; quantities beyond that are named, but not on the page."""
+"""Largest number of samples in all charts of a run; further quantities are only listed by name."""
 
 
 def payload(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()) -> tuple[dict[str, Any], bytes]:
-    """Everything that a page shows of some runs, and its numbers. Without a scene it has charts only.
+    """All data of a page of some runs, and its block of numbers. Without a scene it has charts only.
 
     **Arguments:**
 
@@ -161,7 +161,7 @@ def _legend(scene: Scene, bodies: dict[int, str]) -> list[dict[str, str]]:
     solid = {part.name: part.colour for part in (*scene.of(Body), *scene.of(Cloud)) if getattr(part, "marked", True)}
     lines = {part.name: part.colour for part in scene.of(Line)}
     paths = {f"path of {_trail_name(trail, bodies)}": trail.colour for trail in scene.of(Trail)}
-    # Many entries hide the view: then bodies alone are named, and of many the first.
+    # Many entries would hide the view: then only bodies are named, and of many the first.
     entries = next((some for some in (solid | lines | paths, solid) if len(some) <= _MOST_ENTRIES), None)
     if entries is None:
         first = list(solid.items())[: _MOST_ENTRIES - 1]
@@ -176,7 +176,7 @@ def _trail_name(trail: Trail, bodies: dict[int, str]) -> str:
 
 
 def _charts(solution: Run, arrays: PackedArrays) -> tuple[list[dict[str, Any]], list[str]]:
-    """Charts as far as there is room for them, and the titles of others."""
+    """Charts up to `_MOST_NUMBERS` samples, and the titles of the others."""
     entries, left_out, room = [], [], _MOST_NUMBERS
     for chart in catalogue(solution):
         order = np.argsort(chart.t, kind="stable")

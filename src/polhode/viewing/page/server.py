@@ -1,4 +1,4 @@
-"""Pages of runs on this machine's loopback address; those of runs that still go on follow them."""
+"""Server of pages of runs on a loopback address; pages of runs in progress are updated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polhode.checks import short_repr
 from polhode.viewing.page.page import shell
 
 Look = Callable[[], tuple[str, bool]]
-"""→ what the runs are at now, as a word that changes with them, and whether one of them goes on."""
+"""→ a word that changes with the state of the runs, and whether one of them is in progress."""
 
 Payload = Callable[[], tuple[dict[str, Any], bytes]]
 
@@ -34,7 +34,7 @@ class Server:
 
     **Arguments:**
 
-    - `title`: of the page. - `look`, `payload`: what the runs are at, and all that the page shows of them.
+    - `title`: of the page. - `look`, `payload`: the state of the runs, and the data of the page.
     - `port`: 0 for any free one. - `host`: a loopback address.
 
     Raises ValueError for a host that others could reach, OSError for a port that is taken.
@@ -54,17 +54,17 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The one that it listens at."""
+        """The port of the server."""
         return self._http.server_address[1]
 
     @property
     def url(self) -> str:
-        """Of the page, token included."""
+        """Address of the page, including the token."""
         return f"http://{self._name}:{self.port}/{self._token}/"
 
     @property
     def _name(self) -> str:
-        """The address that it listens at, as it stands in one of a page."""
+        """The host of the server, as in a URL."""
         host = str(self._http.server_address[0])
         return f"[{host}]" if ":" in host else host
 
@@ -74,13 +74,13 @@ class Server:
             self._thread.join(0.2)
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops the server."""
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
 
     def answer(self, path: str, host: str) -> tuple[int, str, bytes]:
-        """Status, kind and body for a request."""
+        """Status, content type and body of the response to a request."""
         if not self._is_asked(host):
             return 403, "text/plain", b"This page is for the browser on the same machine only."
         try:
@@ -97,7 +97,7 @@ class Server:
         return 404, "text/plain", b"There is nothing else here."
 
     def _is_asked(self, host: str) -> bool:
-        """Whether a request is to this server by a name of this machine, and not by one that leads here as well."""
+        """Whether the Host header of a request names this machine, and not another name that resolves to it."""
         name, _, port = host.rpartition(":")
         return name in {*_HOSTS, self._name} and port == str(self.port)
 
@@ -116,7 +116,7 @@ class Server:
 
 
 def check_host(host: str) -> None:
-    """Raises ValueError unless an address is one that only this machine reaches."""
+    """Raises ValueError unless an address is a loopback address."""
     try:
         good = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -130,7 +130,7 @@ def check_host(host: str) -> None:
 
 
 def _pack(description: dict[str, Any], numbers: bytes) -> bytes:
-    """Length of the JSON text, the text, filled up to a multiple of four bytes, and the numbers."""
+    """Length of the JSON text, the text padded to a multiple of four bytes, and the numbers."""
     text = json.dumps(description).encode()
     text += b" " * (-len(text) % 4)
     return struct.pack("<I", len(text)) + text + numbers
@@ -145,7 +145,7 @@ class _Loopback(http.server.ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Browsers that go away in the middle of an answer are nobody's concern."""
+        """Ignores browsers that close the connection during a response."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -166,8 +166,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.wfile.write(body)
         except ConnectionError:
-            # The browser has gone on to another page.
+            # The browser has left the page.
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are nobody's concern."""
+        """Requests are not logged."""
