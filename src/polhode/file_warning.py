@@ -1,5 +1,5 @@
-"""The warning of what a model file can't mean, or can't say of a model."""
+"""The warning about model files."""
 
 
 class ModelFileWarning(UserWarning):
-    """A model file says something that can't be meant, or can't say something of a model; the warning tells what."""
+    """A model file contains something implausible, or can't express something of a model; the message names it."""

@@ -1,4 +1,4 @@
-"""Programs that look up what only the data say, as loops of machine code over long arrays."""
+"""Programs with data-dependent indexing, as fused array loops in machine code."""
 
 import warnings
 
@@ -14,25 +14,25 @@ from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import from_jaxpr
 
 N = 53
-"""No multiple of what is taken at once."""
+"""No multiple of the number of lanes."""
 
 _RNG = np.random.default_rng(7)
 X, WHERE = _RNG.normal(size=(2, N)), _RNG.integers(0, N, (2, 7, N))
 
 
-def _swapped(x, where):
+def _swap(x, where):
     return jax.lax.fori_loop(0, 3, lambda k, ab: (ab[1], ab[0][where[k]] + 1), (x, -x))
 
 
-def _turned(x, where):
-    def again(carry):
+def _iterate_to_tolerance(x, where):
+    def step(carry):
         a, k, table = carry
         return 0.5 * a + a[where[0]], k + 1, table.at[k, where[1]].set(a, mode="drop")
 
-    def more(carry):
+    def condition(carry):
         return (carry[1] < 9) & (jnp.max(jnp.abs(carry[0])) > 1e-3)
 
-    return jax.lax.while_loop(more, again, (x, jnp.int32(0), jnp.ones((4, N))))
+    return jax.lax.while_loop(condition, step, (x, jnp.int32(0), jnp.ones((4, N))))
 
 
 def _rows(reverse):
@@ -44,13 +44,13 @@ def _rows(reverse):
 
 
 def _rows_of_numbers(reverse):
-    """Rows of few numbers: some are known and equal in all rows, some known but different, some not used."""
+    """Rows of few numbers: some constant and equal in all rows, some constant but different, some unused."""
 
-    def row(carry, given):
-        y, block, zero, number, _unused = given
+    def row(carry, values):
+        y, block, zero, number, _unused = values
         total, last = carry
-        moved = jnp.array([[1.0, 0.0], [zero[0], 2.0]]) @ (block + number) + last
-        return (total + moved[0, 0] * y, moved @ moved.T), (moved, zero + 1, total > 0)
+        block_sum = jnp.array([[1.0, 0.0], [zero[0], 2.0]]) @ (block + number) + last
+        return (total + block_sum[0, 0] * y, block_sum @ block_sum.T), (block_sum, zero + 1, total > 0)
 
     def function(x, where):
         blocks = jnp.stack([x, jnp.cos(x[where[0]]), x * x, -x], axis=1).reshape(N, 2, 2)
@@ -60,28 +60,28 @@ def _rows_of_numbers(reverse):
     return function
 
 
-def _put_together(x, where):
-    """Read at known places from parts of different shapes that follow each other."""
+def _concatenated_parts(x, where):
+    """Reads at constant places from concatenated parts of different shapes."""
     table = jnp.stack([x, jnp.sin(x[where[0]])], axis=1)
     flat = jnp.concatenate([table.reshape(-1), jnp.zeros(2), (x[:, None, None] * jnp.ones((3, 2))).reshape(-1), -x])
-    chosen = np.arange(4 * N).reshape(N, 4)[::-1] * 2
-    return flat.at[chosen].get(mode="promise_in_bounds") + table[np.arange(N) // 2, 1][:, None]
+    places = np.arange(4 * N).reshape(N, 4)[::-1] * 2
+    return flat.at[places].get(mode="promise_in_bounds") + table[np.arange(N) // 2, 1][:, None]
 
 
 def _branches(x, where):
-    kept = jax.lax.cond(x[where[0, 0]] > 0, lambda a: a, lambda a: a[where[0]] + 1, x)
-    return kept, jax.lax.switch(where[0, 1] % 3, [lambda a: (a, 1), lambda a: (-a, 2), lambda a: (a[where[1]], 3)], x)
+    first = jax.lax.cond(x[where[0, 0]] > 0, lambda a: a, lambda a: a[where[0]] + 1, x)
+    return first, jax.lax.switch(where[0, 1] % 3, [lambda a: (a, 1), lambda a: (-a, 2), lambda a: (a[where[1]], 3)], x)
 
 
-def _renewed(x, where):
-    """A table that is changed where it is, but only now and then."""
+def _update_sometimes(x, where):
+    """A table that is updated in place, but not in every iteration."""
 
-    def again(k, carry):
+    def step(k, carry):
         table, a = carry
         table = jax.lax.cond(k % 3 == 1, lambda t: t.at[:, where[0]].add(1.0) * 2, lambda t: t, table)
         return table, a + jnp.sum(table, axis=0)
 
-    return jax.lax.fori_loop(0, 7, again, (jnp.zeros((6, N)) + x, x))
+    return jax.lax.fori_loop(0, 7, step, (jnp.zeros((6, N)) + x, x))
 
 
 PROGRAMS = {
@@ -107,7 +107,7 @@ PROGRAMS = {
     "rows of tables": lambda x, where: where[x[0].astype(int)].reshape(-1)[::3],
     "added": lambda x, where: (jnp.zeros(N).at[where[0]].add(x), x.at[where[1]].max(0.5), x.at[where[2]].multiply(x)),
     "put": lambda x, where: jnp.zeros((5, N)).at[jnp.minimum(where[0], 6), jnp.arange(N)].set(x, mode="drop"),
-    "one behind the other": lambda x, where: jnp.concatenate((x, jnp.zeros(1), -x))[2 * where],
+    "concatenated": lambda x, where: jnp.concatenate((x, jnp.zeros(1), -x))[2 * where],
     "sorted": lambda x, where: (
         jnp.argsort(where[0] // 5),
         jnp.searchsorted(jnp.sort(where[1]), where[2], side="right"),
@@ -117,8 +117,8 @@ PROGRAMS = {
         jnp.array([-jnp.inf, -1.0, -0.0, 0.0, jnp.nan]), jnp.array([0.0, -0.0, jnp.nan, -3.0, 2.0])[where % 5]
     ),
     "derivatives": lambda x, where: jax.grad(lambda y: jnp.sum((y[where[0]] - y) ** 2))(x),
-    "swapped": _swapped,
-    "while": _turned,
+    "swapped": _swap,
+    "while": _iterate_to_tolerance,
     "loops of a batch": lambda x, where: jax.vmap(
         lambda a, k: jax.lax.while_loop(lambda c: c[1] < 12, lambda c: (0.9 * c[0] + 0.1, c[1] + 1 + k % 3), (a, k))
     )(x[where[0]], where[0] % 20),
@@ -126,10 +126,10 @@ PROGRAMS = {
     "rows backwards": _rows(reverse=True),
     "rows of numbers": _rows_of_numbers(reverse=False),
     "rows of numbers backwards": _rows_of_numbers(reverse=True),
-    "put together": _put_together,
+    "put together": _concatenated_parts,
     "long products": lambda x, where: (x[where[0]] @ jnp.cos(x), jnp.outer(x, x[where[1]]) @ x, x @ np.eye(N)[:, ::2]),
     "branches": _branches,
-    "renewed": _renewed,
+    "renewed": _update_sometimes,
     "of nothing": lambda x, where: (
         x[where[0]],
         x[where[:0, 0]],
@@ -139,7 +139,7 @@ PROGRAMS = {
 }
 
 
-def _expected(function, x, where):
+def _numpy_results(function, x, where):
     """By NumPy, operation by operation."""
     with np.errstate(all="ignore"):
         return from_jaxpr(jax.make_jaxpr(lambda *args: jax.tree.leaves(function(*args)))(x, where))([x, where])
@@ -150,14 +150,14 @@ def test_the_results_are_those_of_numpy(name):
     function = PROGRAMS[name]
     assert has_dynamic_indices(jax.make_jaxpr(function)(X[0], WHERE[0]).jaxpr)
     mapping = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
-    found = jax.tree.leaves(mapping((), (X, WHERE)))
+    results = jax.tree.leaves(mapping((), (X, WHERE)))
     for k in range(2):
-        for a, b in zip(found, _expected(function, X[k], WHERE[k]), strict=True):
+        for a, b in zip(results, _numpy_results(function, X[k], WHERE[k]), strict=True):
             assert (a.shape[1:], a.dtype) == (b.shape, b.dtype)
             np.testing.assert_allclose(a[k], b, rtol=1e-13, atol=1e-13)
 
 
-def test_the_effort_does_not_change_a_bit(monkeypatch):
+def test_the_optimisation_level_does_not_change_a_bit(monkeypatch):
     def function(row):
         return [PROGRAMS[name](*row) for name in ("sums of what was picked", "rows", "while", "renewed", "columns")]
 
@@ -165,11 +165,11 @@ def test_the_effort_does_not_change_a_bit(monkeypatch):
     mapping = RowMap.of(lambda _, row: function(row), (), (X[0], WHERE[0]))
     text = mapping.code._pending_text
     assert text is not None
-    found = {}
-    for effort in (jit._O0, jit._O1, jit._O2):
-        mapping.code._engine, mapping.code._call = mapping.code._compile(text, effort)
-        found[effort] = [x.tobytes() for x in jax.tree.leaves(mapping((), (X, WHERE)))]
-    assert found[jit._O0] == found[jit._O1] == found[jit._O2]
+    results = {}
+    for level in (jit._O0, jit._O1, jit._O2):
+        mapping.code._engine, mapping.code._call = mapping.code._compile(text, level)
+        results[level] = [x.tobytes() for x in jax.tree.leaves(mapping((), (X, WHERE)))]
+    assert results[jit._O0] == results[jit._O1] == results[jit._O2]
 
 
 @pytest.mark.parametrize("n", [1, 3, 5, 15, 16, 17, 160])
@@ -188,28 +188,28 @@ def test_sums_of_any_length(n):
     ],
     ids=["transforms", "single precision", "sorted numbers"],
 )
-def test_what_has_no_rule_is_left_to_others(function):
+def test_operations_without_a_rule_are_unsupported(function):
     with pytest.raises(UnsupportedNativeOperation):
         RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
 
 
-def test_known_places_need_no_lookup():
-    known = np.array([2, 0, 1])
-    assert not has_dynamic_indices(jax.make_jaxpr(lambda v: v.at[known].add(v[known]))(np.ones(3)).jaxpr)
+def test_constant_indices_are_not_dynamic():
+    places = np.array([2, 0, 1])
+    assert not has_dynamic_indices(jax.make_jaxpr(lambda v: v.at[places].add(v[places]))(np.ones(3)).jaxpr)
     assert has_dynamic_indices(jax.make_jaxpr(lambda v, k: v[k])(np.ones(3), 1).jaxpr)
     assert not has_dynamic_indices(
-        jax.make_jaxpr(lambda v: jax.lax.fori_loop(0, 3, lambda k, s: s + v[known[1]], 0.0))(np.ones(3)).jaxpr
+        jax.make_jaxpr(lambda v: jax.lax.fori_loop(0, 3, lambda k, s: s + v[places[1]], 0.0))(np.ones(3)).jaxpr
     )
 
 
-def test_what_nobody_selects_is_worked_out_without_a_word():
-    known = np.linspace(-1.0, 1.0, N)
+def test_constants_that_are_not_selected_fold_without_warning():
+    table = np.linspace(-1.0, 1.0, N)
 
     def function(x, where):
-        inverse = 1 / jnp.sqrt(jnp.asarray(known) - known[0])
-        return jnp.where(known > known[0], inverse, x)[where[0]]
+        inverse = 1 / jnp.sqrt(jnp.asarray(table) - table[0])
+        return jnp.where(table > table[0], inverse, x)[where[0]]
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))((), (X, WHERE))
-    np.testing.assert_allclose(found[0], _expected(function, X[0], WHERE[0])[0], rtol=1e-14)
+        results = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))((), (X, WHERE))
+    np.testing.assert_allclose(results[0], _numpy_results(function, X[0], WHERE[0])[0], rtol=1e-14)

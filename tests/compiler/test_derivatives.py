@@ -1,4 +1,4 @@
-"""Derivatives of recorded programs, forth and back, against those that JAX takes of the function itself."""
+"""Forward- and reverse-mode derivatives of compiled programs against those of JAX."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def directions(tree):
     return jax.tree.map(lambda x: random.normal(size=np.shape(x)), tree)
 
 
-def rowed(tree):
+def as_rows(tree):
     return jax.tree.map(lambda x: np.asarray(x)[None], tree)
 
 
 def everything(a, b):
-    """What the derivatives here are taken with respect to."""
+    """The arguments with respect to which derivatives are taken."""
     return a, b
 
 
 def along(function, a, b):
-    """The derivative along a direction, by machine code and by JAX."""
+    """The Jacobian-vector product, by machine code and by JAX."""
     way = directions((a, b))
-    made = RowMap.jvp(function, everything, a, b)(a, (rowed(b), rowed(way)))
-    return jax.tree.map(lambda x: x[0], made), jax.jvp(jax.jit(function), (a, b), way)[1]
+    result = RowMap.jvp(function, everything, a, b)(a, (as_rows(b), as_rows(way)))
+    return jax.tree.map(lambda x: x[0], result), jax.jvp(jax.jit(function), (a, b), way)[1]
 
 
 def back(function, a, b):
-    """The transposed derivative, by machine code and by JAX."""
+    """The vector-Jacobian product, by machine code and by JAX."""
     out, pull = jax.vjp(jax.jit(function), a, b)
     weights = directions(out)
-    made = RowMap.vjp(function, everything, a, b, out)(a, (rowed(b), rowed(weights)))
-    return jax.tree.map(lambda x: x[0], made), pull(jax.tree.map(jnp.asarray, weights))
+    result = RowMap.vjp(function, everything, a, b, out)(a, (as_rows(b), as_rows(weights)))
+    return jax.tree.map(lambda x: x[0], result), pull(jax.tree.map(jnp.asarray, weights))
 
 
 def close(pair):
@@ -59,17 +59,17 @@ def elementary(a, b):
     two = (jnp.arctanh, jnp.exp, jnp.exp2, jnp.expm1, jnp.log, jnp.log1p, jnp.sqrt, jax.lax.rsqrt, jnp.cbrt, jnp.abs)
     more = (jax.nn.sigmoid, jax.scipy.special.erf, jax.scipy.special.erfc, jnp.square, jnp.floor, jnp.sign)
     of_two = (jnp.arctan2, jnp.maximum, jnp.minimum, jnp.divide, jnp.subtract, jnp.fmod)
-    found = [f(x) for f in (*one, *two, *more)] + [f(x, y) for f in of_two] + [f(y, x) for f in of_two]
+    values = [f(x) for f in (*one, *two, *more)] + [f(x, y) for f in of_two] + [f(y, x) for f in of_two]
     powers = [x**3, x**-2, x**y, jnp.arccosh(1 + x), jnp.clip(x, 0.5, y + 0.6), jnp.clip(x, y + 0.3, 0.8)]
-    return jnp.stack([*found, *powers])
+    return jnp.stack([*values, *powers])
 
 
 def of_rows(a, b):
-    """A loop over rows that carries something, takes rows and what is around, and gives rows."""
+    """A loop over rows with a carry, input rows, closed-over values and output rows."""
 
-    def row(carry, given):
-        now = carry * jnp.cos(given) + a[0] * b[1]
-        return jnp.where(now > 0.3, now, now * now), now * a[2]
+    def row(carry, value):
+        current = carry * jnp.cos(value) + a[0] * b[1]
+        return jnp.where(current > 0.3, current, current * current), current * a[2]
 
     return jax.lax.scan(row, b, jnp.stack([a[:2], 2 * a[1:], a[:2] + b[0]]), reverse=True)
 
@@ -86,29 +86,29 @@ def of_branches(a, b):
 
 
 @jax.custom_jvp
-def ruled(x, y):
+def with_custom_rule(x, y):
     return jnp.sin(x) * y
 
 
-@ruled.defjvp
+@with_custom_rule.defjvp
 def _(primals, tangents):
     (x, y), (dx, dy) = primals, tangents
     # Three times the derivative of the first, so that it can't be mistaken for that of the body.
-    return ruled(x, y), 3 * jnp.cos(x) * dx * y + jnp.sin(x) * dy
+    return with_custom_rule(x, y), 3 * jnp.cos(x) * dx * y + jnp.sin(x) * dy
 
 
 def with_rules(a, b):
-    return ruled(a, b[0]) * jnp.sinc(a) * jnp.sinc(0 * a) * jax.nn.relu(a - 0.5)
+    return with_custom_rule(a, b[0]) * jnp.sinc(a) * jnp.sinc(0 * a) * jax.nn.relu(a - 0.5)
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     x: Any
     place: Any
     count: Any
 
 
-def solved(a, b):
-    """By a search that is no Newton method, with an approximate inverse: neither may matter."""
+def implicit_solution(a, b):
+    """An implicit solution; its derivative may not depend on the iteration, nor on the approximate inverse."""
 
     def equation(x):
         place = jnp.sin(x) * a
@@ -118,35 +118,35 @@ def solved(a, b):
         return parts[0] / (1 + 0.27 * jnp.cos(x) * a)
 
     def search(x, _):
-        def better(loop):
+        def refine(loop):
             x, count = loop
             return x - 0.9 * precondition(x, equation(x)[0]), count + 1
 
-        x, count = jax.lax.while_loop(lambda loop: loop[1] < 50, better, (x, 0))
-        return Found(x, equation(x)[1], count)
+        x, count = jax.lax.while_loop(lambda loop: loop[1] < 50, refine, (x, 0))
+        return SearchResult(x, equation(x)[1], count)
 
-    found = with_implicit_derivative(search, equation, precondition, jnp.zeros(3), ())
-    return found.x * a, found.place * b[1]
+    result = with_implicit_derivative(search, equation, precondition, jnp.zeros(3), ())
+    return result.x * a, result.place * b[1]
 
 
 def of_rows_of_a_system(a, b):
-    """Rows side by side, and one that carries something; what they close over is shared."""
+    """Independent rows, and rows with a carry; closed-over values are shared."""
     tables = jnp.outer(jnp.arange(6.0), a), jnp.stack([a, b[0] * a] * 3)
-    made = map_rows(lambda shared, x, y: jnp.cross(x, y) * jnp.sin(shared), b[1], *tables)
-    return scan_rows(lambda shared, c, x: (c * shared + x @ a, c * x), b[0], b[1], made, reverse=True)
+    rows = map_rows(lambda shared, x, y: jnp.cross(x, y) * jnp.sin(shared), b[1], *tables)
+    return scan_rows(lambda shared, c, x: (c * shared + x @ a, c * x), b[0], b[1], rows, reverse=True)
 
 
 def of_parts(a, b):
-    """Parts that begin somewhere, every second element, and places that the data say."""
+    """Slices, strides and data-dependent indices."""
     long = jnp.concatenate([a, b, a * b[0], b])
     at = (5 * a[1]).astype(int)
     part = jax.lax.dynamic_slice(long, (at,), (4,))
-    put = jax.lax.dynamic_update_slice(long, part * part, (at + 2,))
-    return jax.lax.pad(long[1::3] * put[:8:2][0], b[0], [(2, -1, 2)]), put[at] * part, long.at[at].add(b[1])
+    updated = jax.lax.dynamic_update_slice(long, part * part, (at + 2,))
+    return jax.lax.pad(long[1::3] * updated[:8:2][0], b[0], [(2, -1, 2)]), updated[at] * part, long.at[at].add(b[1])
 
 
 def of_linear_equations(a, b):
-    """Solutions whose matrix depends on the arguments: what JAX solves them by hides it from derivatives."""
+    """Solutions whose matrix depends on the arguments; JAX's solvers hide it from derivatives."""
     matrix = jnp.array([[3.0, b[0], 0.2], [a[0], -2.0, b[1]], [0.5, a[2], 4.0]])
     symmetric = jnp.eye(3) + jnp.outer(a, a)
     factor = jax.scipy.linalg.cho_factor(symmetric)
@@ -160,19 +160,19 @@ def of_linear_equations(a, b):
 
 
 def of_whole_exponents(a, b):
-    """Powers with an exponent that only the data give."""
+    """Powers with a data-dependent integer exponent."""
     return a ** jnp.where(b[0] > 0, 3, 2), (1 + a) ** -(5 * a).astype(jnp.int32)
 
 
 PROGRAMS = [
-    *(elementary, of_rows, of_rows_in_rows, of_rows_of_a_system, of_parts, of_branches, with_rules, solved),
+    *(elementary, of_rows, of_rows_in_rows, of_rows_of_a_system, of_parts, of_branches, with_rules, implicit_solution),
     of_whole_exponents,
 ]
 
 
 @pytest.fixture(params=["scalars", "arrays"])
 def way(request, monkeypatch):
-    """Programs become machine code on scalars, or all on arrays as large ones do."""
+    """Programs are compiled on scalars, or all on arrays as large ones are."""
     if request.param == "arrays":
         monkeypatch.setattr(size_limits, "ON_ARRAYS", 0)
         monkeypatch.setattr(DifferentiableFunction, "_of_scalars", None)
@@ -203,12 +203,12 @@ def test_a_wrong_partial_derivative_would_be_seen(monkeypatch):
 
 
 def test_loops_of_unknown_length_have_derivatives_along_directions_only():
-    def doubled(a, b):
+    def grow(a, b):
         return jax.lax.while_loop(lambda x: jnp.sum(x) < 100 * b[0], lambda x: x * a + x, a)
 
-    close(along(doubled, A, B))
+    close(along(grow, A, B))
     with pytest.raises(UnsupportedNativeOperation, match="unknown length"):
-        RowMap.vjp(doubled, everything, A, B, A)
+        RowMap.vjp(grow, everything, A, B, A)
 
 
 def test_rules_that_only_go_back_have_derivatives_of_arrays_that_way():

@@ -31,8 +31,8 @@ class NameTable:
     """Bodies, joints and forces of a model by name.
 
     - `readings`, `force_readings`: how values of joints, and of forces with names, are read from states.
-    - `metadata`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints` and
-      `forces` by name with their coordinates, and `units`.
+    - `metadata`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints`
+      and `forces` by name with their coordinates, and `units`.
     - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
     """
 

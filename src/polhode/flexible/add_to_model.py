@@ -1,4 +1,4 @@
-"""Flexible bodies of a model, from parts and where they are at the start."""
+"""Flexible bodies of a model, from parts and their initial states."""
 
 from __future__ import annotations
 

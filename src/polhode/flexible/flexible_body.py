@@ -1,4 +1,4 @@
-"""Flexible bodies: what a model is made of, with the modes of a floating frame."""
+"""Flexible bodies of models, with modes in a floating frame of reference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUPPORTED_FORMULATIONS = f"Flexible bodies take {', '.join(map(repr, _GROUPS))}.
 class FlexibleBody(Body):
     """A flexible body of a model, as `Model.add_flexible` returns it.
 
-    Joints and forces take its nodes, `node(name)`. Itself, it stands for the centre of mass with the axes of its frame.
+    Joints and forces take its nodes, `node(name)`. The body itself is the centre of mass with the axes of its frame.
 
     - `modal`: its inertia, stiffness and modes.
     - `amplitudes`, `rates`: of the modes at the start, shape (k,).
@@ -52,7 +52,7 @@ class FlexibleBody(Body):
         raise ValueError(f"{self!r} has no node {short_repr(name)}.{nearest(name, self.called)} It has {names}.")
 
     def floating_frame(self, formulation: AbstractFormulation) -> FloatingFrame:
-        """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""
+        """Its coordinates for those of rigid bodies. Raises ValueError unless these are a Lie group."""
         if not isinstance(formulation, DirectProduct | SemidirectProduct):
             raise ValueError(
                 f"{self!r} deforms, and {type(formulation).__name__} has no coordinates for that. "

@@ -1,4 +1,4 @@
-"""Flexible parts: what a model needs of finite elements, formed once."""
+"""Flexible parts: reduced finite-element data for models, computed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polhode.flexible.nodes import Attachment, attachments
 from polhode.multibody.formulations.modal_body import ModalBody
 
 MEAN = "mean"
-"""The frame that follows the mean motion of all mass."""
+"""Name of the frame that follows the mean motion of all mass."""
 
 _INERTIAL = (
     "mass",
@@ -35,7 +35,7 @@ _INERTIAL = (
 """Integrals over the body that are linear in density."""
 
 _DEPENDENT = 1e-9
-"""Smallest share of a mode's energy of motion that is its own, and not that of other modes and rigid-body motions."""
+"""Smallest share of a mode's kinetic energy that is independent of other modes and rigid-body motions."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class FlexiblePart:
     """A flexible part, from `reduced` or `from_modes`; `Model.add_flexible` makes bodies of it.
 
     - `modal`: inertia, stiffness, damping and nodes in the modes that were kept.
-    - `nodes`: names of the places where something may be attached.
+    - `nodes`: names of the nodes to which parts may be attached.
     - `points`: of the finite elements, in the coordinates of the matrices, shape (N, 3).
     - `shapes`: displacements of all points in each mode, and rotations if there are any, shape (N, 3 or 6, k).
     - `centre`: centre of mass without deformation, in the coordinates of the matrices.
-    - `frequencies`: ω of the free part as far as its modes can tell, rad per time, shape (k,).
+    - `frequencies`: ω of the free part in its modes, rad per time, shape (k,).
     - `losses`: damping in proportion to mass, to stiffness, and by damping ratios; None without any.
     """
 
@@ -224,7 +224,7 @@ def _shapes(modes: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
 
 
 def _deformations(modes: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
-    """Shapes of one's own less their rigid-body motions. Raises ValueError where nothing but round-off is left."""
+    """Given shapes without rigid-body motions. Raises ValueError if only round-off remains."""
     shapes = _shapes(modes, body)
     free = reduction.relative_to_mean(body, shapes)
     _check_independent(free.T @ (body.mass @ free), shapes.T @ (body.mass @ shapes))
@@ -232,7 +232,7 @@ def _deformations(modes: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
 
 
 def _relative_to_frame(body: Nodal, nodes: Sequence[Attachment], frame: Any, shapes: Any) -> Float[np.ndarray, "n k"]:
-    """Shapes as the frame sees them."""
+    """Shapes relative to the frame."""
     if frame == MEAN:
         return shapes
     at = _find_node(nodes, frame, "frame")
@@ -319,7 +319,7 @@ def _losses(
     ratios: Any,
     rayleigh: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """αM and βK of the deformation, and what gives its modes their damping ratios; None without any."""
+    """αM and βK of the deformation, and the matrix of the damping ratios; None without damping."""
     zeta = checks.numbers("damping", ratios, "damping ratios, a number or one for each mode")
     factors = checks.numbers("rayleigh", rayleigh, "factors (α, β) of mass and stiffness")
     if zeta.shape not in ((), frequencies.shape) or factors.shape != (2,):

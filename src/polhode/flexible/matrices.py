@@ -1,4 +1,4 @@
-"""Mass and stiffness matrices of finite elements: what they must be, and how a body moves rigidly in them."""
+"""Mass and stiffness matrices of finite elements: checks, and rigid-body motions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Matrix = Any
 """An array, or one of SciPy's sparse arrays."""
 
 SYMMETRY_TOLERANCE = 1e-8
-"""How far a matrix may be from symmetric, relative to its largest entry; it is made symmetric."""
+"""Tolerated asymmetry of a matrix, relative to its largest entry; it is symmetrised."""
 
 RIGID_TOLERANCE = 1e-6
-"""Largest force that a rigid-body motion may need, relative to those of its single displacements."""
+"""Largest force against a rigid-body motion, relative to those of its single displacements."""
 
 _THIN = 1e-12
 """Smallest principal moment of inertia, relative to the largest."""
 
 _SHIFT = 1e-8
-"""How far eigenvalues may be below zero, in units of single displacements."""
+"""Tolerance for negative eigenvalues, in units of single displacements."""
 
 _MOTIONS = *(f"translation along {axis}" for axis in "xyz"), *(f"rotation about {axis}" for axis in "xyz")
 
@@ -69,7 +69,7 @@ def rigid_motions(points: Float[np.ndarray, "N 3"], width: int) -> Float[np.ndar
 
 
 def axis_cross_products(shapes: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k 3"]:
-    """e_j × of all vectors of three displacements or rotations: how shapes move when the frame turns about e_j."""
+    """e_j × all vectors of three displacements or rotations: rates of shapes when the frame turns about e_j."""
     vectors = shapes.reshape(-1, 3, shapes.shape[1])
     products = np.cross(np.eye(3)[None, :, None, :], vectors.swapaxes(1, 2)[:, None], axis=-1)
     return products.transpose(0, 3, 2, 1).reshape(*shapes.shape, 3)
@@ -84,7 +84,7 @@ def skew(vectors: Float[np.ndarray, "... 3"]) -> Float[np.ndarray, "... 3 3"]:
 
 
 def nodal(mass: Any, stiffness: Any, points: Any) -> tuple[Nodal, Float[np.ndarray, "3"]]:
-    """Checked matrices about their centre of mass, and where that is. Raises ValueError, with what is wrong."""
+    """Checked matrices about their centre of mass, and its position. Raises ValueError, with the reason."""
     where = points_of(points)
     M, K = symmetric("mass", mass), symmetric("stiffness", stiffness)
     size = M.shape[0]
@@ -139,7 +139,7 @@ def _semidefinite(A: Matrix, scale: Matrix) -> bool:
     """Whether no eigenvalue of a symmetric matrix is far below zero: whether a shifted one has positive pivots."""
     size = float(abs(A).max()) or 1.0
     weight = scale.diagonal()
-    # Of single displacements: translations and rotations have other units.
+    # Scaled by single displacements: translations and rotations have different units.
     own = np.maximum(A.diagonal(), 1e-9 * size * weight / (float(np.max(weight)) or 1.0))
     unit = 1 / np.sqrt(np.where(own > 0, own, size))
     if not scipy.sparse.issparse(A):
@@ -156,13 +156,13 @@ def _semidefinite(A: Matrix, scale: Matrix) -> bool:
             shifted_matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
         )
     except RuntimeError:
-        # Singular: some eigenvalue is as far below zero as the shift is above.
+        # Singular: some eigenvalue equals minus the shift.
         return False
     return bool((factors.U.diagonal() > 0).all())
 
 
 def _centre(M: Matrix, points: Float[np.ndarray, "N 3"], width: int) -> Float[np.ndarray, "3"]:
-    """The centre of mass. Raises ValueError if M is none of a body that may move along any axis."""
+    """The centre of mass. Raises ValueError unless M is the mass matrix of a free body."""
     motions = rigid_motions(points, width)
     whole = motions.T @ (M @ motions)
     masses, levers = whole[:3, :3], whole[:3, 3:]

@@ -1,4 +1,4 @@
-"""Nodes of a flexible body where something may be attached: single ones, and patches that are averaged."""
+"""Nodes of a flexible body to which parts may be attached: single nodes and averaged patches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polhode.checks import short_repr
 from polhode.flexible.matrices import skew
 
 _FLAT = 1e-8
-"""Second moment about an axis, relative to the largest, below which nodes lie on a line and don't say how they turn."""
+"""Second moment, relative to the largest, below which nodes lie on a line and don't define a rotation."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Patch:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Attachment:
-    """A node as rows on the displacements of the finite elements.
+    """A node as rows acting on the displacements of the finite elements.
 
     - `name`; `point`: its place without deformation.
     - `rows`: of its displacement and, if it `turns`, of its small rotation, shape (3 or 6, n).
@@ -47,7 +47,7 @@ class Attachment:
 
     @property
     def turns(self) -> bool:
-        """Whether its rotation is known."""
+        """Whether it has a rotation."""
         return len(self.rows) == 6
 
 
@@ -108,7 +108,7 @@ def _weights(name: str, values: Any, count: int) -> Float[np.ndarray, " k"]:
 def _scatter_rows(
     numbers: Int[np.ndarray, " k"], blocks: Float[np.ndarray, "k 3 3"], first: int, count: int, width: int
 ) -> Float[np.ndarray, "3 n"]:
-    """Three rows on the displacements of all nodes with these blocks at some of them."""
+    """Three rows on the displacements of all nodes, with `blocks` at the nodes `numbers`."""
     rows = np.zeros((3, count, width))
     rows[:, numbers, first : first + 3] = blocks.swapaxes(0, 1)
     return rows.reshape(3, -1)

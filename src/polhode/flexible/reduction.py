@@ -15,7 +15,7 @@ from polhode.flexible.nodes import Attachment
 Columns = Float[np.ndarray, "n k"]
 
 _DENSE = 500
-"""Displacements up to which all vibrations are found at once: below about a second."""
+"""Displacements up to which all vibrations are computed at once, in less than a second."""
 
 _FALLS_APART = (
     "`stiffness` lets more than the six rigid-body motions pass without resistance: the part consists of several, or "
@@ -90,7 +90,7 @@ def relative_to(body: Nodal, at: Attachment, shapes: Columns) -> Columns:
 
 
 def free_modes(body: Nodal, shapes: Columns, rank: int) -> Columns:
-    """The modes of the free body within the span of some shapes and rigid-body motions, by frequency.
+    """The modes of the free body in the span of shapes and rigid-body motions, by frequency.
 
     With $\\Phi^TM\\Phi = 1$; `rank` of them, signed so that the largest displacement is positive.
     """
@@ -111,7 +111,7 @@ def _within(matrix: Any, basis: Columns) -> Float[np.ndarray, "k k"]:
 
 
 def _null_space(rows: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "c d"]:
-    """An orthonormal basis of what rows leave free."""
+    """An orthonormal basis of the null space of rows."""
     if not len(rows):
         return np.eye(rows.shape[1])
     _, sizes, right = np.linalg.svd(rows)
@@ -119,7 +119,7 @@ def _null_space(rows: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "c d"]:
 
 
 def _in_units(K: Any, rows: Float[np.ndarray, "r n"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Units of displacements in which stiffness is of size 1, factors of rows, and these rows, of length 1."""
+    """Units of displacements with unit stiffness, factors of rows, and the scaled rows of length 1."""
     stiff = K.diagonal()
     if not (stiff > 0).all():
         raise ValueError(

@@ -119,7 +119,7 @@ def _is_private(folder: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class MeshFile(AbstractMesh):
-    """A mesh in a file. - `label`: its name in the model file. - `path`: where it is. - `scale`: along its axes, (3,)."""
+    """A mesh in a file. - `label`: its name in the model file. - `path`: of the file. - `scale`: per axis, (3,)."""
 
     label: str
     path: Path

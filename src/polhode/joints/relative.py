@@ -62,7 +62,7 @@ class Angle(AbstractRelativeCoordinate):
 
     @jax.jit
     def sine_and_cosine(self, poses: Poses, target: Any) -> tuple[Scalar, Scalar]:
-        """Sine and cosine of the angle minus `target`, times the sine of the angle between c and n, which is 1 in a closed joint."""
+        """Sine and cosine of the angle minus `target`, times the sine between c and n, which is 1 in a closed joint."""
         x, y, _ = self._components(poses)
         cosine, sine = jnp.cos(target), jnp.sin(target)
         return y * cosine - x * sine, x * cosine + y * sine

@@ -48,7 +48,7 @@ class Strength(eqx.Module):
 
     @property
     def is_finite(self) -> bool:
-        """Whether anything can break it, as far as numbers are known."""
+        """Whether the bond can break; True for traced numbers."""
         parts = self.tension, self.moment, self.shear
         return not checks.is_concrete(parts) or bool(np.any(np.isfinite(np.stack([np.asarray(x) for x in parts]))))
 
@@ -64,7 +64,7 @@ class BondMaterial(eqx.Module):
       the paper, $R_1d_0\cdot R_2d/(L_0l)$.
     - `axial_damping`: force along the bond per speed of stretching. - `bending_damping`: moment per difference of
       angular velocities.
-    - `strength`: what it bears; None if it never breaks.
+    - `strength`: when it breaks; None if it never does.
 
     ??? cite "Reference"
         C. Baker, M. Gonzalez, Explicit variational time integrator based on rescaled Rodrigues parameters, equations
@@ -111,14 +111,14 @@ class Constants(NamedTuple):
     arm: Vectors
 
     def scale(self, whole: Any) -> Constants:
-        """Those of bonds that are `whole` to this share."""
+        """Constants of bonds with stiffness reduced to the share `whole`."""
         return self._replace(bending=whole * self.bending, axial=whole * self.axial, shear=whole * self.shear)
 
 
 class Pair(NamedTuple):
-    """Both ends of bonds, seen from one of them.
+    """Both ends of bonds, relative to one of them, `here`.
 
-    `sign`: 1 where the seeing end is the first of the bond, -1 where it is the second.
+    `sign`: 1 where `here` is the first end of the bond, -1 where it is the second.
     """
 
     d: Vectors
@@ -130,9 +130,9 @@ class Pair(NamedTuple):
 def loads(
     law: Shear, k: Constants, pair: Pair, push: Callable[[Array], Array] | None = None
 ) -> tuple[Vectors, Vectors]:
-    """Force and moment on the end that sees the pair; none where d = 0, as for places that are filled up.
+    """Force and moment on the end `here`; zero where d = 0, as in padded slots.
 
-    `push` acts besides.
+    `push`: additional force along the bond as a function of its length.
     """
     inverse = _inverse_length(pair.d)
     n = scale(inverse, pair.d)
@@ -157,7 +157,7 @@ def energies(law: Shear, k: Constants, pair: Pair) -> tuple[Array, Array, Array]
 
 
 def _shear_terms(law: Shear, k: Constants, pair: Pair, n: Vectors) -> tuple[Array, Vectors, Vectors]:
-    """c, and what 1 - c times the stiffness makes of it: l times the force, and the moment."""
+    """c, l times the force per K^s (1 - c), and the moment per K^s (1 - c)."""
     unit = scale(pair.sign / k.length, k.arm)
     a, b = rotate(pair.here, unit), rotate(pair.there, unit)
     if law == "objective":

@@ -74,14 +74,14 @@ def block(
 
 
 def _lattice_pairs(number: np.ndarray, step: tuple[int, int, int]) -> np.ndarray:
-    """Pairs of lattice places that are one step apart."""
+    """Pairs of lattice points that are one step apart."""
     here = tuple(slice(max(0, -k), size - max(0, k)) for k, size in zip(step, number.shape, strict=True))
     there = tuple(slice(max(0, k), size - max(0, -k)) for k, size in zip(step, number.shape, strict=True))
     return np.stack((number[here].reshape(-1), number[there].reshape(-1)), axis=1)
 
 
 def rotate(positions: np.ndarray, rotation_vector: Any) -> np.ndarray:
-    """Positions turned about their centre."""
+    """Positions rotated about their centre."""
     middle = positions.mean(axis=0)
     return middle + scipy.spatial.transform.Rotation.from_rotvec(np.array(rotation_vector)).apply(positions - middle)
 

@@ -1,4 +1,4 @@
-"""Checked input for particles."""
+"""Checks of the input for particles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def per_particle(name: str, value: Any, n: int, description: str) -> Float[Array
 
 
 def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall, ...]:
-    """Walls that push with this constant, or ValueError."""
+    """Walls as a tuple. Raises ValueError for others, and for a contact constant of zero."""
     walls = (walls,) if isinstance(walls, AbstractWall) else walls
     if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
         raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {short_repr(walls)}.")
@@ -60,7 +60,7 @@ def bond_pairs(pairs: Any, n: int) -> np.ndarray:
 
 
 def materials(material: Any, m: int) -> list[BondMaterial]:
-    """The materials that bonds may be made of."""
+    """The materials of bonds as a list."""
     if material is None:
         if m:
             raise ValueError("Bonds need a `material`: a `BondMaterial`, or a sequence of them with `kinds`.")
@@ -72,7 +72,7 @@ def materials(material: Any, m: int) -> list[BondMaterial]:
 
 
 def bond_kinds(kinds: Any, m: int, count: int) -> np.ndarray:
-    """Which of `count` materials each bond is made of."""
+    """The number of the material of each bond."""
     if kinds is None:
         if count > 1:
             raise ValueError(f"There are {count} materials; `kinds` must say which each bond is made of.")

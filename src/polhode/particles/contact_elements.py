@@ -1,4 +1,4 @@
-"""Contacts of spheres and walls between bodies of a model."""
+"""Contact elements of spheres and walls on bodies of a model."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from polhode.spaces.component_arrays import Vectors, dot, scale
 
 _COINCIDENT = 1e-200
-"""|d|² below which two centres are one: powers of 1/|d| in derivatives still have finite numbers above."""
+"""|d|² below which two centres coincide; above it, powers of 1/|d| in derivatives are finite."""
 
 
 def overlap(d: Vectors, reach: Any) -> tuple[Array, Array]:
@@ -37,7 +37,7 @@ def _root(delta: Array) -> Array:
 
 
 def push(stiffness: Any, reach: Any, length: Array) -> Array:
-    """K/D δ^{3/2} at this distance."""
+    """K/D δ^{3/2} at the distance `length`."""
     return hertz(stiffness, jnp.maximum(1 - length / reach, 0.0)) / reach
 
 

@@ -1,4 +1,4 @@
-"""Starts, energies and stable steps of systems of spheres."""
+"""Initial states, energies and stable steps of systems of spheres."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from polhode.spaces.component_arrays import Vectors, columns, select, subtract
 from polhode.systems.base import Observable, State
 
 OVERLAP = 0.3
-"""Share of the reach by which particles may overlap at the start."""
+"""Largest overlap of particles at the start, relative to their reach."""
 
 
 class AbstractParticles(AbstractSphereInteractions):
-    """A system of spheres whose states, inputs and outputs are in the order of the user, wherever they are stored."""
+    """A system of spheres with inputs and outputs in the order of the user, whatever the order of storage."""
 
     @abc.abstractmethod
     def to_storage_order(self, a: Array) -> Array:
-        """A field of the particles, given in the order of the user, as states have it."""
+        """A field of the particles in the order of states, from that of the user."""
 
     @property
     @abc.abstractmethod
     def intact(self) -> Array:
-        """1 for each bond, as states have it."""
+        """1 for each bond, in the order of states."""
 
     @abc.abstractmethod
     def of_particles(self, a: Array) -> Array:
@@ -51,7 +51,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return "`system.start(positions, velocities, angular_velocities)` makes one."
 
     def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
-        """A state; velocities have shape (n, 3), or (3,) for all, `rotations` are quaternions (n, 4)."""
+        """An initial state; velocities have shape (n, 3), or (3,) for all, `rotations` are quaternions (n, 4)."""
         dtype, n = self.masses.dtype, self.n
         fields = (
             ("positions", positions, 3),
@@ -69,9 +69,9 @@ class AbstractParticles(AbstractSphereInteractions):
         return self.states(*map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts)), *whole)
 
     def check(self, t: float, state: State) -> None:
-        """Refuses particles that overlap by more than 0.3 of their reach with others or walls: they would burst apart.
+        """Refuses overlaps with particles or walls by more than 0.3 of the reach, which would burst apart.
 
-        Bonds without length, which have no direction, as well.
+        Also refuses bonds without length, which have no direction.
         """
         if not checks.is_concrete(self, state):
             return
@@ -105,7 +105,7 @@ class AbstractParticles(AbstractSphereInteractions):
             "would burst apart. Move particles, or make them smaller."
         )
 
-    # --- what is seen -----------------------------------------------------------------------------------------------
+    # --- outputs ------------------------------------------------------------------------------------------------------
 
     def energies(self, state: State) -> dict[str, Array]:
         """Energy by part: translation, rotation, bending, axial, shear, contact, wall, gravity.
@@ -133,7 +133,7 @@ class AbstractParticles(AbstractSphereInteractions):
     def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
-            # Without the skin: whatever touches in a run is in its lists, so there is room for it.
+            # Without the skin: the lists of a run have room for all particles in contact.
             lists, code = self.search(x, self.capacity)
             delta = contacts.overlap(subtract(x, select(x, lists.members)), self.reach(lists.members))[0]
             energy = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
@@ -206,7 +206,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return jnp.sqrt(jnp.maximum(axial, bending))
 
     def contact_frequency(self, velocities: Any) -> Float[Array, ""]:
-        """Of contacts that stop the fastest of these velocities, shape (n, 3), at their largest depth."""
+        """Frequency of contacts at the depth where they stop the fastest of these velocities, shape (n, 3)."""
         v = jnp.asarray(velocities)
         speed = lambda v: jnp.sqrt(jnp.max(jnp.sum(v * v, axis=1)))  # noqa: E731
         m, D = jnp.min(self.masses), jnp.min(self.diameters)

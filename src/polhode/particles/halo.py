@@ -1,4 +1,4 @@
-"""Exchange of what particles at the borders of domains read of each other, between devices."""
+"""Halo exchange between devices: data of particles near the borders of domains."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FIRST = PartitionSpec(AXIS)
 
 
 class Halo(eqx.Module):
-    """Exchange between devices of items that they hold in blocks of the same size.
+    """Exchange of items between devices, which hold blocks of the same size.
 
-    - `routes`: rounds of sending, each of pairs of a device that sends and one that receives.
-    - `sends`: for each round the places in the own block of what is sent, shape (devices · s,).
+    - `routes`: rounds of exchange, each with pairs (sender, receiver) of devices.
+    - `sends`: for each round the indices in the own block of the items sent, shape (devices · s,).
     """
 
     routes: tuple[tuple[tuple[int, int], ...], ...] = eqx.field(static=True)
@@ -31,7 +31,7 @@ class Halo(eqx.Module):
     mesh: Mesh = eqx.field(static=True)
 
     def read(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        """Sends once; what is returned reads `a` by numbers from `halo`."""
+        """Exchanges `a` once; returns a function that reads it by numbers from `halo`."""
         if self.routes:
 
             def exchange(a: tuple[Array, ...], sends: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -50,9 +50,9 @@ class Halo(eqx.Module):
 
 
 def halo(mesh: Mesh, size: int, *tables: np.ndarray) -> tuple[Halo, list[np.ndarray]]:
-    """How devices that hold `size` items each read those with the numbers in `tables`, shape (k, devices · …).
+    """The halo exchange for devices with `size` items each that read the numbers in `tables`, shape (k, devices · …).
 
-    The last axis of a table is spread over the devices. Each table comes back with numbers for `Halo.read`.
+    The last axis of a table is sharded over the devices. Also returns the tables with numbers for `Halo.read`.
     """
     count = mesh.size
     readers = [np.broadcast_to(np.arange(t.shape[1]) * count // max(t.shape[1], 1), t.shape) for t in tables]
@@ -75,5 +75,5 @@ def halo(mesh: Mesh, size: int, *tables: np.ndarray) -> tuple[Halo, list[np.ndar
 
 
 def along_last(a: Array) -> PartitionSpec:
-    """Spreads the last axis."""
+    """Partition that shards the last axis."""
     return PartitionSpec(*(None,) * (a.ndim - 1), AXIS)

@@ -23,11 +23,11 @@ from polhode.spaces.products import product
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
 
 _UNROLL, _MANY = 4, 30_000
-"""Bonds or neighbours in one pass over the particles; one by one where particles are many, as then what one pass reads
-no longer fits into the caches."""
+"""Bonds or neighbours evaluated per pass over the particles; one at a time from this number of particles on, where the
+data of a pass no longer fits into the caches."""
 
 _STRETCHES = 4
-"""Into how many parts lists are cut, of which only those are read that hold something."""
+"""Number of parts of neighbour lists; empty parts are skipped."""
 
 
 class ParticleStates(NamedTuple):
@@ -41,15 +41,15 @@ class ParticleStates(NamedTuple):
 
 
 class AbstractSphereInteractions(AbstractSeparable):
-    """Spheres that act on each other, wherever they are stored: on one device or in domains of several.
+    """Interactions between spheres on one device or in domains of several.
 
-    Every particle sums what its own bonds and neighbours do to it, so nothing is scattered; pairs are computed twice.
-    How particles read each other is left to the classes that derive from this one.
+    Every particle sums the loads of its own bonds and neighbours, so nothing is scattered; pairs are computed twice.
+    Derived classes define how particles read each other.
 
     - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
       `limits`: of each bond.
     - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
-    - `capacity`: neighbours for which there is room. The others: see `Particles`.
+    - `capacity`: length of the neighbour lists. The others: see `Particles`.
     """
 
     kind_name: ClassVar = "system of particles"
@@ -75,7 +75,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     capacity: int = eqx.field(static=True)
     free: bool = eqx.field(static=True)
 
-    # How particles read each other; over several devices these are all that differs.
+    # How particles read each other: the only differences between one and several devices.
 
     @abc.abstractmethod
     def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
@@ -83,11 +83,11 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     @abc.abstractmethod
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        """Reads `a` at ends of bonds, by the numbers in `ends_of_slots` and `ends_of_bonds`."""
+        """A function that reads `a` at ends of bonds, by the numbers in `ends_of_slots` and `ends_of_bonds`."""
 
     @abc.abstractmethod
     def neighbour_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        """Reads `a` of any particles, by their numbers."""
+        """A function that reads `a` of any particles by number."""
 
     @abc.abstractmethod
     def reach(self, others: Array) -> Array:
@@ -143,7 +143,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
 
     def _intact_bonds(self, places: PoseComponents) -> Array:
-        """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
+        """1 where a bond bears its load, 0 where it breaks; independent of the order of bonds."""
         reader = self.bond_reader((*places.x, *places.q))
         a, b = map(reader, self.ends_of_bonds)
         pair = Pair(subtract(a[:3], b[:3]), a[3:], b[3:], 1.0)
@@ -194,7 +194,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         return self.touching and (self.bonded_contacts or self.limits is not None)
 
     def _contacts(self, x: Vectors, around: Surroundings, total: Vectors) -> Vectors:
-        """`total` and the contacts with neighbours."""
+        """`total` plus the contact forces of neighbours."""
 
         def make_force() -> Callable[[Array], Vectors]:
             reader = self.neighbour_reader(x)
@@ -265,8 +265,8 @@ class AbstractSphereInteractions(AbstractSeparable):
 
 
 def _sum_slots(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
-    """Sums over the first axis of `slots` of what each makes: one after the other, so that every pass is one of long
-    loops over the particles, and little is stored.
+    """Sums `one` over the first axis of `slots` by a scan, so that passes are long loops over the particles that store
+    little.
     """
 
     def add(total: Any, slot: Any) -> tuple[Any, None]:

@@ -1,4 +1,4 @@
-"""Which particles are close to which: sorted cells, at a cost that grows linearly with their number."""
+"""Neighbour search by sorted cells, at a cost linear in the number of particles."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FARTHEST = 2**20
 class Neighbours(NamedTuple):
     """Lists that stay complete until some particle has moved by half of the skin against the mean of all.
 
-    - `members`: numbers of the neighbours, shape (capacity, n), filled up with the particle itself.
-    - `at`: places at which they were made. - `longest`: length of the longest list.
+    - `members`: numbers of the neighbours, shape (capacity, n), padded with the particle itself.
+    - `at`: positions for which the lists were built. - `longest`: length of the longest list.
     """
 
     members: Int[Array, "capacity n"]
@@ -32,8 +32,8 @@ def search(
 ) -> tuple[Neighbours, Array]:
     """All pairs closer than the sum of their `reach`, shape (n,), but for `partners`; and a `Result` code.
 
-    `cell`: twice the largest reach. Particles are sorted by cells of that size, so that what is near lies in nine
-    stretches of three cells; the loop goes on to the fullest of these. `mine`: numbers of the particles whose
+    `cell`: twice the largest reach. Particles are sorted by cells of that size, so that neighbours lie in nine
+    stretches of three cells; the loop is as long as the fullest of these. `mine`: numbers of the particles whose
     neighbours and `partners` these are; None for all.
     """
     x = tuple(jax.lax.stop_gradient(a) for a in x)
@@ -76,9 +76,9 @@ def search(
 
 
 def stale(lists: Neighbours, x: Vectors, skin: Any) -> Array:
-    """Whether some particle has moved by more than half of the skin since the lists were made, but with all others."""
+    """Whether a particle has moved relative to the mean by over half of the skin since the lists were built."""
     d = subtract(x, lists.at)
     d = subtract(d, tuple(jnp.mean(a) for a in d))
     farthest = jnp.max(dot(d, d))
-    # Places that are not finite end the run; they would all fall into one cell.
+    # Positions that are not finite end the run; they would all fall into one cell.
     return jnp.isfinite(farthest) & (farthest > (0.5 * skin) ** 2)

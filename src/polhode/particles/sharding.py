@@ -1,4 +1,4 @@
-"""One large system of particles on several devices: each holds a domain and sends others what bonds read there."""
+"""One large system of particles on several devices: each holds a domain, with halo exchange for bonds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIRST, _LAST, _NONE = PartitionSpec(AXIS), PartitionSpec(None, AXIS), Partition
 _OF_PARTICLES = ("masses", "inertias")
 _OF_SLOTS = ("slots", "constants", "dampers")
 _OF_BONDS = ("pairs", "per_bond", "limits")
-# Neighbours anywhere are judged by their diameters, which never change.
+# Contacts need the diameters of any neighbours; these never change.
 _EVERYWHERE = ("diameters", "gravity", "contact", "wall_contact", "contact_damping", "walls", "skin")
 
 
@@ -63,7 +63,7 @@ class ShardedParticles(AbstractParticles):
 
     @property
     def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        # Drivers make states of plain numbers and keep what a step returns: this is where both get their devices.
+        # Runs build states from plain arrays and from results of steps; both are placed on devices here.
         sharding = NamedSharding(self.mesh, _FIRST)
         on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), sharding)  # noqa: E731
         return lambda *parts: self.state_type(*map(on_devices, parts))
@@ -73,7 +73,7 @@ class ShardedParticles(AbstractParticles):
 
     @property
     def intact(self) -> Array:
-        # Fillings of the blocks of devices never hold.
+        # Padding bonds of devices are never intact.
         return jnp.zeros(self.bonds, self.masses.dtype).at[self.bond_place].set(1)
 
     def of_particles(self, a: Array) -> Array:
@@ -89,13 +89,13 @@ class ShardedParticles(AbstractParticles):
         return self.ends.read(a)
 
     def neighbour_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        # Gathered once here, not once for every pass over the lists.
+        # Gathered once here, not in every pass over the lists.
         gather = jax.shard_map(_gather, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
         every = gather(a)
         return lambda which: select(every, which)
 
     def reach(self, others: Array) -> Array:
-        # All devices know all diameters. They must not be read in two ways: XLA would spread them and gather them anew.
+        # All devices hold all diameters. They must not be read in two ways: XLA would shard and gather them again.
         block = self.n // self.mesh.size
 
         def own(every: Array, others: Array) -> Array:
@@ -118,7 +118,7 @@ class ShardedParticles(AbstractParticles):
         return self.links.read(rest)(self.slot_links)[0] if rest else None
 
     def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
-        """Lists of the own particles on each device, from the places of all."""
+        """Lists of the own particles on each device, from the positions of all."""
         reach = 0.5 * (self.diameters + skin)
         block = self.n // self.mesh.size
 
@@ -148,7 +148,7 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
 
     Space is cut across where it is longest until every device has a domain, all with the same number of particles. The
     system and its states are in the order of these domains; outputs and `system.original(states)` in that of the user.
-    Particles stay on their device wherever they go; to cut anew, shard the first system with a state that `original`
+    Particles stay on their device wherever they go; to cut again, shard the first system with a state that `original`
     returned. In a step devices send each other the ends of bonds that cross domains, and, while any particles that
     aren't bonded are close, the places of all.
 
@@ -184,12 +184,12 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
 
 
 def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
-    """The system with everything in its new order and on its device."""
+    """The system in its new order, placed on the devices."""
     alike = lambda a: a.shape[-1] == 1 < system.n  # noqa: E731
     at_slots = lambda a: np.asarray(a) if alike(a) else np.asarray(a)[:, new.particles]  # noqa: E731
     slots = system.slots
     partner = new.place[at_slots(slots.partner)]
-    # Slots without a bond read the filling of their device, which never holds.
+    # Slots without a bond read the padding bond of their device, which is never intact.
     spare_bond = (np.arange(system.n) * mesh.size // system.n + 1) * new.block - 1
     bond = np.where(at_slots(slots.sign) == 0, spare_bond, np.append(new.of_slots, 0)[at_slots(slots.bond)])
     ends, (slot_ends, pair_ends) = halo(mesh, system.n // mesh.size, partner, new.pairs.T)
@@ -231,11 +231,11 @@ def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
 
 
 class _Numbers:
-    """Which particles and bonds are where.
+    """Positions of particles and bonds in the order of domains.
 
     - `particles`: those of the user in the new order; `place`: where each of them is.
-    - `bonds`: those of the user in the new order, their number for fillings, so that all devices have the same number
-      of bonds, `block`, the last of them a filling; `of_slots`: where each of them is; `pairs`: their ends.
+    - `bonds`: those of the user in the new order, and their number for padding, so that all devices have `block` bonds,
+      the last of them padding; `of_slots`: where each of them is; `pairs`: their ends.
     """
 
     def __init__(self, x: np.ndarray, pairs: np.ndarray, count: int) -> None:
@@ -251,13 +251,13 @@ class _Numbers:
         self.of_slots[order] = home[order] * self.block + np.arange(m) - (np.cumsum(counts) - counts)[home[order]]
         self.bonds = np.full(count * self.block, m)
         self.bonds[self.of_slots] = np.arange(m)
-        # Both ends of a filling are the first particle there, so that it has no length and no energy.
+        # Both ends of padding are the first particle of the device, so that it has no length and no energy.
         self.pairs = np.repeat(np.arange(count) * (n // count), self.block)[:, None].repeat(2, axis=1)
         self.pairs[self.of_slots] = ends
 
 
 def _domains(x: np.ndarray, which: np.ndarray, count: int) -> list[np.ndarray]:
-    """`which` of the places in `count` domains of the same number, halved across where they extend farthest."""
+    """`which` of the positions in `count` domains of equal number, by recursive bisection along the largest extent."""
     if count == 1:
         return [np.sort(which)]
     half = count // 2

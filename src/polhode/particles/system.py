@@ -21,7 +21,7 @@ from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.separable import Rest
 
 _ROOM = 12
-"""Neighbours for which there is room at least: as many equal spheres touch one."""
+"""Least capacity of neighbour lists: as many equal spheres touch one."""
 
 
 class Particles(AbstractParticles):
@@ -31,7 +31,7 @@ class Particles(AbstractParticles):
     mean of both diameters; of walls the same with D half a diameter and l the distance. Particles that are bonded
     are in contact only where `bonded_contacts` says so, or once their bond is broken.
 
-    Every particle sums what its own bonds and neighbours do to it, so nothing is scattered; pairs are computed twice.
+    Every particle sums the loads of its own bonds and neighbours, so nothing is scattered; pairs are computed twice.
 
     **Arguments:**
 
@@ -45,9 +45,9 @@ class Particles(AbstractParticles):
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
     - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
-    - `skin`: by how much farther neighbours are looked for than contacts reach, as a share of the largest diameter;
-      lists are made anew when a particle has moved by half of it against the mean.
-    - `capacity`: neighbours for which there is room; None for 12, or half as many again as there are at the start.
+    - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
+      diameter; lists are rebuilt when a particle has moved by half of it relative to the mean.
+    - `capacity`: length of the neighbour lists; None for 12, or 1.5 times the number at the start if that is more.
     - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
 
     - Momenta kept to round-off: Σmv without walls and gravity; then also ΣJΩ with the literal law, and
@@ -125,7 +125,7 @@ class Particles(AbstractParticles):
         self.slots = self.slots._replace(sign=self.slots.sign.astype(kind))
 
         def at_slots(a: Array, one: bool = False, padding: float = 0.0) -> Array:
-            # Of one material each slot holds the same: reading that once is a fifth of the time of large systems.
+            # With one material all slots hold one value, which is read once: a fifth of the time of large systems.
             if one and m:
                 return jnp.broadcast_to(a[:1], (self.slots.bond.shape[0], 1))
             return jnp.append(a, jnp.asarray(padding, kind))[self.slots.bond]
@@ -198,7 +198,7 @@ class Particles(AbstractParticles):
 
 
 def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:
-    """Half as many neighbours again as the particle has that has most of them at the start, and never few."""
+    """1.5 times the largest number of neighbours at the start, and at least `_ROOM`."""
     if not checks.is_concrete(diameters, skin):
         return _ROOM
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))

@@ -1,4 +1,4 @@
-"""Walls: what spheres can't pass."""
+"""Walls that contain spheres."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polhode.spaces.component_arrays import Vectors, add_scaled, dot, scale, sub
 
 
 class AbstractWall(eqx.Module):
-    """A smooth surface."""
+    """A wall with smooth faces."""
 
     @abc.abstractmethod
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:

@@ -1,4 +1,4 @@
-"""Rods as users give them: points, frames and sections, checked and made nodes and edges of a model."""
+"""Adds rods to models: checks points, frames and sections, and builds nodes and edges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONSTRAINT_PRESETS: dict[str, tuple[int, ...]] = {
 }
 ENDS = ("first", "last")
 STRAIGHT = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
-"""w⁰ of a straight rod that isn't twisted."""
+"""w⁰ of a straight rod without twist."""
 
 
 def build(
@@ -69,7 +69,7 @@ def build(
     measure = MEASURES[checks.choice("strain", strain, MEASURES)]()
     ends = _clamped_ends(clamped, closed)
     which = _constrained_components(constrained)
-    # NumPy's arrays are taken apart and put together much faster.
+    # NumPy's arrays are indexed and stacked much faster.
     x, R = checks.readable((x, R))
     start = _increments(measure, x, R, closed)
     ds, rest = _rest(reference, lengths, start, N)
@@ -103,7 +103,7 @@ def build(
 def _nodes(
     model: ModelParts, name: str, ends: Sequence[str], at: Pose, inertia: tuple[Any, Any], velocities: tuple[Any, Any]
 ) -> list[Body]:
-    """Nodes that move as new bodies of the model, clamped ends as its ground."""
+    """Free nodes as new bodies of the model, clamped ends as its ground."""
     count = len(at.x)
     clamped_nodes = {0} if "first" in ends else set()
     clamped_nodes |= {count - 1} if "last" in ends else set()
@@ -132,7 +132,7 @@ def _nodes(
 
 
 def _clamped_pose(nodes: Sequence[Body], at: Pose, i: int) -> Pose | None:
-    """Where a clamped node is; None for one that moves."""
+    """The pose of a clamped node; None for a free one."""
     return Pose(at.x[i], at.R[i]) if nodes[i].kind == "ground" else None
 
 
@@ -171,14 +171,14 @@ def _constrained_components(value: ConstrainedStrains) -> tuple[int, ...]:
 
 @numpy_jit
 def _increments(strain: AbstractStrain, x: Points, R: Frames, closed: bool) -> Float[Array, "N 6"]:
-    """d of the edges at the start."""
+    """Increments d of the edges at the start."""
     first = Pose(x, R) if closed else Pose(x[:-1], R[:-1])
     second = Pose(jnp.roll(x, -1, axis=0), jnp.roll(R, -1, axis=0)) if closed else Pose(x[1:], R[1:])
     return jax.vmap(lambda p: strain.increment(p).vector)((first, second))
 
 
 def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> tuple[Any, Any]:
-    """Δs and d⁰ of the edges, as NumPy arrays where nothing is traced."""
+    """Δs and d⁰ of the edges, as NumPy arrays unless they are traced."""
     ds = jnp.linalg.norm(start[:, 3:], axis=1)
     if lengths is not None:
         meaning = "of the edges without stress"
@@ -229,6 +229,6 @@ def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
 def _mask(matrix: Any, free: np.ndarray) -> Any:
     product = checks.readable(matrix) * (free[:, None] * free)
     if isinstance(product, np.ndarray):
-        # So that it is known not to change, see `polhode.compiler.fingerprint.object_cache`.
+        # Read-only, so that it counts as constant; see `polhode.compiler.fingerprint.object_cache`.
         product.setflags(write=False)
     return product

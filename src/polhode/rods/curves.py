@@ -64,7 +64,7 @@ def _catenary_points(width: float, rise: float, length: float, s: np.ndarray) ->
     ratio = math.sqrt(max(length**2 - rise**2, width**2)) / width
     if ratio - 1 < 1e-15:
         return s * (width / length), s * (rise / length)
-    # sinh(x)/x = ratio with x = width/2a, in logarithms, so that the search has a slope everywhere.
+    # sinh(x)/x = ratio with x = width/2a, in logarithms, whose slope is bounded.
     most = 2 * math.log(2 * ratio) + 2
     x: Any = scipy.optimize.brentq(lambda x: math.log(math.sinh(x) / x / ratio), 1e-9, most, xtol=1e-15)
     a = width / (2 * x)

@@ -1,4 +1,4 @@
-"""The edges of a rod as elements: elastic and damped strains, and strains that are constrained away."""
+"""Elements of the edges of a rod: elastic and damped strains, and constrained strains."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class EdgeShape(eqx.Module):
         return jnp.linalg.norm(self.strain.increment(self.nodes(poses)).vector[:3])
 
     def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
-        """Loads on the bodies that moments and forces in the section make."""
+        """Loads of the moments and forces in the section on the bodies."""
         nodes = self.nodes(poses)
         return self.on_bodies(poses, self.strain.loads(nodes, self.strain.increment(nodes), stress))
 
@@ -219,7 +219,7 @@ class RigidStrains(AbstractConstraintElement):
 
 
 def _rows_on_body(rows: Float[Array, "k 6"], pose: Pose, frame: Pose) -> Float[Array, "k 6"]:
-    """Rows on the motion of a node as rows on that of the body that it is fixed in."""
+    """Rows acting on the motion of a node, as rows acting on that of its body."""
     turn, push = rows[:, :3], rows[:, 3:]
     return jnp.concatenate((turn @ frame.R.T + jnp.cross(frame.x, push @ pose.R), push), axis=1)
 

@@ -22,7 +22,7 @@ from polhode.rods.rod import Rod
 
 
 class AtNode(eqx.Module):
-    """A load per length (s, t) as that on one node, a function of time.
+    """The load on one node as a function of time, from a load per length (s, t).
 
     **Arguments:**
 
@@ -80,7 +80,7 @@ class DistributedLoad(AbstractComposite):
         ]
 
     def _on_nodes(self, name: str) -> Iterable[tuple[Body, Any, str | None]]:
-        """The nodes that can move, the load on each, and the name of the part."""
+        """The free nodes, the load on each, and the name of the part."""
         density = self._density(name)
         if density is None:
             return
@@ -161,7 +161,7 @@ class RodContact(AbstractComposite):
 
 
 def _free_nodes(rod: Rod, values: Float[Array, " nodes"] | None = None) -> Iterable[tuple[Body, Array, Array]]:
-    """Nodes that are not clamped, with a value each (the place along the rod) and the length that belongs to them."""
+    """Free nodes, with a value each (by default the place along the rod) and the length that belongs to them."""
     each = zip(rod.nodes, rod.arc_lengths if values is None else values, rod.node_lengths, strict=True)
     return (row for row in each if row[0].kind != "ground")
 

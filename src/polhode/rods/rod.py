@@ -1,4 +1,4 @@
-"""A rod of a model: nodes that are bodies, edges that are elements."""
+"""A rod of a model: its nodes are bodies, its edges elements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rod:
     - `edges`: the elements between them, N of them.
     - `lengths`: of the edges without stress, shape (N,).
     - `sections`: of the edges.
-    - `constrained`: numbers of the strains that are constrained away.
+    - `constrained`: numbers of the constrained strains.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Rod:
         """The part of the rod that belongs to each node: half of the edges beside it."""
         return halves(self.lengths, self.closed)
 
-    # --- what a run shows -------------------------------------------------------------------------------------------
+    # --- results of runs -------------------------------------------------------------------------------------------
 
     def poses(self, system: MultibodySystem) -> Callable[[Array, State], Pose]:
         """Positions (nodes, 3) and rotations (nodes, 3, 3), third column along the rod, as a function of (t, state)."""
@@ -163,7 +163,7 @@ class Rod:
         return before, (before + 1) % len(self.nodes)
 
     def _rows(self, system: MultibodySystem) -> tuple[np.ndarray, np.ndarray, Pose]:
-        """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
+        """Rows of the nodes in the motion of a system, the clamped nodes, and their poses."""
         row_numbers = {name: row for row, name in enumerate(system.names)}
         is_clamped = [body.kind == "ground" for body in self.nodes]
         absent = [
@@ -180,7 +180,7 @@ class Rod:
 
 
 def halves(values: Array, closed: bool) -> Array:
-    """For each node half of what the edges beside it have."""
+    """For each node half the sum of the values of the edges beside it."""
     if closed:
         return 0.5 * (values + jnp.roll(values, 1, axis=0))
     zero = jnp.zeros_like(values[:1])

@@ -18,7 +18,7 @@ STRAINS = ("K1", "K2", "K3", "G1", "G2", "G3")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Section:
-    """Inertia and stiffness of a cross section of a rod. Checked when it is made.
+    """Inertia and stiffness of a cross section of a rod, checked at construction.
 
     Strains are w = (K, Γ) = (bending about axes 1 and 2, torsion; shear along axes 1 and 2, extension) with the third
     axis along the rod: curvatures in rad per length, Γ without unit. The stress resultants are the moments and forces

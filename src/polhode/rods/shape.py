@@ -18,14 +18,14 @@ Frames = Float[Array, "nodes 3 3"]
 
 _E3 = np.array([0.0, 0.0, 1.0])
 _OPPOSITE = -0.999
-"""Cosine between neighbouring edges below which the curve turns back on itself."""
+"""Cosine between neighbouring edges below which the curve reverses."""
 
 _ALONG = 0.05
-"""Cosine between a given third axis and the edge beside it below which the axis is taken for a mistake."""
+"""Cosine between a given third axis and the edge beside it below which the axis is refused."""
 
 
 def points_of(value: Any, closed: bool = False) -> Points:
-    """Nodes of a rod. Raises ValueError for fewer than two, and for nodes that follow each other at one place."""
+    """Nodes of a rod. Raises ValueError for fewer than two, and for coincident neighbours."""
     shape = checks.shape("points", value, "nodes of a rod")
     if len(shape) != 2 or shape[1] != 3 or shape[0] < 2:
         raise ValueError(f"`points` must be the nodes of a rod, shape (n + 1, 3) for n ≥ 1 edges, got shape {shape}.")
@@ -83,7 +83,7 @@ def _tangents(points: Points, closed: bool) -> tuple[Array, Points]:
 
 @numpy_jit
 def _transport_frames(first: Float[Array, "3 3"] | None, tangents: Points) -> Frames:
-    """The frames of all nodes from the first, by default the smallest rotation that takes the third axis there."""
+    """The frames of all nodes from the first, by default the smallest rotation that takes e₃ to its tangent."""
     if first is None:
         first = _turn(jnp.asarray(_E3), tangents[0])
 
@@ -124,7 +124,7 @@ def _first_frame(tangent: Array, normal: Any) -> Float[Array, "3 3"]:
 
 
 def given_frames(rotations: Any, points: Points, closed: bool) -> Frames:
-    """Rotations of the nodes as a user gives them.
+    """Checked rotations of the nodes.
 
     Raises ValueError unless they are rotation matrices whose third axes point along the rod.
     """

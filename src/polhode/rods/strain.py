@@ -1,4 +1,4 @@
-"""Strains of an edge between two nodes, times its length: potentials and constraints of rods are made of them."""
+"""Strains of an edge between two nodes, times its length, for potentials and constraints of rods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scalar = Float[Array, ""]
 
 
 class Increment(NamedTuple):
-    """d = (θ, U): rotation vector and translation of an edge, length times strain; with what derivatives need."""
+    """d = (θ, U): rotation vector and translation of an edge, length times strain; f and g for derivatives."""
 
     theta: Vector3
     U: Vector3
@@ -36,7 +36,7 @@ class Increment(NamedTuple):
 
 
 class AbstractStrain(eqx.Module):
-    """How two poses make the increment d = Δs·w of an edge; loads and rates follow from it by differentiation."""
+    """The increment d = Δs·w of an edge as a function of two poses; loads and rates follow by differentiation."""
 
     @abc.abstractmethod
     def increment(self, poses: Poses) -> Increment:
@@ -122,7 +122,7 @@ class StraightStrain(AbstractStrain):
 
 
 MEASURES: dict[str, type[AbstractStrain]] = {"SE3": HelicalStrain, "SO3xR3": StraightStrain}
-"""Strain measures by the group whose logarithm they are made of."""
+"""Strain measures by the group of their logarithm."""
 
 
 def offset(pose: Pose, frame: Pose | None) -> Pose:

@@ -1,4 +1,4 @@
-"""The tangent of an edge in closed form: a fifth of the operations that differentiation of its loads takes."""
+"""The tangent of an edge in closed form, with a fifth of the operations of differentiating its loads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def helical_tangent(
     r"""Minus the derivatives of the loads on both nodes along poses and along twists, all in the frames of the nodes.
 
     $\delta d = G\,\delta\xi$ with $G = (-T^{-1}(-d),\ T^{-1}(d))$ and the loads are $-G^Tn$, so that
-    $K = (G^TC + \partial(G^Tn)/\partial d)\,G$, and what turning of the nodes adds as forces keep their direction.
+    $K = (G^TC + \partial(G^Tn)/\partial d)\,G$, plus the terms of nodes that turn while forces keep their direction.
 
     **Arguments:**
 

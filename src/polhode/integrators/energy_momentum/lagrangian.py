@@ -207,7 +207,7 @@ class NullSpace(AbstractLivensEquations):
 
 
 def _residual(parts: tuple[Array, ...], sizes: tuple[Array, ...], noise: tuple[Array, ...]) -> Residual:
-    """Residual to be solved to a unit of round-off, since remainders show in the energy; no noise in the constraints."""
+    """Residual with tolerances of round-off, since remainders show in the energy; no noise in the constraints."""
     few = tuple(size / 32 for size in sizes)
     return Residual(parts, few, few, noise + (len(parts) - len(noise)) * (jnp.zeros(()),))
 

@@ -1,4 +1,4 @@
-"""Reads and writes at places that only the data give, in machine code."""
+"""Data-dependent reads and writes in scalar machine code."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ WRITES = {
 @pytest.mark.parametrize(
     "function", [*READS.values(), *WRITES.values()], ids=[*READS, *(f"{w} written" for w in WRITES)]
 )
-def test_they_are_those_of_jax(function):
+def test_reads_and_writes_are_those_of_jax(function):
     k = np.arange(-7, 9)
-    found = RowMap.of(lambda _, k: function(k), (), k[0])((), k)
-    wanted = jax.vmap(function)(k)
-    np.testing.assert_array_equal(found, wanted)
+    results = RowMap.of(lambda _, k: function(k), (), k[0])((), k)
+    expected = jax.vmap(function)(k)
+    np.testing.assert_array_equal(results, expected)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_they_are_those_of_jax(function):
 )
 def test_tables_are_looked_up(function):
     x = np.array([-1.0, -0.0, 0.0, 1e-300, 0.3, *np.asarray(LINE), 1.0 + 1e-15, 5.0, np.nan])
-    found = RowMap.of(lambda _, x: function(x), (), x[0])((), x)
-    np.testing.assert_allclose(found, jax.vmap(function)(x), rtol=1e-15, atol=0)
+    results = RowMap.of(lambda _, x: function(x), (), x[0])((), x)
+    np.testing.assert_allclose(results, jax.vmap(function)(x), rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("edges", [(-2, 3, 0), (1, -3, 2), (-3, -4, 1), (-1, 0, 3), (2, 2, 0)])
@@ -73,8 +73,8 @@ def test_padding_may_cut(edges):
         return jax.lax.pad(x, 7.0, [edges, (0, -1, 1)])
 
     x = np.random.default_rng(1).standard_normal((2, 6, 3))
-    found = RowMap.of(lambda _, row: function(row), (), x[0])((), x)
-    np.testing.assert_array_equal(found, jax.vmap(function)(x))
+    results = RowMap.of(lambda _, row: function(row), (), x[0])((), x)
+    np.testing.assert_array_equal(results, jax.vmap(function)(x))
 
 
 def test_long_tables_take_loops_over_arrays():
@@ -88,6 +88,6 @@ def test_unsigned_numbers():
         return (a - b, a + b, a * b, a // jnp.maximum(b, 1), a < b, (a - b).astype(float), ~a, jnp.minimum(a, b) % 7)
 
     rows = np.array([[3, 5], [2**31 + 5, 2**31 + 3], [2**32 - 1, 2], [0, 0], [-1, 4]])
-    found = RowMap.of(lambda _, x: function(x[0], x[1]), (), rows[0])((), rows)
-    for one, other in zip(found, jax.vmap(lambda x: function(x[0], x[1]))(rows), strict=True):
+    results = RowMap.of(lambda _, x: function(x[0], x[1]), (), rows[0])((), rows)
+    for one, other in zip(results, jax.vmap(lambda x: function(x[0], x[1]))(rows), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -1,4 +1,4 @@
-"""Factors of small matrices and short sorts in machine code."""
+"""Factorisations of small matrices and short sorts in scalar machine code."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ RNG = np.random.default_rng(5)
 
 
 def matrices(n, count=6):
-    """Such that rows must change places: also without anything on the diagonal, and a permutation."""
-    made = RNG.standard_normal((count, n, n))
-    made[1] -= np.diag(np.diag(made[1]))
-    made[2] = np.eye(n)[RNG.permutation(n)]
-    return made
+    """Matrices that need pivoting, among them one with a zero diagonal and a permutation."""
+    out = RNG.standard_normal((count, n, n))
+    out[1] -= np.diag(np.diag(out[1]))
+    out[2] = np.eye(n)[RNG.permutation(n)]
+    return out
 
 
-def compared(function, x, rtol=1e-11):
-    found = RowMap.of(lambda _, row: function(row), (), x[0])((), x)
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(jax.vmap(function)(x)), strict=True):
+def check_against_jax(function, x, rtol=1e-11):
+    results = RowMap.of(lambda _, row: function(row), (), x[0])((), x)
+    for one, other in zip(jax.tree.leaves(results), jax.tree.leaves(jax.vmap(function)(x)), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(
             one, other, rtol=rtol, atol=rtol * np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
@@ -53,13 +53,13 @@ FUNCTIONS = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 3, 6])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_they_are_those_of_lapack(name, n):
-    compared(FUNCTIONS[name], matrices(n))
+def test_factorisations_are_those_of_lapack(name, n):
+    check_against_jax(FUNCTIONS[name], matrices(n))
 
 
-def test_matrices_without_factors_are_told_as_by_lapack():
-    compared(jnp.linalg.cholesky, np.stack([np.eye(3), np.diag([1.0, -1.0, 2.0])]))
-    compared(lambda a: jax.scipy.linalg.lu_factor(a)[0], np.stack([np.zeros((3, 3)), np.ones((3, 3))]))
+def test_singular_matrices_give_the_results_of_lapack():
+    check_against_jax(jnp.linalg.cholesky, np.stack([np.eye(3), np.diag([1.0, -1.0, 2.0])]))
+    check_against_jax(lambda a: jax.scipy.linalg.lu_factor(a)[0], np.stack([np.zeros((3, 3)), np.ones((3, 3))]))
 
 
 @pytest.mark.parametrize("function", [jnp.sort, jnp.argsort, lambda x: jnp.sort(x, descending=True), jnp.median])
@@ -67,10 +67,10 @@ def test_short_sorts(function):
     rows = RNG.standard_normal((5, 7))
     rows[1, 2:5] = 0.25
     rows[2, 3], rows[3, 1], rows[3, 2] = np.nan, 0.0, -0.0
-    compared(function, rows)
-    compared(jnp.sort, RNG.integers(0, 4, (5, 6)))
+    check_against_jax(function, rows)
+    check_against_jax(jnp.sort, RNG.integers(0, 4, (5, 6)))
 
 
-def test_large_ones_are_left_to_libraries():
+def test_large_matrices_are_unsupported():
     with pytest.raises(UnsupportedNativeOperation):
         RowMap.of(lambda _, a: jnp.linalg.inv(a), (), np.eye(12))
