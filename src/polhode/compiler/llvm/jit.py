@@ -29,7 +29,7 @@ _O0, _O1, _O2 = range(3)
 """Optimisation levels; at -O2 the loop vectoriser runs before code generation, which changes no result either."""
 
 _SECONDS_EACH = {_O1: 5e-5, _O2: 1.2e-4}
-"""Approximate compile time of an operation: after it has run for that long at a lower level, it is compiled at this one."""
+"""Approximate compile time of an operation; after a run time of as much at a lower level, code is compiled at this one."""
 
 
 class CompiledFunction:
@@ -47,8 +47,8 @@ class CompiledFunction:
     - `tell`: called with a report before compilation.
     - `long`: whether it has loops over many elements, which -O2 vectorises.
     - `at_once`: whether it is optimised before it first runs, whatever its size: -O0 takes longer for vectors.
-      Instructions are scheduled for few registers, which is of no use for scalars: of a heavy top, RKMK 4 takes 0.033 µs
-      a step and run instead of 0.042.
+      Instructions are scheduled for few registers, which is of no use for scalars: RKMK 4 of a heavy top takes
+      0.033 µs a step and run instead of 0.042.
     """
 
     def __init__(

@@ -58,9 +58,9 @@ class RowMap:
     def vjp(
         cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any, result: Any
     ) -> RowMap:
-        """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
+        """The vector–Jacobian product of a function with a result like `result`; rows are pairs of its rows and cotangents.
 
-        `of` picks what it is wanted with respect to, see `DifferentiableFunction`. Raises `UnsupportedNativeOperation` as `of` does.
+        `of` selects the arguments to differentiate, see `DifferentiableFunction`. Raises as `RowMap.of` does.
         """
         derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, result), Layout(derivable.wrt)
@@ -70,7 +70,7 @@ class RowMap:
 
     @classmethod
     def jvp(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
-        """The Jacobian–vector product of such a function; rows are pairs of its rows and tangents of the arguments in `of`."""
+        """The Jacobian–vector product of such a function; rows are pairs of its rows and tangents of these arguments."""
         derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, derivable.wrt), Layout(derivable.out_shape)
         layouts = Layout(consts), Layout(both), out

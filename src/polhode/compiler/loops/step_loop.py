@@ -23,8 +23,8 @@ class LoopControl(NamedTuple):
     """Control of a block of steps, besides its arguments.
 
     - `n_limit`: the number of the step at which it ends. - `every`: save every so many steps. - `last`: whether the end
-      of the segment is the end of the run. - `target`: the next instant to save. - `has_target`: whether there is one before the
-      end of the run.
+      of the segment is the end of the run. - `target`: the next instant to save. - `has_target`: whether there is one
+      before the end of the run.
     """
 
     n_limit: Any

@@ -37,7 +37,7 @@ def block(
 ) -> str:
     """Writes a block; returns the number of frames.
 
-    - `goes_on`: writes whether there is another frame. - `step`: writes the steps to it and returns whether it is saved.
+    - `goes_on`: writes whether there is another frame. - `step`: writes the steps to it; returns whether it is saved.
     - `keep`: stores it in its row, of this `width`.
     """
     n_limit, every, last, n_saved, n_targets, capacity = (

@@ -23,8 +23,8 @@ class XlaBackend(AbstractScalarBackend):
     """Binds the operations in the current trace of JAX.
 
     XLA copies every operation into the kernel of every value that needs it, so a graph with many outputs grows by that
-    factor. It never copies divisions. So in large graphs a value that is used more than once and depends on many operations
-    is divided by `one`, a 1 that XLA can't fold: exact, and computed once.
+    factor. It never copies divisions. So in large graphs a value that is used more than once and depends on many
+    operations is divided by `one`, a 1 that XLA can't fold: exact, and computed once.
 
     **Arguments:**
 
