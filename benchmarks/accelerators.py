@@ -16,18 +16,18 @@ import numpy as np
 import polhode as ph
 
 
-def twice(call: Any) -> tuple[Any, list[float]]:
+def run_twice(call: Any) -> tuple[Any, list[float]]:
     """Result, and wall times with compiling and without."""
     times = []
-    found = None
+    result = None
     for _ in range(2):
         start = time.perf_counter()
-        found = call()
+        result = call()
         times.append(time.perf_counter() - start)
-    return found, times
+    return result, times
 
 
-def say(what: str, times: list[float], work: int, unit: str) -> None:
+def report(what: str, times: list[float], work: int, unit: str) -> None:
     first, again = times
     print(f"{what}: first {first:.2f} s, again {again:.3f} s, {1e6 * again / work:.3g} us a {unit}", flush=True)
 
@@ -36,10 +36,10 @@ def single() -> None:
     """Runs of small systems, which belong on the processor, whatever JAX's default device."""
     for name, method, steps in (("heavy-top", "rkmk4", 100_000), ("slider-crank", "generalized-alpha", 1000)):
         problem = ph.problems.get(name)
-        found, times = twice(
+        result, times = run_twice(
             lambda p=problem, m=method, n=steps: ph.simulate(p, m, h=1e-3, t1=1e-3 * n, save_every=None)
         )
-        say(f"{name} x {steps:,} steps, {found.stats['compiled']['by']}", times, steps, "step")
+        report(f"{name} x {steps:,} steps, {result.stats['compiled']['by']}", times, steps, "step")
 
 
 def beside(what: str, ensemble: Any, counts: tuple[int, ...], steps: int) -> None:
@@ -47,10 +47,10 @@ def beside(what: str, ensemble: Any, counts: tuple[int, ...], steps: int) -> Non
     for count in counts:
         ends = {}
         for by in ("lanes", "devices"):
-            found, times = twice(lambda n=count, by=by: ensemble(n, by=by, save_every=None))
-            assert found.stats["failed"] == 0
-            say(f"{count:,} {what} x {steps} steps by {by}", times, count * steps, "step and member")
-            ends[by] = [found.dataset[name].values[:, -1] for name in found.dataset if str(name).startswith("state.")]
+            result, times = run_twice(lambda n=count, by=by: ensemble(n, by=by, save_every=None))
+            assert result.stats["failed"] == 0
+            report(f"{count:,} {what} x {steps} steps by {by}", times, count * steps, "step and member")
+            ends[by] = [result.dataset[name].values[:, -1] for name in result.dataset if str(name).startswith("state.")]
         gap = max(float(np.abs(x - y).max()) for x, y in zip(*ends.values(), strict=True))
         print(f"  states at the end differ by {gap:.1e} at most", flush=True)
 
@@ -91,7 +91,7 @@ def particles() -> None:
 
                     what = f"{name} {edge}^3 x {steps} steps, {dtype}, {device.device_kind}"
                     try:
-                        say(what, twice(run)[1], steps * edge**3, "particle-step")
+                        report(what, run_twice(run)[1], steps * edge**3, "particle-step")
                     except Exception as error:
                         print(f"{what}: {str(error)[:200]}", flush=True)
 

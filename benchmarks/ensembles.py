@@ -12,11 +12,11 @@ import numpy as np
 import polhode as ph
 
 
-def timed(call):
+def time_call(call):
     """Result, processor time and wall time of a call."""
     cpu, wall = time.process_time(), time.perf_counter()
-    found = call()
-    return found, time.process_time() - cpu, time.perf_counter() - wall
+    result = call()
+    return result, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def tops(steps, count, workers, **options):
@@ -29,10 +29,10 @@ def tops(steps, count, workers, **options):
 def one_core():
     tops(10, 1024, 1)()
     for steps in (4000, 20_000):
-        found, cpu, _ = min((timed(tops(steps, 1024, 1)) for _ in range(3)), key=lambda each: each[1])
+        result, cpu, _ = min((time_call(tops(steps, 1024, 1)) for _ in range(3)), key=lambda each: each[1])
         each = 1e6 / steps / 1024
         print(f"1,024 tops x {steps} steps, one thread, us a step and member: {cpu * each:.4f}")
-        print(f"  wall time of starts, steps and outputs: {found.stats['wall_time_s'] * each:.4f}")
+        print(f"  wall time of starts, steps and outputs: {result.stats['wall_time_s'] * each:.4f}")
 
 
 def cranks():
@@ -49,12 +49,12 @@ def cranks():
         return ph.simulate(crank, "generalized-alpha", **(how | {"t1": 1e-3 * most * longer}))
 
     members(10)(), single()
-    found, alone, _ = min((timed(single) for _ in range(3)), key=lambda each: each[1])
+    result, alone, _ = min((time_call(single) for _ in range(3)), key=lambda each: each[1])
     b = 1e6 * alone / most / longer
-    print(f"a single slider-crank, {most * longer:,} steps, {found.stats['compiled']['by']}: {b:.3f} us a step")
+    print(f"a single slider-crank, {most * longer:,} steps, {result.stats['compiled']['by']}: {b:.3f} us a step")
     took = {}
     for steps in (400, most):
-        _, took[steps], _ = min((timed(members(steps)) for _ in range(3)), key=lambda each: each[1])
+        _, took[steps], _ = min((time_call(members(steps)) for _ in range(3)), key=lambda each: each[1])
         a = 1e6 * took[steps] / steps / count
         print(f"1,000 slider-cranks x {steps} steps, all included: {a:.3f} us a step and member; ratio {b / a:.2f}")
     a = 1e6 * (took[most] - took[400]) / (most - 400) / count
@@ -64,12 +64,12 @@ def cranks():
 
 def many():
     tops(10, 10_000, 2)()
-    _, cpu, wall = timed(tops(1000, 10_000, 2))
+    _, cpu, wall = time_call(tops(1000, 10_000, 2))
     print(f"10,000 tops x 1,000 steps, two threads: {cpu:.2f} s of processors, wall {wall:.2f} s")
 
 
 def memory():
-    _, cpu, wall = timed(tops(100, 100_000, 2, keep=False, quantiles=[0.5], save_every=10))
+    _, cpu, wall = time_call(tops(100, 100_000, 2, keep=False, quantiles=[0.5], save_every=10))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"statistics of 100,000 tops, 11 instants: peak {peak:.2f} GB, {cpu:.1f} s of processors, wall {wall:.1f} s")
 

@@ -72,7 +72,7 @@ def solve(
 def rigid_body(mbs: Any, problem: ph.Problem, name: str, inertia: Any = None) -> Any:
     """One body of a polhode problem with its initial state."""
     system, (q, v) = problem.system, problem.state0
-    group, member = next((g, k) for known, g, k, *_ in system.coordinates.places if known == name)
+    group, member = next((g, k) for options, g, k, *_ in system.coordinates.places if options == name)
     pose, twist = system.pose(q, name), system.twist(q, v, name)
     bodies = system.coordinates.bodies[group]
     tensor = bodies.inertia[member] if inertia is None else np.diag(inertia)

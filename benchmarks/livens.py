@@ -74,13 +74,13 @@ def peer_row(integrator: dict[str, Any], h: float, t1: float, repeats: int) -> R
 
 
 def rows(h: float, t1: float, repeats: int) -> dict[str, Row]:
-    found = {f"polhode {method}": polhode_row(method, h, t1, repeats) for method in METHODS}
+    result = {f"polhode {method}": polhode_row(method, h, t1, repeats) for method in METHODS}
     for label, integrator in PEERS.items():
         try:
-            found[f"pydykit {label}"] = peer_row(integrator, h, t1, repeats)
+            result[f"pydykit {label}"] = peer_row(integrator, h, t1, repeats)
         except Exception as error:
-            found[f"pydykit {label}"] = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
-    return found
+            result[f"pydykit {label}"] = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    return result
 
 
 def main() -> None:
@@ -89,16 +89,16 @@ def main() -> None:
     parser.add_argument("--t1", type=float, default=2.0)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    found = rows(options.h, options.t1, options.repeats)
-    for name, row in found.items():
-        said = row.get("failed") or f"{row['us_per_step']:10.2f} µs a step, q(t1) = {np.round(row['end'], 6)}"
-        print(f"{name:28s} {said}", file=sys.stderr)
+    results = rows(options.h, options.t1, options.repeats)
+    for name, row in results.items():
+        text = row.get("failed") or f"{row['us_per_step']:10.2f} µs a step, q(t1) = {np.round(row['end'], 6)}"
+        print(f"{name:28s} {text}", file=sys.stderr)
     for ours, peer in (("mph", "midpoint"), ("emh", "discrete gradient")):
-        both = found[f"polhode {ours}"], found[f"pydykit {peer}"]
+        both = results[f"polhode {ours}"], results[f"pydykit {peer}"]
         if "failed" not in both[1]:
             ratio = both[1]["us_per_step"] / both[0]["us_per_step"]
             print(f"pydykit {peer} over polhode {ours}: {ratio:.0f}", file=sys.stderr)
-    print(json.dumps({"h": options.h, "t1": options.t1, "rows": found}))
+    print(json.dumps({"h": options.h, "t1": options.t1, "rows": results}))
 
 
 if __name__ == "__main__":

@@ -51,13 +51,13 @@ def polhode_run(problem: ph.Problem, h: float, steps: int, **options: Any) -> tu
         run = march()
         call = min(call, time.perf_counter() - began)
         best = min(best, run.stats["wall_time_s"])
-    found = {
+    result = {
         "polhode [us/step]": best / steps * 1e6,
         "polhode first call [s]": first,
         "polhode call without its steps [s]": call - best,
         "polhode Newton iterations": run.stats["newton_iterations"],
     }
-    return found, run
+    return result, run
 
 
 def exudyn_run(make: Callable[[], tuple[Any, Any]], h: float, steps: int) -> tuple[dict[str, float], np.ndarray]:

@@ -162,11 +162,11 @@ def problem(case: Case, dtype: str = "float64") -> Any:
 def polhode_run(problem: Any, steps: int) -> Run:
     h = problem.h
     cpu = time.process_time()
-    found = ph.simulate(problem, h=h, t1=h * steps, save_every=None)
+    result = ph.simulate(problem, h=h, t1=h * steps, save_every=None)
     cpu = time.process_time() - cpu
-    end = [np.asarray(part)[-1] for part in found.state]
+    end = [np.asarray(part)[-1] for part in result.state]
     whole = float(end[4].sum()) if len(end) > 4 else problem.system.bonds
-    wall, compile_s = found.stats["wall_time_s"], found.stats["compile_time_s"]
+    wall, compile_s = result.stats["wall_time_s"], result.stats["compile_time_s"]
     return Run(cpu, wall, end[0], end[2], end[3], int(whole), compile_s)
 
 
@@ -176,10 +176,10 @@ def polhode_runs(problem: Any, steps: int) -> Callable[[], Run]:
     before = min(polhode_run(problem, 1).cpu for _ in range(3))
 
     def run() -> Run:
-        found = polhode_run(problem, steps)
+        result = polhode_run(problem, steps)
         # The difference scatters in short runs; on one core steps can't take more than their wall time.
-        cpu = found.cpu - before
-        return found._replace(cpu=cpu if 0 < cpu < found.wall else found.wall, compile_s=compile_s)
+        cpu = result.cpu - before
+        return result._replace(cpu=cpu if 0 < cpu < result.wall else result.wall, compile_s=compile_s)
 
     return run
 
@@ -287,7 +287,7 @@ def row(runs: Sequence[Run], case: Case, steps: int) -> Row:
     energy = lambda of: kinetic_energy(of.v, of.omega, case.inertia)  # noqa: E731
     if not all(np.all(np.isfinite(part)) for part in (last.x, last.v, last.omega)):
         return {"failed": "not finite at the end"}
-    found = {
+    result = {
         "us a particle-step": min(run.cpu for run in runs) * unit,
         "wall us": min(run.wall for run in runs) * unit,
         "particles": case.n,
@@ -298,8 +298,8 @@ def row(runs: Sequence[Run], case: Case, steps: int) -> Row:
         "contacts at the end": contacts(last.x, case.layout.pairs) if case.touching else 0,
     }
     if last.searches is not None:
-        return {**found, "searches for neighbours": last.searches}
-    return {**found, "compile [s]": runs[0].compile_s}
+        return {**result, "searches for neighbours": last.searches}
+    return {**result, "compile [s]": runs[0].compile_s}
 
 
 def steps_of(n: int, options: argparse.Namespace) -> int:
@@ -366,12 +366,12 @@ def scaling(options: argparse.Namespace) -> Rows:
             cases = {edge: case(make(edge), True) for edge in options.edges}
             steps = {edge: steps_of(cases[edge].n, options) for edge in options.edges}
             runs = {edge: polhode_runs(problem(cases[edge], dtype), steps[edge]) for edge in options.edges}
-            found: dict[int, list[Run]] = {edge: [] for edge in options.edges}
+            results: dict[int, list[Run]] = {edge: [] for edge in options.edges}
             for _ in range(options.repeats):
                 for edge, run in runs.items():
-                    found[edge].append(run())
+                    results[edge].append(run())
             for edge, name in names.items():
-                rows[name] = row(found[edge], cases[edge], steps[edge])
+                rows[name] = row(results[edge], cases[edge], steps[edge])
                 show(rows, name)
             first, last = names[options.edges[0]], names[options.edges[-1]]
             if first != last:
@@ -418,9 +418,9 @@ def measure(kind: str, edge: int, dtype: str) -> Row:
         return ph.simulate(system, "rodrigues", h=H, t1=10 * H, state0=state, save_every=None).state
 
     compiled: Any = eqx.filter_jit(run)
-    found = compiled.lower(one.system, one.state0).compile().compiled.memory_analysis()
-    parts = found.argument_size_in_bytes, found.output_size_in_bytes, found.temp_size_in_bytes
-    return {"particles": edge**3, "peak [B]": peak, "compiled run [B]": sum(parts) - found.alias_size_in_bytes}
+    result = compiled.lower(one.system, one.state0).compile().compiled.memory_analysis()
+    parts = result.argument_size_in_bytes, result.output_size_in_bytes, result.temp_size_in_bytes
+    return {"particles": edge**3, "peak [B]": peak, "compiled run [B]": sum(parts) - result.alias_size_in_bytes}
 
 
 def resident_peak() -> float:
@@ -467,8 +467,8 @@ def main() -> None:
         print(json.dumps(measure(kind, int(edge), dtype)))
         return
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    found: dict[str, Any] = {name: PARTS[name](options) for name in options.parts or PARTS}
-    print(json.dumps({"load at the start": load, **found}, indent=1))
+    results: dict[str, Any] = {name: PARTS[name](options) for name in options.parts or PARTS}
+    print(json.dumps({"load at the start": load, **results}, indent=1))
 
 
 if __name__ == "__main__":

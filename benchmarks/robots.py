@@ -108,8 +108,8 @@ def cpu(command: list[str], environment: dict[str, str]) -> tuple[float, str]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     lines = done.stderr.strip().splitlines() or ["nothing said"]
-    taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return taken, lines[-1] if done.returncode else ""
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, lines[-1] if done.returncode else ""
 
 
 def plain() -> dict[str, str]:
@@ -155,11 +155,11 @@ def time_steps(problem: ph.Problem, row: Row) -> None:
 def count_meshes(path: Path, notes: list[Any], row: Row) -> None:
     """Meshes that the file names, and those that a warning said are missing."""
     names = set(re.findall(r"<mesh\b[^>]*\b(?:filename|file)=[\"']([^\"']+)", path.read_text(encoding="utf-8")))
-    said = " ".join(str(note.message) for note in notes)
-    row.meshes, row.missing = len(names), sum(name.rpartition("/")[2] in said for name in names)
+    text = " ".join(str(note.message) for note in notes)
+    row.meshes, row.missing = len(names), sum(name.rpartition("/")[2] in text for name in names)
 
 
-def measured(name: str) -> Row:
+def measure_row(name: str) -> Row:
     robot, row = ROBOTS[name], Row(name)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
@@ -205,7 +205,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{HEAD}\n{'|---' * HEAD.count(' | ')}|---|", flush=True)
     for name in options.robots or ROBOTS:
-        row = measured(name)
+        row = measure_row(name)
         print(json.dumps(dataclasses.asdict(row)) if options.json else line(row), flush=True)
 
 

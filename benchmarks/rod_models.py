@@ -152,8 +152,8 @@ def elastica_cantilever(case: Cantilever, n: int) -> tuple[Any, Any]:
     ds, along = case.length / (n - 0.5), np.array([1.0, 0.0, 0.0])
     rod, simulator = _elastica_rod(n, -0.5 * ds * along, along, n * ds, case.section), _Simulator()
     simulator.append(rod)
-    held = {"constrained_position_idx": (0, 1), "constrained_director_idx": (0,)}
-    simulator.constrain(rod).using(ea.FixedConstraint, **held)
+    fixed = {"constrained_position_idx": (0, 1), "constrained_director_idx": (0,)}
+    simulator.constrain(rod).using(ea.FixedConstraint, **fixed)
     simulator.add_forcing_to(rod).using(ea.GravityForces, acc_gravity=case.gravity)
     simulator.finalize()
     return simulator, rod

@@ -53,10 +53,10 @@ Rows = dict[str, dict[str, float | str]]
 def polhode_run(problem: ph.Problem, method: ph.integrators.AbstractIntegrator) -> Run:
     def run(t1: float, steps: int) -> tuple[float, float, np.ndarray]:
         began = time.perf_counter()
-        found = ph.simulate(problem, method, h=t1 / steps, t1=t1, save_every=None, throw=False)
-        wall, march = time.perf_counter() - began, found.stats["wall_time_s"]
-        points = np.asarray(found.outputs["nodes"][-1])
-        return march, wall, points if found.stats["result"] == ph.Result.successful else np.full_like(points, np.nan)
+        result = ph.simulate(problem, method, h=t1 / steps, t1=t1, save_every=None, throw=False)
+        wall, march = time.perf_counter() - began, result.stats["wall_time_s"]
+        points = np.asarray(result.outputs["nodes"][-1])
+        return march, wall, points if result.stats["result"] == ph.Result.successful else np.full_like(points, np.nan)
 
     return run
 
@@ -189,24 +189,24 @@ def scaling(options: argparse.Namespace) -> Rows:
     }
     rows: Rows = {}
     for code, make in codes.items():
-        found: dict[int, float] = {}
+        results: dict[int, float] = {}
         for n in options.sizes:
             if code.startswith("Exudyn") and n > options.exudyn_most:
                 continue
             run, compile_s = make(n)
             steps = int(np.clip(options.work // n, 20, 400))
             cost = best(run, steps * 0.5 * peer.LENGTH / n / 100.0, steps)
-            found[n] = cost.cpu / steps * 1e6
+            results[n] = cost.cpu / steps * 1e6
             rows[f"{code}, N = {n}"] = {
-                "us/step": found[n],
+                "us/step": results[n],
                 "wall us/step": cost.wall / steps * 1e6,
-                "us/(step node)": found[n] / (n + 1),
+                "us/(step node)": results[n] / (n + 1),
                 "compile [s]": compile_s,
             }
             show(rows, f"{code}, N = {n}")
-        large = [n for n in found if n >= 64 and np.isfinite(found[n])]
+        large = [n for n in results if n >= 64 and np.isfinite(results[n])]
         if len(large) > 1:
-            slope = np.polyfit(np.log(large), np.log([found[n] for n in large]), 1)[0]
+            slope = np.polyfit(np.log(large), np.log([results[n] for n in large]), 1)[0]
             rows[f"{code}, exponent from N = {large[0]} to {large[-1]}"] = {"exponent": float(slope)}
             show(rows, f"{code}, exponent from N = {large[0]} to {large[-1]}")
     return rows
@@ -230,7 +230,7 @@ def spaghetti(options: argparse.Namespace) -> Rows:
     name = "Exudyn, with shear, generalized-alpha"
     rows[name] = row(cheapest(exudyn, t1, 50, ends["Exudyn"], peer.LENGTH, 2000), n + 1)
     show(rows, name)
-    return ratios(rows, ELASTICA_SHEAR) | _converged(ends)
+    return ratios(rows, ELASTICA_SHEAR) | _converged_run(ends)
 
 
 def roll_up(options: argparse.Namespace) -> Rows:
@@ -243,7 +243,7 @@ def roll_up(options: argparse.Namespace) -> Rows:
     show(rows, ELASTICA_SHEAR)
     _ours(rows, ends, roll_up_run, n, t1)
     tips = {name: x[-1:] for name, x in ends.items()}  # the clamp of PyElastica halves an edge
-    return ratios(rows, ELASTICA_SHEAR) | _converged(tips)
+    return ratios(rows, ELASTICA_SHEAR) | _converged_run(tips)
 
 
 def _ours(
@@ -263,7 +263,7 @@ def _ours(
             show(rows, name)
 
 
-def _converged(ends: dict[str, np.ndarray]) -> Rows:
+def _converged_run(ends: dict[str, np.ndarray]) -> Rows:
     return {
         f"converged, {code}": {"distance from polhode with shear": distance(x, ends["with shear"], peer.LENGTH)}
         for code, x in ends.items()
@@ -373,8 +373,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    found = {name: CASES[name](options) for name in options.cases or CASES}
-    print(json.dumps(found, indent=1))
+    results = {name: CASES[name](options) for name in options.cases or CASES}
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

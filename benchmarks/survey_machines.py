@@ -64,14 +64,14 @@ WAITS = 10.0
 """Times the time limit, after which a process is given up that hasn't used it."""
 LIMITS = hasattr(signal, "setitimer")
 """Whether the system can limit the time of processors."""
-UNMOVED = 1e-9
+SMALLEST_MOTION = 1e-9
 """Where no acceleration is larger, errors are absolute: there is but round-off."""
 REGULAR = 1e-12
 """Smallest eigenvalue of a regular mass matrix whose diagonal is scaled to one."""
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
 EXAMPLE = '<robot name="a"><link name="b"/><joint name="c" type="revolute"><parent link="b"/><child link="d"/></joint>\
 <link name="d"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>'
-DISREGARDED = {"contacts", "limits of joints", "dry friction of joints"}
+IGNORED_FEATURES = {"contacts", "limits of joints", "dry friction of joints"}
 """What is not carried for which the comparison leaves nothing out."""
 
 
@@ -152,7 +152,7 @@ class Pinocchio:
 
     def prepare(self, lost: dict[str, list[str]]) -> list[str]:
         """Nothing to switch off: Pinocchio has no more than what is carried."""
-        return sorted(set(lost) - DISREGARDED - {"effort limits"})
+        return sorted(set(lost) - IGNORED_FEATURES - {"effort limits"})
 
     @contextlib.contextmanager
     def copied(self) -> Iterator[Path]:
@@ -286,7 +286,7 @@ class MuJoCo:
 
     def prepare(self, lost: dict[str, list[str]]) -> list[str]:
         """Switches off what isn't carried; returns what that was."""
-        left = {what: names for what, names in lost.items() if what not in DISREGARDED}
+        left = {what: names for what, names in lost.items() if what not in IGNORED_FEATURES}
         for what, names in left.items():
             self._switch_off(what, names)
         return sorted(left)
@@ -405,21 +405,21 @@ class Accelerations:
 
 
 def largest_error(
-    problem: ph.Problem, links: dict[str, str], other: Pinocchio | MuJoCo, evaluated: Accelerations
+    problem: ph.Problem, links: dict[str, str], other: Pinocchio | MuJoCo, accelerations_of: Accelerations
 ) -> float:
     """Of the accelerations of all bodies, relative to the largest; `links`: link or body of the file → of the model."""
     system: Any = problem.system
-    x, alpha, a = evaluated(problem)
+    x, alpha, a = accelerations_of(problem)
     row = {name: number for number, name in enumerate(system.names)}
-    found, wanted = [], []
+    actual, expected = [], []
     for link, body in links.items():
         motion = other.motion(link) if body in row else None
         if motion is not None:
-            found.append(np.concatenate((alpha[row[body]], a[row[body]])))
-            wanted.append(motion.at(x[row[body]]))
-    largest = np.max(np.abs(wanted))
-    error = np.max(np.abs(np.array(found) - np.array(wanted)))
-    return float(error / largest) if largest > UNMOVED else float(error)
+            actual.append(np.concatenate((alpha[row[body]], a[row[body]])))
+            expected.append(motion.at(x[row[body]]))
+    largest = np.max(np.abs(expected))
+    error = np.max(np.abs(np.array(actual) - np.array(expected)))
+    return float(error / largest) if largest > SMALLEST_MOTION else float(error)
 
 
 def package_of(path: Path) -> Path:
@@ -432,16 +432,16 @@ def load(path: Path, **given: Any) -> Any:
     return ph.load_model(path, mesh_paths=package_of(path), **given)
 
 
-def timed(read: Callable[[Path], Any], path: Path) -> tuple[Any, float]:
+def time_reading(read: Callable[[Path], Any], path: Path) -> tuple[Any, float]:
     """What a file is read as, and the least seconds of the processor that two readings took."""
-    taken: list[float] = []
-    found = None
+    seconds: list[float] = []
+    result = None
     for _ in range(2):
         gc.collect()
         began = time.thread_time()
-        found = read(path)
-        taken.append(time.thread_time() - began)
-    return found, min(taken)
+        result = read(path)
+        seconds.append(time.thread_time() - began)
+    return result, min(seconds)
 
 
 def survey(path: Path, row: Row) -> None:
@@ -451,16 +451,16 @@ def survey(path: Path, row: Row) -> None:
         other = code(path)
         why = other.why_not_articulated()
     except Exception as error:
-        other, why = None, f"{code.__name__} can't read it: {said(error)}"
+        other, why = None, f"{code.__name__} can't read it: {describe_error(error)}"
     if why or other is None:
         row.outcome, row.reason = "not articulated", why
         return
-    row.load["other"] = timed(code, path)[1]
+    row.load["other"] = time_reading(code, path)[1]
     row.freedoms, row.outcome = other.freedoms, "not loaded"
     try:
-        imported, row.load["polhode"] = timed(load, path)
+        imported, row.load["polhode"] = time_reading(load, path)
     except Exception as error:
-        row.reason = said(error, path)
+        row.reason = describe_error(error, path)
         return
     row.bodies = len(set(map(id, imported.links.values()))) - 1
     row.lost = {item.what: list(item.names) for item in imported.not_carried}
@@ -468,7 +468,7 @@ def survey(path: Path, row: Row) -> None:
     try:
         imported.problem("minimal")
     except Exception as error:
-        row.reason = said(error, path)
+        row.reason = describe_error(error, path)
         return
     row.outcome = "loaded"
     with other.copied() as copy:
@@ -482,25 +482,27 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
         lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
-        row.trouble = dict.fromkeys(FORMULATIONS, said(error, path))
+        row.trouble = dict.fromkeys(FORMULATIONS, describe_error(error, path))
         return
     traced = {formulation: Accelerations() for formulation in FORMULATIONS}
     for seed in range(STATES):
         for formulation in FORMULATIONS:
             try:
-                error = compared(path, formulation, other, seed, traced[formulation])
+                error = compare_accelerations(path, formulation, other, seed, traced[formulation])
                 row.errors[formulation] = float(np.maximum(row.errors.get(formulation, 0.0), error))
             except Exception as error:
-                row.trouble[formulation] = said(error, path)
+                row.trouble[formulation] = describe_error(error, path)
 
 
-def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int, evaluated: Accelerations) -> float:
+def compare_accelerations(
+    path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int, accelerations_of: Accelerations
+) -> float:
     imported = load(path, limits=False, stick_velocity=None, **other.draw(seed))
     links = {name: body.name for name, body in imported.links.items()}
-    return largest_error(imported.problem(formulation), links, other, evaluated)
+    return largest_error(imported.problem(formulation), links, other, accelerations_of)
 
 
-def said(error: BaseException, path: Path | None = None) -> str:
+def describe_error(error: BaseException, path: Path | None = None) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text if path is None else text.replace(str(path), path.name)}"[:600]
 
@@ -523,11 +525,11 @@ def files_of(folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
                 yield f"{folder.name}: {path.relative_to(folder)}", path
 
 
-def chosen(options: argparse.Namespace) -> list[tuple[Row, Path]]:
+def select_files(options: argparse.Namespace) -> list[tuple[Row, Path]]:
     """Each content once, in the order of names."""
     kinds = {kind for kind in ("urdf", "mjcf") if getattr(options, kind)} or {"urdf", "mjcf"}
-    seen: set[bytes] = set()
-    found = []
+    digests: set[bytes] = set()
+    tasks = []
     for name, path in sorted(files_of(options.folders) if options.folders else files_of_packages()):
         kind = "urdf" if path.suffix == ".urdf" else "mjcf"
         if (
@@ -538,11 +540,11 @@ def chosen(options: argparse.Namespace) -> list[tuple[Row, Path]]:
             continue
         text = path.read_bytes()
         digest = hashlib.sha256(text).digest()
-        if digest in seen or (kind == "mjcf" and not re.search(rb"<mujoco[\s>]", text)):
+        if digest in digests or (kind == "mjcf" and not re.search(rb"<mujoco[\s>]", text)):
             continue
-        seen.add(digest)
-        found.append((Row(name, kind), path))
-    return found
+        digests.add(digest)
+        tasks.append((Row(name, kind), path))
+    return tasks
 
 
 def serve(pipe: Any, seconds: float) -> None:
@@ -567,7 +569,7 @@ def serve(pipe: Any, seconds: float) -> None:
                 try:
                     survey(path, row)
                 except BaseException as error:
-                    row.outcome, row.reason = "crashed", said(error, path)
+                    row.outcome, row.reason = "crashed", describe_error(error, path)
                 if LIMITS:
                     signal.setitimer(signal.ITIMER_PROF, 0.0)
                 row.seconds = time.process_time() - began
@@ -614,7 +616,7 @@ class Worker:
             self._process = None
 
 
-def surveyed(tasks: list[tuple[Row, Path]], jobs: int, seconds: float, out: Path | None) -> list[Row]:
+def survey_all(tasks: list[tuple[Row, Path]], jobs: int, seconds: float, out: Path | None) -> list[Row]:
     """All rows; a line of progress on standard error for each, and the file with what is known so far."""
     workers = [Worker(seconds) for _ in range(jobs)]
     free, rows = list(workers), []
@@ -625,8 +627,8 @@ def surveyed(tasks: list[tuple[Row, Path]], jobs: int, seconds: float, out: Path
             row = worker(task)
         finally:
             free.append(worker)
-        shown = ", ".join(f"{key} {value:.1e}" for key, value in row.errors.items()) or row.reason[:100]
-        print(f"{row.file}: {row.outcome} {shown} ({row.seconds:.1f} s)", file=sys.stderr, flush=True)
+        text = ", ".join(f"{key} {value:.1e}" for key, value in row.errors.items()) or row.reason[:100]
+        print(f"{row.file}: {row.outcome} {text} ({row.seconds:.1f} s)", file=sys.stderr, flush=True)
         return row
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -658,28 +660,28 @@ def counts(rows: list[Row]) -> Table:
 
     line("articulated", len)
     for outcome in ("loaded", "no problem", "not loaded", "out of time", "crashed"):
-        line(outcome, lambda found, outcome=outcome: sum(row.outcome == outcome for row in found))
-    line("nothing lost that moves", lambda found: sum(row.outcome == "loaded" and not row.lost for row in found))
+        line(outcome, lambda rows, outcome=outcome: sum(row.outcome == outcome for row in rows))
+    line("nothing lost that moves", lambda rows: sum(row.outcome == "loaded" and not row.lost for row in rows))
     for formulation in FORMULATIONS:
-        line(f"compared, {formulation}", lambda found, f=formulation: sum(f in row.errors for row in found))
+        line(f"compared, {formulation}", lambda rows, f=formulation: sum(f in row.errors for row in rows))
         line(
             f"  within {AGREES:g}",
-            lambda found, f=formulation: sum(row.errors.get(f, np.inf) <= AGREES for row in found),
+            lambda rows, f=formulation: sum(row.errors.get(f, np.inf) <= AGREES for row in rows),
         )
-        line(f"  not compared, {formulation}", lambda found, f=formulation: sum(f in row.trouble for row in found))
-    line("compared with something switched off", lambda found: sum(bool(row.without) for row in found))
+        line(f"  not compared, {formulation}", lambda rows, f=formulation: sum(f in row.trouble for row in rows))
+    line("compared with something switched off", lambda rows: sum(bool(row.without) for row in rows))
     return table
 
 
 def reasons(rows: list[Row]) -> Table:
     table = Table("outcome", "reason", "files", "one of them", title="Not loaded or not compared", show_lines=True)
-    found: dict[tuple[str, str], list[str]] = {}
+    files: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.outcome not in ("loaded", "not articulated"):
-            found.setdefault((f"{row.kind}, {row.outcome}", group(row.reason)), []).append(row.file)
+            files.setdefault((f"{row.kind}, {row.outcome}", group(row.reason)), []).append(row.file)
         for formulation, why in row.trouble.items():
-            found.setdefault((f"{row.kind}, no comparison, {formulation}", group(why)), []).append(row.file)
-    for (outcome, reason), names in sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]))):
+            files.setdefault((f"{row.kind}, no comparison, {formulation}", group(why)), []).append(row.file)
+    for (outcome, reason), names in sorted(files.items(), key=lambda item: (item[0][0], -len(item[1]))):
         table.add_row(outcome, reason, str(len(names)), names[0])
     return table
 
@@ -688,10 +690,10 @@ def errors(rows: list[Row]) -> Table:
     table = Table("", "formulation", "largest relative error", "file", title="Accelerations")
     for kind in KINDS:
         for formulation in FORMULATIONS:
-            found = [row for row in rows if row.kind == kind and formulation in row.errors]
+            matches = [row for row in rows if row.kind == kind and formulation in row.errors]
             # What isn't a number comes first.
-            found.sort(key=lambda row: np.nan_to_num(row.errors[formulation], nan=np.inf), reverse=True)
-            for row in [row for row in found if not row.errors[formulation] <= AGREES] or found[:1]:
+            matches.sort(key=lambda row: np.nan_to_num(row.errors[formulation], nan=np.inf), reverse=True)
+            for row in [row for row in matches if not row.errors[formulation] <= AGREES] or matches[:1]:
                 table.add_row(kind, formulation, f"{row.errors[formulation]:.1e}", row.file)
     return table
 
@@ -700,12 +702,12 @@ def times(rows: list[Row]) -> Table:
     columns = ("seconds, median", "largest", "times the other code, median", "largest", "slowest file")
     table = Table("", "files", *columns, title="Reading")
     for kind in KINDS:
-        found = [row for row in rows if row.kind == kind and {"polhode", "other"} <= set(row.load)]
-        if found:
-            seconds = [row.load["polhode"] for row in found]
-            ratios = [row.load["polhode"] / row.load["other"] for row in found]
+        matches = [row for row in rows if row.kind == kind and {"polhode", "other"} <= set(row.load)]
+        if matches:
+            seconds = [row.load["polhode"] for row in matches]
+            ratios = [row.load["polhode"] / row.load["other"] for row in matches]
             figures = (f"{reduce(x):.3g}" for x in (seconds, ratios) for reduce in (np.median, np.max))
-            table.add_row(kind, str(len(found)), *figures, found[int(np.argmax(seconds))].file)
+            table.add_row(kind, str(len(matches)), *figures, matches[int(np.argmax(seconds))].file)
     return table
 
 
@@ -734,7 +736,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    rows = surveyed(chosen(options), options.jobs, options.seconds, options.json)
+    rows = survey_all(select_files(options), options.jobs, options.seconds, options.json)
     console = Console(width=None if sys.stdout.isatty() else 180)
     for table in (counts(rows), reasons(rows), errors(rows), features(rows), times(rows)):
         console.print(table)

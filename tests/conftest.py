@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.compiler import fingerprint
+from polhode.compiler.cache import program_cache
 from polhode.frames import Frames
 from polhode.solution.solution import Solution
 
@@ -147,7 +147,7 @@ def _bounded_memory() -> Iterator[None]:
     yield
     if _resident() > max(_MEMORY, _LEFT[0] + _MORE):
         jax.clear_caches()
-        fingerprint.forget()
+        program_cache.forget()
         gc.collect()
         if sys.platform == "linux":
             # The C library keeps freed memory otherwise.

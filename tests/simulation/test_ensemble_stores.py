@@ -317,14 +317,14 @@ def test_a_sweep_that_goes_on_may_end_at_any_file_too(tmp_path, crashing, monkey
 
 SWEEP = """
 import sys, numpy as np, polhode as ph
-from polhode.simulation.ensembles.executors import InLanes
-plain = InLanes.batch
+from polhode.simulation.ensembles.executors import SimdExecutor
+plain = SimdExecutor.batch
 def slowly(self, which, stop):
     found = plain(self, which, stop)
     print("batch", flush=True)
     sys.stdin.readline()
     return found
-InLanes.batch = slowly
+SimdExecutor.batch = slowly
 top = ph.problems.get("heavy-top", formulation="S3")
 ph.ensemble(top, "rkmk4", h=1e-3, t1=0.01, save_every=5, workers=1, statistics=True,
             parameters={"mass": np.linspace(13.0, 17.0, 20)}, out=sys.argv[1])

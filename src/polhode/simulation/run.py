@@ -65,7 +65,7 @@ class Run(NamedTuple):
 
 
 def carry_out(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
-    """As `compute`; warns of an interruption if the run is to throw, and attaches the solution to Ctrl-C's exception."""
+    """As `compute`; warns of an interruption if the run is to throw, and Ctrl-C's exception gets the solution."""
     solution = compute(run, sink, interrupts)
     interrupts.keep(interruption(_stop_message(run, solution), solution))
     if run.throw and solution.stats["result"] == Result.interrupted and not interrupts.raises():

@@ -21,8 +21,8 @@ class ArrayBuilder:
     - `writer`: to which it is appended.
     """
 
-    def __init__(self, writer: IRBuilder) -> None:
-        self.w, self.k = writer, LoopNest(writer)
+    def __init__(self, ir_builder: IRBuilder) -> None:
+        self.w, self.k = ir_builder, LoopNest(ir_builder)
         # Elements are identified by `id` of their arrays, which therefore must stay alive.
         self._alive: list[Any] = []
 
@@ -45,9 +45,9 @@ class ArrayBuilder:
                 to.put(self.k, place, value)
 
     @contextlib.contextmanager
-    def elements(self, shape: tuple[int, ...], is_parallel: bool = True) -> Iterator[list[Place]]:
+    def elements(self, shape: tuple[int, ...], independent: bool = True) -> Iterator[list[Place]]:
         """A loop over an array; yields the places of the elements of one iteration."""
-        with self.k.scope(), self.k.nest(axes(shape), is_parallel) as loop_indices:
+        with self.k.scope(), self.k.nest(axes(shape), independent) as loop_indices:
             yield places(shape, loop_indices)
 
     def materialise(self, x: AbstractArray) -> Buffer:

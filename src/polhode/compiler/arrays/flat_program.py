@@ -68,7 +68,7 @@ _NOT_SHARED = frozenset(["while", "scan", "cond", "sort"])
 
 
 def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
-    """The program of a trace. Raises NotNative if it holds what JAX traces."""
+    """The program of a jaxpr. Raises `UnsupportedNativeOperation` if it closes over tracers."""
     flat = _Flattener()
     inputs = [Value(a.shape, _storage_dtype(a.dtype)) for a in closed_jaxpr.in_avals]
     outputs = flat.evaluate(closed_jaxpr.jaxpr, [_constant(c) for c in closed_jaxpr.consts], inputs)

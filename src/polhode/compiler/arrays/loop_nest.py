@@ -23,8 +23,8 @@ class LoopNest:
     - `writer`: to which they are appended.
     """
 
-    def __init__(self, writer: IRBuilder) -> None:
-        self.w = writer
+    def __init__(self, ir_builder: IRBuilder) -> None:
+        self.w = ir_builder
         self._scopes: list[dict[Any, str]] = [{}]
         self._independent: str | None = None
         self._marks = 0

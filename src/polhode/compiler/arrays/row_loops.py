@@ -70,7 +70,7 @@ def scalar_body(p: Any, operands: Sequence[AbstractArray]) -> ScalarBody | None:
     avals = (*closed_jaxpr.in_avals, *closed_jaxpr.out_avals)
     if sum(a.size for a in closed_jaxpr.in_avals) > size_limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
         return None
-    # Rows are no constants: they differ, even if all are known.
+    # Rows differ from each other, even constant ones.
     is_constant = [isinstance(x, Constant) and k < n_consts for k, x in enumerate(operands)]
     if has_dynamic_indices(closed_jaxpr.jaxpr, is_constant) or cost(closed_jaxpr.jaxpr, scans=True) > size_limits.ROW:
         return None

@@ -169,14 +169,14 @@ class PreviousRun:
         position = self._position(task)
         if position is None:
             return False
-        conversion, now = position[1].stepper.spacing, segment.stepper.spacing
+        former, now = position[1].stepper.spacing, segment.stepper.spacing
         # A new grid from an instant between two steps of the old one.
         if _between_steps(*position) and float(segment.stepper.t0) == self.t:
             return False
-        if conversion is None or now is None:
-            return conversion is now
+        if former is None or now is None:
+            return former is now
         # The steps before and after a breakpoint are a little shorter than their spacing.
-        return abs(float(conversion) - float(now)) <= 1e-9 * abs(float(now))
+        return abs(float(former) - float(now)) <= 1e-9 * abs(float(now))
 
     def extend(self, task: Task, t1: float, h: float, h_is_explicit: bool) -> list[Segment] | None:
         """More steps on the grid of the previous run, if h was requested there and t1 lies on the grid.

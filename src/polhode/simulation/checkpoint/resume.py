@@ -243,8 +243,9 @@ def _check_same(
     other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
     if other == ["set of events"]:
         raise ValueError(
-            f"The run in `{path}` watches {_event_names(meta) or 'no events'}, and this one {_task_event_names(task) or 'none'}. "
-            "Give the events of the run in `events`, or begin a new run in another place."
+            f"The run in `{path}` watches {_event_names(meta) or 'no events'}, and this one "
+            f"{_task_event_names(task) or 'none'}. Give the events of the run in `events`, or begin a new run in another "
+            "place."
         )
     if other:
         reason = differences(meta, task) or "functions, or numbers that they or the model hold, differ"

@@ -69,7 +69,10 @@ class PreparedMember(NamedTuple):
 
 
 def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: Any) -> PreparedMember:
-    """A member by itself. Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that no lane can take."""
+    """A member, ready to run.
+
+    Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that lanes can't run.
+    """
     task = request.prepare(parameters, state)
     plan = planning.plan(task, request.steps)
     if len(plan.segments) > 1 or plan.segments[0].after_jump:
@@ -231,7 +234,7 @@ class Program:
         return arrays
 
     def _check_outputs(self, member: PreparedMember, arrays: MemberArrays) -> None:
-        """Raises `UnsupportedNativeOperation` if outputs of a member differ from those of others in more than numbers of arrays."""
+        """Raises `UnsupportedNativeOperation` if outputs of a member differ from others in more than array values."""
         instant = arrays.progress.t, arrays.progress.carry.state
         row = jax.tree.map(lambda x: np.asarray(x)[None], (arrays.observer, instant))
         observation = self.observe(row[0], *row[1])

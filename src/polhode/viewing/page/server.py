@@ -124,8 +124,8 @@ def check_host(host: str) -> None:
     if not good:
         raise ValueError(
             f"`host` must be a loopback address such as 127.0.0.1, got {short_repr(host)}: pages of runs are not "
-            "served to "
-            "other machines. Send them what `polhode export RUN.zarr page.html` writes, or forward the port by ssh."
+            "served to other machines. Send them what `polhode export RUN.zarr page.html` writes, or forward the port "
+            "by ssh."
         )
 
 

@@ -1,4 +1,4 @@
-"""Arrows of a run over its motion: those of its scene, forces of joints and named ones where the run has them."""
+"""Arrows over the motion of a run: those of its scene, and forces of joints and of named forces, if available."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _LONGEST = 0.45
-"""Length of the longest arrow of a kind, in parts of the radius of the motion."""
+"""Length of the longest arrow of a kind, relative to the radius of the motion."""
 
 
 class Vectors(NamedTuple):
-    """Arrows of one name. - `feet`, `vectors`: (k, n, 3). - `kind`: what they are, which they share their scale by."""
+    """Arrows of one name. - `feet`, `vectors`: (k, n, 3). - `kind`: of quantity; arrows of one kind share a scale."""
 
     name: str
     kind: str
@@ -31,12 +31,12 @@ class Vectors(NamedTuple):
 
     @property
     def longest(self) -> float:
-        """The largest magnitude of the run."""
+        """The largest magnitude over the run."""
         return float(np.max(np.linalg.norm(self.vectors, axis=-1), initial=0.0))
 
 
 def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
-    """All that a run has."""
+    """All arrows of a run."""
     for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
         yield Vectors(each.name, each.kind, each.colour, feet, vectors)
     for name, colour, field in (
@@ -48,7 +48,7 @@ def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
 
 
 def scale(fields: Sequence[Vectors], names: Sequence[str], radius: float) -> list[Vectors]:
-    """Those of some names, as long as they are drawn where the motion has a radius.
+    """The arrows of some names, scaled to their length in a picture of a motion with some radius.
 
     Raises ValueError for names that the run doesn't have.
     """

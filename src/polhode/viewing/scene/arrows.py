@@ -16,11 +16,11 @@ from polhode.viewing.scene.scene import Arrows
 from polhode.viewing.style import COLOURS
 
 _MOST = 64
-"""Bodies that have arrows."""
+"""Largest number of bodies with arrows."""
 
 
 def to_dict(bodies: Sequence[Body], rows: Mapping[str, int], gravity: np.ndarray) -> dict[str, Any]:
-    """Masses, inertias and gravity, in plain values; nothing for more bodies than can be told apart."""
+    """Masses, inertias and gravity as plain values; empty for more than `_MOST` bodies."""
     heavy = [body for body in bodies if float(body.mass) > 0]
     if not heavy or len(heavy) > _MOST:
         return {}
@@ -33,7 +33,7 @@ def to_dict(bodies: Sequence[Body], rows: Mapping[str, int], gravity: np.ndarray
 
 
 def from_dict(description: Mapping[str, Any], pose: Callable[[Any, int], Pose]) -> Iterable[Arrows]:
-    """The arrows of a description; `pose` reads the pose of a row from the outputs."""
+    """The arrows from a description; `pose` reads the pose of a row from the outputs."""
     if not description:
         return
     rows, masses = tuple(description["rows"]), np.asarray(description["masses"])
@@ -63,7 +63,7 @@ class _Linear(eqx.Module):
 
 
 class _Angular(eqx.Module):
-    """R J Ω, about the centre of mass in the inertial frame."""
+    """Angular momenta R J Ω about the centres of mass, in the inertial frame."""
 
     rows: tuple[int, ...] = eqx.field(static=True)
     inertias: Float[np.ndarray, "n 3 3"]

@@ -1,4 +1,4 @@
-"""Triangles of the parts of scenes, for pictures and files that have no shapes of their own."""
+"""Triangle meshes of the parts of scenes, for film and for files without primitive shapes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _RINGS, _SECTORS = 14, 24
 _SIDES = 10
 _TURNS = 8
 _STRAIGHT = 0.15
-"""Turns of a spring, and the part of its length that is straight at each end."""
+"""Number of coils of a spring, and the fraction of its length that is straight at each end."""
 THIN = 0.0035
-"""Radius of a thin line, in parts of the radius of the motion."""
+"""Radius of a thin line, relative to the radius of the motion."""
 
 
 class Surface(NamedTuple):
     """Triangles with normals.
 
     - `vertices`, `normals`: (n, 3). - `faces`: (m, 3), numbers of vertices.
-    - `marks`: (n,), positive in two opposite quadrants, negative in the others, by which a rotation is seen.
+    - `marks`: (n,), positive in two opposite quadrants, negative in the others, so that rotations are visible.
     """
 
     vertices: np.ndarray
@@ -34,12 +34,12 @@ class Surface(NamedTuple):
     marks: np.ndarray
 
     def moved_by(self, x: np.ndarray, R: np.ndarray) -> Surface:
-        """Turned by a rotation (3, 3) and moved."""
+        """The surface rotated by R (3, 3), then translated by x."""
         return self._replace(vertices=self.vertices @ R.T + x, normals=self.normals @ R.T)
 
 
 def of_body(body: Body, scene: Scene) -> list[tuple[Surface, str]]:
-    """Surfaces of a body in the frame that its pose moves, each with its colour."""
+    """Surfaces of a body in its frame, each with its colour."""
     size, at, turn = (np.asarray(value, dtype=float) for value in (body.size, body.at, body.turn))
     if body.shape == "frame":
         thick = 0.04 * float(np.max(size))
@@ -94,7 +94,7 @@ def coil(start: np.ndarray, end: np.ndarray, radius: float) -> np.ndarray:
 
 
 def frames(directions: np.ndarray) -> np.ndarray:
-    """Rotations (n, 3, 3) that turn the third axis into some directions (n, 3)."""
+    """Rotations (n, 3, 3) that map the third axis to some directions (n, 3)."""
     lengths = np.linalg.norm(directions, axis=1, keepdims=True)
     e3 = np.where(lengths > 0, directions / np.where(lengths > 0, lengths, 1.0), [0.0, 0.0, 1.0])
     helper = np.where(np.abs(e3[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
@@ -104,7 +104,7 @@ def frames(directions: np.ndarray) -> np.ndarray:
 
 
 def arrow(foot: np.ndarray, vector: np.ndarray, radius: float) -> Surface | None:
-    """A shaft with a head; None where it would be shorter than it is thick."""
+    """An arrow with shaft and head; None if it would be shorter than its thickness."""
     length = float(np.linalg.norm(vector))
     if length < 4 * radius:
         return None
@@ -117,7 +117,7 @@ def arrow(foot: np.ndarray, vector: np.ndarray, radius: float) -> Surface | None
 
 
 def join(surfaces: list[Surface]) -> Surface:
-    """All of some surfaces as one."""
+    """Several surfaces as one."""
     starts = np.cumsum([0, *(len(surface.vertices) for surface in surfaces[:-1])])
     faces = [surface.faces + start for surface, start in zip(surfaces, starts, strict=True)]
     return Surface(
@@ -129,7 +129,7 @@ def join(surfaces: list[Surface]) -> Surface:
 
 
 def _scale(surface: Surface, size: np.ndarray) -> Surface:
-    """Stretched along its axes."""
+    """The surface scaled along its axes."""
     normals = surface.normals / np.where(size > 0, size, 1.0)
     normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     return surface._replace(vertices=surface.vertices * size, normals=normals)
@@ -195,7 +195,7 @@ def _cylinder(sectors: int = _SECTORS, top: float = 1.0) -> Surface:
 
 @functools.cache
 def stick() -> Surface:
-    """A cylinder of diameter and length one, of few sides."""
+    """A cylinder of diameter and length one, with few sides."""
     return _cylinder(_SIDES)
 
 
@@ -205,7 +205,7 @@ def _cone() -> Surface:
 
 
 def _unpack(mesh: Mapping[str, str]) -> Surface:
-    """Triangles as `polhode.viewing.scene.mesh` packs them, each with its own normal."""
+    """Unpacks triangles that `polhode.viewing.scene.mesh` has packed, each with its own normal."""
     numbers, faces = (np.frombuffer(base64.b64decode(mesh[key]), "<u2").reshape(-1, 3) for key in ("vertices", "faces"))
     corners = (numbers / 65535.0 - 0.5)[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

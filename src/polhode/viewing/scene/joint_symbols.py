@@ -1,4 +1,4 @@
-"""Symbols for joints and for the ground, as machine drawings have them, in plain values that are stored with runs."""
+"""Symbols for joints and for the ground, like those of machine drawings, as plain values that runs store."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
 MOST = 200
-"""Joints up to which they are marked."""
+"""Largest number of joints for which symbols are drawn."""
 _PIN, _SUPPORT = "#3c434d", "#9aa3ad"
 _THICK, _APART = 0.035, 0.2
-"""Thickness of a pin in parts of the size of the model, and at most of the distance between joints."""
+"""Thickness of a pin relative to the size of the model, and its bound relative to the distance between joints."""
 _RAIL = 1.2
-"""Length of a rail on the ground, in parts of the size of the model."""
+"""Length of a rail on the ground, relative to the size of the model."""
 
 
 class _Joint(NamedTuple):
     """A joint at the start, in the inertial frame.
 
-    - `ends`: where it takes hold of both bodies, (3,) each. - `angles`, `slides`: axes about and along which the second
-      body is free, as far as coordinates tell. - `constraints`: number of constraints.
+    - `ends`: its points on both bodies, (3,) each. - `angles`, `slides`: axes about and along which the second body is
+      free, by the joint's coordinates. - `constraints`: number of constraints.
     """
 
     name: str
@@ -45,7 +45,7 @@ class _Joint(NamedTuple):
 def to_dicts(
     model: ModelParts, rows: Mapping[str, int], solids: Iterable[Mapping[str, Any]], up: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Shapes that mark joints and where they, and springs, hold to the ground; none for more joints than a view shows.
+    """Symbols of joints, and of the ground at joints and springs; empty for more than `MOST` joints.
 
     **Arguments:**
 
@@ -68,7 +68,7 @@ def to_dicts(
 
 
 def _joints(model: ModelParts) -> Iterator[_Joint]:
-    """Those that hold two bodies at a point of each, but for rods and for what moves a body by a function of time."""
+    """The joints between a point of each of two bodies, except in rods and those driven by functions of time."""
     for name, part in model.parts:
         if not (_is_pair(part) and isinstance(part, AbstractJoint)):
             continue
@@ -87,7 +87,7 @@ def _joints(model: ModelParts) -> Iterator[_Joint]:
 
 
 def _is_pair(part: AbstractPart) -> bool:
-    """Whether it is a joint of two bodies, and none of a rod."""
+    """Whether a part is a joint of two bodies outside of rods."""
     return isinstance(part, AbstractJoint) and not isinstance(part, EdgeConstraint) and len(part.bodies) == 2
 
 
@@ -107,7 +107,7 @@ def _freedoms(part: AbstractJoint) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def _marks(joint: _Joint, rows: Mapping[str, int], boxes: Mapping[str, Any], d: float) -> list[dict[str, Any]]:
-    """The symbol of a joint, on its second body; a ball at each end of a rod."""
+    """The symbol of a joint, on its second body; for two distant points a ball at each."""
     ball = ("ellipsoid", (1.3 * d,) * 3, np.array([0.0, 0.0, 1.0]))
     if np.linalg.norm(joint.ends[1] - joint.ends[0]) > d:
         return [_shape_at_end(joint, end, rows, *ball) for end in (0, 1)]
@@ -137,7 +137,7 @@ def _shape_at_end(
 
 
 def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float, size: float) -> list[dict[str, Any]]:
-    """The symbol that holds a joint to the ground: a foot below it, or above where the body hangs, or a rail."""
+    """The symbol of the ground at a joint: a foot below it, above it if the body hangs, or a rail."""
     shapes: list[dict[str, Any]] = []
     for end, ground in enumerate(joint.bodies):
         if ground.kind != "ground":
@@ -159,7 +159,7 @@ def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float,
 
 
 def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
-    """Whether a body is held from above: one that swings below its joint, not one on top of it or on a turntable."""
+    """Whether a body hangs below its joint, rather than standing on it or on a turntable."""
     upright = any(abs(axis @ up) > 0.9 for axis in joint.angles)
     rise = arm @ up
     level = 0.2 * np.linalg.norm(arm)
@@ -167,7 +167,7 @@ def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
 
 
 def _anchors(model: ModelParts) -> Iterator[np.ndarray]:
-    """Points of the ground that forces between two points take hold of."""
+    """Points of the ground at which forces between two points act."""
     for _, part in model.parts:
         if not isinstance(part, AbstractForce) or [body.kind == "ground" for body in part.bodies].count(True) != 1:
             continue
@@ -201,7 +201,7 @@ def _shape(
 
 
 def _across(joint: _Joint, boxes: Mapping[str, Any], axis: np.ndarray) -> float:
-    """How thick the thicker of two bodies is along an axis."""
+    """The larger width of two bodies along an axis."""
     widths = [0.0]
     for body in joint.bodies:
         if body.name in boxes:
@@ -215,7 +215,7 @@ def _has_place(body: Body, rows: Mapping[str, int]) -> bool:
 
 
 def _size(model: ModelParts, points: Iterable[np.ndarray], boxes: Mapping[str, Any]) -> float:
-    """Of the box around all bodies, and the points where joints and springs take hold, at the start."""
+    """Diagonal of the box around all bodies and the points of joints and springs at the start."""
     places = list(points)
     reach = [0.0]
     for body in model.bodies:
@@ -228,7 +228,7 @@ def _size(model: ModelParts, points: Iterable[np.ndarray], boxes: Mapping[str, A
 
 
 def _typical_distance(joints: Sequence[_Joint]) -> float:
-    """The usual distance from a joint to the nearest one that is elsewhere."""
+    """The median distance from a joint to the nearest one at another place."""
     places = np.unique(np.round([joint.ends[1] for joint in joints], 9), axis=0) if joints else np.zeros((0, 3))
     if len(places) < 2:
         return np.inf
@@ -237,7 +237,7 @@ def _typical_distance(joints: Sequence[_Joint]) -> float:
 
 
 def _upwards(model: ModelParts, up: Sequence[float]) -> np.ndarray:
-    """Against gravity, or along a given direction without."""
+    """The direction opposite to gravity; without gravity the given direction."""
     gravity = np.asarray(model.gravity, dtype=float)
     along = -gravity if np.any(gravity) else np.asarray(up, dtype=float)
     return along / np.linalg.norm(along)

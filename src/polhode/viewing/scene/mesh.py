@@ -1,4 +1,4 @@
-"""Surfaces of triangles, made coarser for pages."""
+"""Triangle meshes, decimated for pages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MOST_FACES = 2_000
-"""Triangles of a mesh on a page at most."""
+"""Largest number of triangles of a mesh on a page."""
 _TRIES = 8
 _FLAT = 1e-6
-"""Least extent of a mesh in one direction, in parts of its largest one."""
+"""Least extent of a mesh in one direction, relative to its largest one."""
 _MOST_CELLS = 30
-"""Cells a vertex up to which they are marked instead of sorted."""
+"""Grid cells per vertex up to which occupied cells are marked in an array instead of sorted."""
 _SHARP = 1e-3
-"""Below this part of the largest one, a moment of planes says nothing of where they meet."""
+"""Relative eigenvalue below which the quadric of planes leaves the position in this direction undetermined."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Triangles:
     faces: np.ndarray
 
     def scale(self, factors: np.ndarray) -> Triangles:
-        """Stretched along the axes of their frame; negative factors mirror them."""
+        """The triangles scaled along the axes of their frame; negative factors mirror them."""
         return Triangles(self.vertices * factors, self.faces)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -39,22 +39,22 @@ class Triangles:
         return (low + high) / 2, np.maximum(extents, _FLAT * (float(np.max(extents)) or 1.0))
 
     def pack(self) -> dict[str, str]:
-        """As text: vertices in the box around them as 16-bit numbers from corner to corner, and faces."""
+        """Vertices as 16-bit numbers within their bounding box, and faces, as base64 text."""
         centre, extents = self.bounds()
         places = np.rint(((self.vertices - centre) / extents + 0.5) * 65535).clip(0, 65535)
         return {"vertices": _text(places), "faces": _text(self.faces)}
 
 
 class AbstractMesh(abc.ABC):
-    """Where triangles come from; they are read when a picture is made."""
+    """A source of triangles, which are read when a scene is built."""
 
     @abc.abstractmethod
     def parts(self) -> tuple[ColouredTriangles, ...]:
-        """Of `MOST_FACES` triangles at most, all together. Raises ValueError, saying why, if they can't be had."""
+        """Parts with `MOST_FACES` triangles at most in total. Raises ValueError, with the reason, if they can't be read."""
 
 
 class ColouredTriangles(NamedTuple):
-    """Triangles of one colour, "#rrggbb"; None where nothing says which."""
+    """Triangles of one colour, "#rrggbb" or None if it is unknown."""
 
     triangles: Triangles
     colour: str | None
@@ -65,12 +65,12 @@ def _text(numbers: np.ndarray) -> str:
 
 
 def digest(arrays: dict[str, str]) -> str:
-    """A name for what is packed, the same for the same triangles."""
+    """A digest of packed triangles."""
     return hashlib.blake2s("".join(arrays.values()).encode(), digest_size=8).hexdigest()
 
 
 def decimate(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
-    """No more than `most` faces of nearly the same shape, from clusters of vertices in the cells of a grid.
+    """A mesh of at most `most` faces and nearly the same shape, by clustering vertices in the cells of a grid.
 
     A cluster becomes the point nearest to the planes of its faces, which keeps edges and corners.
     Peter Lindstrom, "Out-of-core simplification of large polygonal models", SIGGRAPH 2000, equations 5 to 7.
@@ -97,7 +97,7 @@ def decimate(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
 
 
 def _finite(mesh: Triangles) -> Triangles:
-    """Without faces with numbers that aren't finite."""
+    """The mesh without faces that have non-finite coordinates."""
     fine = np.asarray(np.isfinite(mesh.vertices).all(axis=1))
     if fine.all():
         return mesh
@@ -105,7 +105,7 @@ def _finite(mesh: Triangles) -> Triangles:
 
 
 def _weld(mesh: Triangles) -> Triangles:
-    """Equal vertices as one, without faces that have no area then."""
+    """Merges equal vertices and removes faces that become degenerate."""
     vertices, place = np.unique(mesh.vertices.astype(np.float32), axis=0, return_inverse=True)
     return _without_unused(Triangles(vertices.astype(float), _distinct_faces(place.reshape(-1)[mesh.faces])))
 
@@ -131,7 +131,7 @@ def _without_unused(mesh: Triangles) -> Triangles:
 
 
 def _clusters(vertices: np.ndarray) -> np.ndarray:
-    """The number of the cell of the unit grid that each vertex is in, without numbers of empty cells."""
+    """The number of the occupied cell of the unit grid in which each vertex lies."""
     cell = np.floor(vertices).astype(np.int64)
     cell -= cell.min(axis=0)
     sides = cell.max(axis=0) + 1
@@ -146,7 +146,7 @@ def _clusters(vertices: np.ndarray) -> np.ndarray:
 
 
 def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.ndarray:
-    """One point a cluster: nearest to the planes of faces there, and to the mean where planes leave it open."""
+    """One point for each cluster: nearest to the planes of its faces, and to the mean where these don't determine it."""
     count = int(clusters.max()) + 1
     sizes = np.bincount(clusters, minlength=count)
     mean = np.stack([np.bincount(clusters, x, count) for x in mesh.vertices.T], axis=1) / sizes[:, None]
@@ -170,7 +170,7 @@ def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.n
 
 
 def _box(low: np.ndarray, high: np.ndarray) -> tuple[Any, Any]:
-    """In place of what no grid keeps a face of."""
+    """A box, for meshes of which no grid keeps a face."""
     corners = np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])
     quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     return corners, np.array([face for a, b, c, d in quads for face in ((a, b, c), (a, c, d))])

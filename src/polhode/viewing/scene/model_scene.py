@@ -1,6 +1,6 @@
 """A scene for any model: bodies as boxes of their inertia, lines to their joints; drawn from the outputs of a run.
 
-Bodies of files look as the file says, or are drawn as a skeleton: `polhode.viewing.scene.robot_appearance`.
+Bodies of files have the appearance in the file, or are drawn as a skeleton: `polhode.viewing.scene.robot_appearance`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Part = TypeVar("Part", bound=AbstractPart)
 _JOINTS, _SPRINGS, _RODS = "#555555", "#2a9d6f", "#4477aa"
 _MOST_TRAILS = 4
 _MOST_SOLID_SPHERES = 200
-"""Spheres that are drawn at most with how they turn."""
+"""Largest number of spheres that are drawn with their rotation."""
 _THINNEST = 0.02
-"""Least thickness of a box, in parts of its length."""
+"""Least thickness of a box, relative to its length."""
 _MOST_COILS = 24
-"""Springs up to which each is drawn as a helix: nets of them are clearer as lines."""
+"""Largest number of springs drawn as helices: nets of springs are clearer as lines."""
 _POINT = 0.03
-"""Diameter of a mass point, in parts of the size of the model."""
+"""Diameter of a mass point, relative to the size of the model."""
 
 
 def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
-    """A scene in plain values, which are stored with runs so that they can be drawn without the model.
+    """The scene as plain values, which are stored with runs so that they can be drawn without the model.
 
     **Arguments:**
 
@@ -89,7 +89,7 @@ def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Mac
 
 
 def from_dict(description: Mapping[str, Any]) -> scene.Scene:
-    """The scene of a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
+    """The scene from a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
     solids = [*description["bodies"], *description.get("symbols", ())]
     poses = {row: _BodyPose(row) for row in {b["row"] for b in solids}}
     bodies = [
@@ -141,7 +141,7 @@ class _BodyPoints(eqx.Module):
 
 
 def pose_of(outputs: Mapping[str, Array], row: int) -> Pose:
-    """Of the body in a row of the outputs; -1 is the ground."""
+    """Pose of the body in a row of the outputs; -1 is the ground."""
     if row < 0:
         return Pose(jnp.zeros(3), jnp.eye(3))
     if "rotations" in outputs:
@@ -163,7 +163,7 @@ def _solid(body: Body, size: float) -> dict[str, Any]:
     if body.kind == "point":
         return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
     moments, turn = np.linalg.eigh(np.asarray(body.inertia))
-    # A box has the moments m (b² + c²)/12, …; moments that no distribution of mass has leave nothing for one edge.
+    # A box has the moments m (b² + c²)/12, …; unphysical moments give an edge of zero.
     edges = np.sqrt(np.maximum(6 * (np.sum(moments) - 2 * moments) / float(body.mass), 0.0))
     if not np.any(edges):
         return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
@@ -181,7 +181,7 @@ def _cloud(spheres: Sequence[Body], rows: Mapping[str, int]) -> list[dict[str, A
 
 
 def _skeleton(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
-    """One line a body: its joint points and between them, each time, its centre of mass."""
+    """One line for each body: its joint points, with its centre of mass after each."""
     points: dict[int, list[list[float]]] = {}
     for part in _parts(model, AbstractJoint):
         for body, point in zip(part.bodies, _points(part), strict=False):
@@ -210,7 +210,7 @@ def _line(part: AbstractPart, rows: Mapping[str, int], name: str, colour: str) -
 
 
 def _rods(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
-    """One line a rod, from node to node."""
+    """One line for each rod, from node to node."""
     rods: dict[str, list[Edge]] = {}
     for edge in _parts(model, Edge):
         rods.setdefault(str(edge.name).rsplit("-edge-", 1)[0], []).append(edge)
@@ -226,7 +226,7 @@ def _rods(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]
 
 
 def _flexible(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
-    """One line a flexible body, from its centre of mass to each node."""
+    """One line for each flexible body, from its centre of mass to each node."""
     for body in (body for body in model.bodies if isinstance(body, FlexibleBody)):
         ends = [rows[name] for node in body.nodes for name in (body.name, node.name)]
         yield {"name": body.name, "rows": ends, "points": [[0.0, 0.0, 0.0]] * len(ends), "colour": _RODS}
@@ -237,12 +237,12 @@ def _parts(model: ModelParts, kind: type[Part]) -> list[Part]:
 
 
 def _points(part: AbstractPart) -> list[list[float]]:
-    """Where a part takes hold of its two bodies, in their frames; empty if it has no such points."""
+    """Points of a part on its two bodies, in their frames; empty if it has no such points."""
     return [np.asarray(point).tolist() for point in part.placed().points()]
 
 
 def _farthest(model: ModelParts, bodies: Sequence[Body]) -> list[Body]:
-    """The bodies that most joints lie between them and the ground, or the first body of what floats."""
+    """The bodies with the most joints between them and the ground, or the first body of a floating system."""
     connections = (*_parts(model, AbstractJoint), *_parts(model, Edge))
     pairs = [[body.name for body in part.bodies] for part in connections if not isinstance(part, EdgeConstraint)]
     steps = _steps("ground", pairs)
@@ -254,7 +254,7 @@ def _farthest(model: ModelParts, bodies: Sequence[Body]) -> list[Body]:
 
 
 def _steps(start: str, pairs: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Number of joints between a body and all that hang together with it."""
+    """Number of joints between a body and each body that is connected to it."""
     distances, queue = {start: 0}, [start]
     for name in queue:
         near = {other for pair in pairs if name in pair for other in pair if other not in distances}

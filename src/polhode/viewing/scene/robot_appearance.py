@@ -1,4 +1,4 @@
-"""The picture of a machine whose file says how it looks: shapes fixed to bodies, or a skeleton without them."""
+"""Appearance of machines from files: shapes fixed to bodies, or a skeleton without shapes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, ColouredTriangl
 from polhode.viewing.style import COLOURS
 
 MOST_FACES_A_PAGE = 60_000
-"""Triangles of all meshes of a page at most."""
+"""Largest number of triangles in all meshes of a page."""
 _FEWEST = 50
 _SKELETON, _GROUND = "#555555", "#9aa3ad"
 _FRAME = 0.06
-"""Length of the axes of a frame, in parts of the size of the machine."""
+"""Length of the axes of a frame, relative to the size of the machine."""
 _THICK = 0.004
 _REACH = 2.0
-"""Thickness and largest extent of a plane, likewise."""
+"""Thickness and largest extent of a plane, relative to the size of the machine."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shape:
     """A surface that moves with a body of the model.
 
-    - `body`: its name; `link`: what the file calls the part that has the shape.
+    - `body`: its name; `link`: name of the part with the shape in the file.
     - `kind`: "box", "ellipsoid", "cylinder" or "capsule" (axis along z), "plane" (normal z), "mesh".
     - `size`: full extents (3,); of a plane its first two, zero if it has no end; of a mesh nothing.
     - `x`, `R`: place (3,) and directions (3, 3) in the frame of the body.
     - `colour`: "#rrggbb", or None if the file doesn't say.
-    - `mesh`: of a mesh; `parts`: what was read of it.
+    - `mesh`: source of a mesh; `parts`: its triangles, once they are read.
     """
 
     body: str
@@ -56,9 +56,9 @@ class Bone:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Machine:
-    """How a file says that its bodies look.
+    """The appearance of bodies in a file.
 
-    - `bodies`: names of all that the file has, drawn by nothing else; `ground`: that of the ground.
+    - `bodies`: names of all bodies of the file, which have no other appearance; `ground`: that of the ground.
     - `frames`: body → place and directions of the frame of the file in that of the body.
     - `bones`: from joint to joint; `shapes`: all surfaces.
     """
@@ -70,7 +70,7 @@ class Machine:
     shapes: tuple[Shape, ...]
 
     def read(self) -> tuple[Machine, list[str]]:
-        """With the triangles of meshes, no more than a page may have, and why others can't be read."""
+        """The machine with the triangles of its meshes, decimated for a page, and the errors of unreadable meshes."""
         shapes: list[Shape] = []
         problems: dict[str, None] = {}
         for shape in self.shapes:
@@ -94,7 +94,7 @@ class SceneParts:
 def to_scene_parts(
     machine: Machine, rows: Mapping[str, int], places: Mapping[str, np.ndarray], up: np.ndarray
 ) -> SceneParts:
-    """Shapes, and frames and bones of bodies without one.
+    """The shapes of bodies, and frames and bones of bodies without shapes.
 
     **Arguments:**
 
@@ -129,7 +129,7 @@ def to_scene_parts(
 
 
 def _few_enough(shapes: list[Shape]) -> list[Shape]:
-    """Shapes whose meshes have no more triangles, all together, than a page may have."""
+    """The shapes, with meshes decimated to the number of triangles of a page."""
     different = _different(shapes)
     count = sum(len(part.triangles.faces) for part in different)
     if count <= MOST_FACES_A_PAGE:
@@ -147,7 +147,7 @@ def _different(shapes: Iterable[Shape]) -> list[ColouredTriangles]:
 
 
 def _size(machine: Machine, places: Mapping[str, np.ndarray]) -> float:
-    """Of the box around centres of mass and ends of bones at the start; one if all are in one place."""
+    """Diagonal of the box around centres of mass, or the longest bone, at the start; one if both are zero."""
     centres = [place for name, place in places.items() if name in machine.bodies]
     lengths = [np.linalg.norm(bone.points[1] - bone.points[0]) for bone in machine.bones if len(set(bone.bodies)) == 1]
     diagonal = float(np.linalg.norm(np.ptp(centres, axis=0))) if centres else 0.0
@@ -178,7 +178,7 @@ def _solids(shape: Shape, size: float, meshes: dict[str, Any]) -> Iterable[dict[
         return
     extents, x, flags = shape.size, shape.x, {}
     if shape.kind == "plane":
-        # A thin box below the plane, which the view needn't show all of.
+        # A thin box below the plane, ignored for the field of view.
         sides = [min(side or np.inf, _REACH * size) for side in extents[:2]]
         extents = np.array([*sides, _THICK * size])
         x, flags = x - shape.R[:, 2] * extents[2] / 2, {"framed": False}
@@ -187,7 +187,7 @@ def _solids(shape: Shape, size: float, meshes: dict[str, Any]) -> Iterable[dict[
 
 
 def _colour(machine: Machine, body: str) -> str:
-    """Of what the file gives none: one a body."""
+    """Default colour of a body."""
     return _GROUND if body == machine.ground else COLOURS[machine.bodies.index(body) % len(COLOURS)]
 
 
@@ -200,5 +200,5 @@ def _numbers(values: np.ndarray) -> list[float]:
 
 
 def _short(value: float) -> float:
-    """Seven digits, which is what a page draws with."""
+    """Rounded to seven digits, the precision of the page."""
     return float(f"{value:.7g}")

@@ -1,4 +1,4 @@
-"""Strains and section forces of rods, by which their tubes are coloured."""
+"""Strains and section forces of rods that colour their tubes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _NAMES = (
 )
 _KINDS = ("strain", "strain", "curvature", "curvature", "force", "force", "moment", "moment")
 _STIFFEST = 1e-9
-"""Stiffness below this part of the largest one is that of a strain that is constrained away: its force is unknown."""
+"""Relative stiffness below which a strain counts as constrained: its force is unknown."""
 
 
 def to_dict(edges: Sequence[Edge]) -> dict[str, Any]:
-    """Rest shapes, lengths, stiffnesses and frames of a rod's edges, from which strains follow, in plain values."""
+    """Rest shapes, lengths, stiffnesses and frames of a rod's edges as plain values, from which strains are computed."""
     first = edges[0].shape.strain
     return {
         "measure": next(name for name, kind in MEASURES.items() if isinstance(first, kind)),
@@ -47,7 +47,7 @@ def to_dict(edges: Sequence[Edge]) -> dict[str, Any]:
 
 
 def from_dict(edges: Mapping[str, Any], rows: Sequence[int], pose: Callable[[Any, int], Pose]) -> Tints:
-    """Tints of a rod whose nodes are in some rows of the outputs; `pose` reads the pose of a row from them."""
+    """Tints of a rod with nodes in some rows of the outputs; `pose` reads the pose of a row from them."""
     C = np.asarray(edges["stiffness"])
     free = [i for i in range(6) if np.max(C[:, i, i]) > _STIFFEST * np.max(C)]
     # Axial: 5; shear: 3, 4; bending: 0, 1; torsion: 2 of (K, Γ).
@@ -71,7 +71,7 @@ def _end(frame: Any) -> Pose:
 
 
 class _EdgeValues(eqx.Module):
-    """Strains less those at rest, and elastic forces, of all edges in each frame: shape (edges, indices)."""
+    """Strains minus those at rest, and elastic forces, of all edges in a frame: shape (edges, indices)."""
 
     strain: AbstractStrain
     rest: Float[Array, "e 6"]
@@ -98,6 +98,6 @@ class _EdgeValues(eqx.Module):
 
 
 def _parts(values: Float[Array, "e 6"]) -> Float[Array, "e 4"]:
-    """Of (K, Γ) or (M, N): along the rod, magnitude across it, magnitude of bending, about the rod."""
+    """Components of (K, Γ) or (M, N): axial, magnitude of shear, magnitude of bending, torsion."""
     across, bend = (jnp.linalg.norm(part, axis=1) for part in (values[:, 3:5], values[:, :2]))
     return jnp.stack((values[:, 5], across, bend, values[:, 2]), axis=1)

@@ -1,4 +1,4 @@
-"""Keys of rotations close enough that the shortest way from one to the next is the way that a body took."""
+"""Keyframes of rotations, dense enough that interpolation by the shortest rotation follows the motion."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 _FARTHEST = np.pi / 2
-"""Angle between keys: players take the shorter way, which beyond half a turn is the wrong one."""
+"""Largest angle between keys: players take the shortest rotation, which is wrong beyond half a turn."""
 
 _MOST_PIECES = 1000
-"""Keys that are put between two frames at most."""
+"""Largest number of keys between two frames."""
 
 
 class Keys(NamedTuple):
@@ -26,7 +26,7 @@ def between(
 ) -> Keys | None:
     """More keys where a body turns far between two frames, by its body-fixed angular velocity; None if none are needed.
 
-    Of the rotations that lead from one frame to the next the one nearest to what the angular velocities say is taken.
+    Of the rotations from one frame to the next, the one nearest to the integral of the angular velocities is taken.
     """
     if omega is None or len(t) < 2:
         return None

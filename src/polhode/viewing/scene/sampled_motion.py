@@ -1,4 +1,4 @@
-"""The poses of a scene's parts over a run, sampled for showing."""
+"""Poses of a scene's parts over a run, sampled for display."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST_FRAMES = 1500
 _FEWEST_FRAMES = 40
 _MOST_NUMBERS = 1_500_000
 _MOST_SPHERES = 12_000_000
-"""Coordinates of spheres over all frames; of more, some spheres are left out."""
+"""Largest number of coordinates of spheres over all frames; beyond that, some spheres are left out."""
 _BLOCK = 64
-"""Frames that XLA evaluates at once: a run that grows is evaluated by the same program."""
+"""Frames that XLA evaluates at once; fixed, so that a growing run needs one program."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Motion:
-    """Where every part of a scene is at k chosen frames.
+    """Poses and points of all parts of a scene at k sampled frames.
 
     - `t`: (k,), increasing; `rows`: numbers of these frames in the run.
     - `positions`, `quaternions`: of the pose of each body, (k, 3) and (k, 4); quaternions (w, x, y, z) without jumps
@@ -58,7 +58,7 @@ class Motion:
         floors = [float(np.min(points @ up)) for points, _ in clouds]
         for cloud, places in zip(scene.of(Cloud), self.clouds, strict=True):
             half = float(np.max(cloud.diameters)) / 2
-            # Few far away, such as sand that is thrown, don't make all others small.
+            # A few outliers, such as thrown sand, don't shrink the rest.
             low, high = np.quantile(places.reshape(-1, 3), [0.002, 0.998], axis=0)
             clouds.append((np.stack([low, high]), half))
             floors.append(float(np.quantile(places.reshape(-1, 3) @ up, 0.002)) - half)
@@ -79,10 +79,10 @@ class Motion:
 
 
 def sample(scene: Scene, solution: Run, most: int | None = None) -> Motion:
-    """The poses at no more frames than a viewer needs, or than `most`, evenly spread over time."""
+    """The motion at a bounded number of frames, or at most `most`, evenly spread over time."""
     bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
     clouds, arrows = scene.of(Cloud), scene.of(Arrows)
-    # Parts of one body share its pose, which is sampled once.
+    # Parts of one body share its pose, which is evaluated once.
     poses_by_id = {id(body.pose): body.pose for body in bodies}
     spheres = sum(len(cloud.diameters) for cloud in clouds)
     rows = _choose(np.asarray(solution.t), 7 * len(poses_by_id) + 12 * len(lines) + 3 * len(trails), 3 * spheres, most)
@@ -145,7 +145,7 @@ def _trail(trail: Trail, solution: Run) -> np.ndarray:
 
 
 def _choose(t: np.ndarray, numbers_a_frame: int, spheres_a_frame: int, most: int | None) -> np.ndarray:
-    """Indices in order of time, evenly spread over it."""
+    """Indices of frames in order of time, evenly spread over it."""
     order = np.argsort(t, kind="stable")
     limit = min(_MOST_NUMBERS // max(numbers_a_frame, 1), _MOST_SPHERES // max(spheres_a_frame, 1))
     count = int(np.clip(limit, _FEWEST_FRAMES, _MOST_FRAMES)) if most is None else most
@@ -157,7 +157,7 @@ def _choose(t: np.ndarray, numbers_a_frame: int, spheres_a_frame: int, most: int
 
 
 def rotate(quaternions: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """A vector (3,) turned by each of some unit quaternions (k, 4): v + 2 u × (w v + u × v)."""
+    """A vector (3,) rotated by each of some unit quaternions (k, 4): v + 2 u × (w v + u × v)."""
     w, u = quaternions[:, :1], quaternions[:, 1:]
     return vector + 2 * np.cross(u, w * vector + np.cross(u, vector))
 

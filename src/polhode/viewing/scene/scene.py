@@ -29,9 +29,9 @@ class Body:
     - `pose`: where it is; parts of one body share it.
     - `at`, `turn`: place (3,) and directions (3, 3) in the frame that `pose` moves.
     - `mesh`: name of the mesh among those of the scene.
-    - `marked`: whether tones of its colour show how it turns, and the legend names it.
-    - `framed`: whether the view is wide enough to show all of it.
-    - `symbol`: whether it stands for a joint or the ground, which views may leave out.
+    - `marked`: whether tones of its colour show its rotation, and the legend names it.
+    - `framed`: whether the field of view contains it.
+    - `symbol`: whether it is a symbol of a joint or the ground, which views may hide.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Scene:
         return [part for part in self.parts if isinstance(part, kind)]
 
     def without_symbols(self) -> Scene:
-        """The scene without what stands for joints and the ground."""
+        """The scene without symbols of joints and the ground."""
         parts = [part for part in self.parts if not isinstance(part, Body) or not part.symbol]
         return dataclasses.replace(self, parts=tuple(parts))
 
@@ -155,7 +155,7 @@ _FUNCTIONS = ("pose", "points", "centres", "feet", "vectors")
 
 
 def with_functions(part: Part, through: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Part:
-    """The part with its functions of (t, state) passed through one that makes them read other states."""
+    """The part with each of its functions of (t, state) replaced by `through` of it."""
     changes = {name: through(getattr(part, name)) for name in _FUNCTIONS if hasattr(part, name)}
     tints = getattr(part, "tints", None)
     if tints is not None:
