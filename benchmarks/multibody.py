@@ -26,7 +26,7 @@ if hasattr(os, "sched_setaffinity"):
 import exudyn_models as peer
 import jax.numpy as jnp
 import numpy as np
-from waiting import with_most_effort
+from optimised_code import with_most_effort
 
 import polhode as ph
 from polhode.problems._closed_loops import about
@@ -162,7 +162,7 @@ def puma() -> dict[str, float]:
         # Errors are those of the first second; costs of ten, so that neither code's beginning counts.
         ours = min(
             (polhode_run(problem, 1e-3, 10_000, newton=newton)[0] for newton in ("full", "modified")),
-            key=lambda found: found["polhode [us/step]"],
+            key=lambda row: row["polhode [us/step]"],
         )
         theirs, _ = exudyn_run(make, 1e-3, 10_000)
         run, end = polhode_run(problem, 1e-3, 1000)[1], exudyn_run(make, 1e-3, 1000)[1]
@@ -186,7 +186,7 @@ def chain() -> dict[str, float]:
         problem = ph.problems.get("body-chain", n=n, formulation="SO3xR3")
         ours = min(
             (polhode_run(problem, 1e-3, steps, newton=newton)[0] for newton in ("full", "modified")),
-            key=lambda found: found["polhode [us/step]"],
+            key=lambda row: row["polhode [us/step]"],
         )
         times[n] = ours["polhode [us/step]"]
         theirs, _ = exudyn_run(lambda problem=problem: peer.body_chain(problem), 1e-3, steps)

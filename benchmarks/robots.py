@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from waiting import with_most_effort
+from optimised_code import with_most_effort
 
 import polhode as ph
 
@@ -126,13 +126,13 @@ def time_commands(robot: Robot, row: Row) -> None:
         page = Path(home) / "page.html"
         command = [sys.executable, "-m", "polhode", "run", str(robot.path), "--quiet"]
         command += ["--set", "floating=true"] if robot.floating else []
-        taken = []
+        times = []
         for more, folder in ((["--export", str(page)], home), (["--export", str(page)], home), ([], other)):
             seconds, trouble = cpu(command + more, plain() | {"HOME": folder, "XDG_CACHE_HOME": folder})
             row.trouble = row.trouble or trouble
-            taken.append(seconds)
+            times.append(seconds)
         row.unit = (before + unit()) / 2
-        row.cold, row.again, row.without_page = (seconds / row.unit for seconds in taken)
+        row.cold, row.again, row.without_page = (seconds / row.unit for seconds in times)
         row.page = page.stat().st_size if page.exists() else 0
 
 

@@ -34,7 +34,7 @@ if hasattr(os, "sched_setaffinity"):
 
 import numpy as np
 import rod_models as peer
-from waiting import with_most_effort
+from optimised_code import with_most_effort
 
 import polhode as ph
 

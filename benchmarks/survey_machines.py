@@ -204,15 +204,15 @@ class Pinocchio:
 
     def _mimics(self) -> dict[str, tuple[str, float, float]]:
         """Joint → the one that it follows, factor and offset."""
-        found = {}
+        result = {}
         # Pinocchio reads files with blank lines before their declaration.
         for joint in ElementTree.fromstring(self.path.read_bytes().strip()).iter("joint"):
             mimic = joint.find("mimic")
             ends = [joint.get("name", ""), "" if mimic is None else mimic.get("joint", "")]
             if mimic is not None and all(map(self.model.existJointName, ends)):
                 numbers = (float(mimic.get(key, default)) for key, default in (("multiplier", "1"), ("offset", "0")))
-                found[joint.get("name", "")] = (mimic.get("joint", ""), *numbers)
-        return found
+                result[joint.get("name", "")] = (mimic.get("joint", ""), *numbers)
+        return result
 
     @staticmethod
     def _coordinates(joint: Any, given: np.ndarray) -> np.ndarray:

@@ -232,6 +232,6 @@ def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulati
         (lambda m, a, b: F.PD(a, 1.0, 1.0), "`joint` of PD must be a joint with a free coordinate"),
     ],
 )
-def test_what_makes_no_sense_is_said_at_once(make: Any, message: str) -> None:
+def test_invalid_data_are_refused_at_once(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(*bodies())

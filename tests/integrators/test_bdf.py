@@ -183,7 +183,7 @@ def test_errors_follow_the_tolerance_on_mechanisms(problem: str) -> None:
     assert all(run.residuals["position"].max() < 1e-11 for run in runs)
 
 
-def test_breakpoints_are_starts_anew() -> None:
+def test_breakpoints_restart_the_method() -> None:
     """A force that jumps at t = 1: before it nothing is seen of it, and after it the order comes back."""
 
     def force(t: Any, q: Any, v: Any) -> Any:

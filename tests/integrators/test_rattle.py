@@ -300,7 +300,7 @@ METHODS = {"stormer-verlet": StormerVerlet(), "rattle": Rattle()}
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    ("system", "said"),
+    ("system", "message"),
     [
         (Lagrangian(2, jnp.diag(jnp.array([1.0, 0.0])), lambda q: q @ q), "is singular or indefinite"),
         (Lagrangian(2, jnp.array([[1.0, 1e9], [1e9, 1e18]]), lambda q: q @ q), "is singular or indefinite"),
@@ -308,12 +308,12 @@ METHODS = {"stormer-verlet": StormerVerlet(), "rattle": Rattle()}
     ],
     ids=["singular", "of rank one", "changing"],
 )
-def test_mass_matrices_that_do_not_fit_are_refused(method, system, said):
-    said = rf"mass matrix of this Lagrangian system.* {said}; `{method}` .* Use `eml` or `mpl`"
+def test_mass_matrices_that_do_not_fit_are_refused(method, system, message):
+    message = rf"mass matrix of this Lagrangian system.* {message}; `{method}` .* Use `eml` or `mpl`"
     start = system.start([0.0, 1.0], [0.0, 0.0])
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         METHODS[method].check(system, 0.0, start)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         ph.simulate(system, method, h=0.1, t1=1.0, state0=start)
 
 

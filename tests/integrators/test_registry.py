@@ -1,4 +1,4 @@
-"""Names, options and what is said about wrong ones."""
+"""Names, options and errors for wrong ones."""
 
 import pytest
 
@@ -32,7 +32,7 @@ STRANGE = [float("inf"), float("nan"), "small", True]
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         ("generalized-alpha", {"rho": 0.5}, r"no option `rho`. Did you mean `rho_inf`\? It has rho_inf, newton, "),
         ("cf4", {"order": 3}, r"Integrator `cf4` has no option `order`. It has none"),
@@ -51,8 +51,8 @@ STRANGE = [float("inf"), float("nan"), "small", True]
         *(("herk3", {"tolerance": value}, "`tolerance` must be") for value in STRANGE),
     ],
 )
-def test_wrong_options_are_named_for_what_they_are(name, options, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_options_are_named_for_what_they_are(name, options, message):
+    with pytest.raises(ValueError, match=message):
         integrators.get(name, **options)
 
 

@@ -155,7 +155,7 @@ def as_fixed(motion):
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
         (with_other_axes, r"leads off its constraint, by \d.* after a motion of 0.3. Correct it, or return None"),
         (with_other_point, "leads off its constraint, by"),
@@ -164,9 +164,9 @@ def as_fixed(motion):
         (as_fixed, "has 0 degrees of freedom and its constraint leaves 1"),
     ],
 )
-def test_a_wrong_motion_is_refused(what, said, swapped):
+def test_a_wrong_motion_is_refused(what, message, swapped):
     model = hung(wrong(what), POINT, AXIS, swapped=swapped)
-    with pytest.raises(ValueError, match=f"`motion` of Wrong {said}"):
+    with pytest.raises(ValueError, match=f"`motion` of Wrong {message}"):
         model.assemble("minimal")
     # Where nothing is made of it, it does no harm.
     system, _ = model.assemble("SE3")

@@ -351,7 +351,7 @@ DRIVE = "`angle` of PrescribedRotation 'drive' can't be traced.*jnp.where instea
         (lambda m, a, b, p: J.Spherical(a, b, POINT).coordinate(), "no relative coordinate"),
     ],
 )
-def test_what_makes_no_sense_is_said_at_once(make: Any, message: str) -> None:
+def test_invalid_data_are_refused_at_once(make: Any, message: str) -> None:
     model, a, b = two_bodies()
     point = model.add_point(mass=1, position=(5, 5, 5))
     with pytest.raises(ValueError, match=message):

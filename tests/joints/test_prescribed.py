@@ -44,7 +44,7 @@ MOTIONS = {
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_told_motions_close_the_joint_after_many_turns(name: str) -> None:
+def test_prescribed_motions_close_the_joint_after_many_turns(name: str) -> None:
     make, allowed = MOTIONS[name]
     _, first, second = two_bodies()
     element = make(first, second).place((Pose(first.x, first.R), Pose(second.x, second.R)))
@@ -56,7 +56,7 @@ def test_told_motions_close_the_joint_after_many_turns(name: str) -> None:
         assert np.abs(element.residual(jnp.asarray(t + 0.02), poses)).max() > 1e-2
 
 
-def test_a_told_pose_is_that_of_the_body() -> None:
+def test_a_prescribed_pose_is_that_of_the_body() -> None:
     model, body, _ = two_bodies()
     joint = J.PrescribedPose(model.ground, body, shift, about_z)
     ground = Pose(jnp.zeros(3), jnp.eye(3))
@@ -66,7 +66,7 @@ def test_a_told_pose_is_that_of_the_body() -> None:
     assert np.abs(element.residual(t, (ground, Pose(*map(jnp.asarray, START[0]))))).max() > 0.1
 
 
-def test_a_driven_crank_accelerates_as_told() -> None:
+def test_a_driven_crank_accelerates_as_prescribed() -> None:
     def accelerations(speed):
         model = ph.Model((0, 0, -9.81))
         crank = model.add_body(
@@ -104,14 +104,14 @@ def test_repair_turns_a_crank_to_its_angle_and_not_half_a_turn_further(formulati
     assert np.exp(1j * driven_crank(formulation, offset, repair=True)) == pytest.approx(np.exp(1j * offset), abs=1e-12)
 
 
-def test_half_a_turn_off_is_said_with_the_name_of_the_joint() -> None:
+def test_half_a_turn_off_is_reported_with_the_name_of_the_joint() -> None:
     with pytest.raises(ValueError, match=r"wrong way round: `drive` \(cosine -1\)"):
         driven_crank("minimal", np.pi, repair=False)
 
 
 # Two of the three cosines vanish and change their sign after half a turn, all three after a third about the diagonal.
 @pytest.mark.parametrize(("turned", "message"), [((np.pi, 0, 0), "wrong way round"), ((1.2, 1.2, 1.2), "do not fit")])
-def test_a_told_pose_is_reached_from_afar(turned: tuple[float, ...], message: str) -> None:
+def test_a_prescribed_pose_is_reached_from_afar(turned: tuple[float, ...], message: str) -> None:
     R = ph.rotation_vector(turned)
     model = ph.Model()
     body = model.add_body(mass=1, inertia=(1, 2, 2.5))

@@ -229,7 +229,10 @@ def puma_control(p):
 
 @pytest.mark.exhaustive
 def test_puma_follows_the_equations_of_its_joint_angles(problem_cache):
-    p = {key: value if isinstance(value, str) else np.asarray(value) for key, value in problem_cache["puma"].parameters.items()}
+    p = {
+        key: value if isinstance(value, str) else np.asarray(value)
+        for key, value in problem_cache["puma"].parameters.items()
+    }
     angles, _ = motion(puma_rate(p), puma_control(p), p["start"], np.zeros(6), 0.05)
     for formulation in ("SO3xR3", "minimal"):
         problem = problem_cache["puma"].replace(formulation=formulation)

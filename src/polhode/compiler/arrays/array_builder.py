@@ -18,7 +18,7 @@ class ArrayBuilder:
 
     **Arguments:**
 
-    - `writer`: to which it is appended.
+    - `ir_builder`: to which it is appended.
     """
 
     def __init__(self, ir_builder: IRBuilder) -> None:

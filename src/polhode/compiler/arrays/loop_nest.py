@@ -20,7 +20,7 @@ class LoopNest:
 
     **Arguments:**
 
-    - `writer`: to which they are appended.
+    - `ir_builder`: to which they are appended.
     """
 
     def __init__(self, ir_builder: IRBuilder) -> None:

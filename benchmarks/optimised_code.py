@@ -1,4 +1,4 @@
-"""Programs are compiled again, with more effort, beside the runs that use them."""
+"""Waits for the optimised machine code, which is compiled in another thread during runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from polhode.compiler.llvm.jit import CompiledFunction
 
 
-def until_compiled() -> None:
+def wait_until_compiled() -> None:
     """Wait until nothing is being compiled."""
     for thread in threading.enumerate():
         if thread.name == "polhode-compiler":
@@ -22,4 +22,4 @@ def with_most_effort(run: Callable[[], object]) -> None:
         for code in (x for x in gc.get_objects() if isinstance(x, CompiledFunction)):
             code._seconds_left = 0.0
         run()
-        until_compiled()
+        wait_until_compiled()
