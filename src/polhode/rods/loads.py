@@ -170,6 +170,5 @@ def _is_rod(part: AbstractComposite, value: Any) -> None:
     if not isinstance(value, Rod):
         raise ValueError(
             f"`rod` of {type(part).__name__} must be a rod as `Model.add_rod` returns it, got {short_repr(value)}. On "
-            f"single "
-            "bodies use `forces.PointForce`, `forces.Torque` and `forces.PlaneContact`."
+            "single bodies use `forces.PointForce`, `forces.Torque` and `forces.PlaneContact`."
         )

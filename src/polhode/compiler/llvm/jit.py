@@ -29,7 +29,7 @@ _O0, _O1, _O2 = range(3)
 """Optimisation levels; at -O2 the loop vectoriser runs before code generation, which changes no result either."""
 
 _SECONDS_EACH = {_O1: 5e-5, _O2: 1.2e-4}
-"""Approximate compile time of an operation; after a run time of as much at a lower level, code is compiled at this one."""
+"""Approximate compile time of an operation; code that has run that long at a lower level is compiled at this one."""
 
 
 class CompiledFunction:

@@ -58,7 +58,7 @@ class RowMap:
     def vjp(
         cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any, result: Any
     ) -> RowMap:
-        """The vector–Jacobian product of a function with a result like `result`; rows are pairs of its rows and cotangents.
+        """The vector–Jacobian product of a function with results like `result`; rows are pairs (row, cotangent).
 
         `of` selects the arguments to differentiate, see `DifferentiableFunction`. Raises as `RowMap.of` does.
         """
@@ -70,7 +70,7 @@ class RowMap:
 
     @classmethod
     def jvp(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
-        """The Jacobian–vector product of such a function; rows are pairs of its rows and tangents of these arguments."""
+        """The Jacobian–vector product of such a function; rows are pairs (row, tangents of these arguments)."""
         derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, derivable.wrt), Layout(derivable.out_shape)
         layouts = Layout(consts), Layout(both), out

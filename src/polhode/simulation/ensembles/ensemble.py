@@ -97,7 +97,7 @@ class Ensemble(NamedTuple):
         return [row for row in rows if row[1]]
 
     def __repr__(self) -> str:
-        return f"Ensemble({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+        return f"Ensemble({'; '.join(f'{what}: {text}' for what, text in self._summary_rows())})"
 
     def _repr_html_(self) -> str:
         return short.html("Ensemble", self._summary_rows())

@@ -50,7 +50,7 @@ class AbstractMesh(abc.ABC):
 
     @abc.abstractmethod
     def parts(self) -> tuple[ColouredTriangles, ...]:
-        """Parts with `MOST_FACES` triangles at most in total. Raises ValueError, with the reason, if they can't be read."""
+        """Parts with at most `MOST_FACES` triangles in total. Raises ValueError, with the reason, if unreadable."""
 
 
 class ColouredTriangles(NamedTuple):
@@ -146,7 +146,7 @@ def _clusters(vertices: np.ndarray) -> np.ndarray:
 
 
 def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.ndarray:
-    """One point for each cluster: nearest to the planes of its faces, and to the mean where these don't determine it."""
+    """One point for each cluster: nearest to the planes of its faces, and to the mean where these leave it open."""
     count = int(clusters.max()) + 1
     sizes = np.bincount(clusters, minlength=count)
     mean = np.stack([np.bincount(clusters, x, count) for x in mesh.vertices.T], axis=1) / sizes[:, None]

@@ -32,7 +32,7 @@ _STIFFEST = 1e-9
 
 
 def to_dict(edges: Sequence[Edge]) -> dict[str, Any]:
-    """Rest shapes, lengths, stiffnesses and frames of a rod's edges as plain values, from which strains are computed."""
+    """Rest shapes, lengths, stiffnesses and frames of a rod's edges, for computing strains, as plain values."""
     first = edges[0].shape.strain
     return {
         "measure": next(name for name, kind in MEASURES.items() if isinstance(first, kind)),

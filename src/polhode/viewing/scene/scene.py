@@ -64,7 +64,7 @@ class Cloud:
 class Tints:
     """Quantities by which the segments of a line can be coloured.
 
-    - `names`: of them, k. - `kinds`: "strain", "curvature", "force" or "moment", which units follow from.
+    - `names`: k of them. - `kinds`: "strain", "curvature", "force" or "moment", which determine units.
     - `values`: (t, state) → (segments, k).
     """
 
@@ -77,7 +77,7 @@ class Tints:
 class Line:
     """A polyline through moving points, such as a massless rod or the axis of a beam, drawn as a tube.
 
-    - `radius`: of the tube; None for a thin one. - `tints`: by what it can be coloured, or None.
+    - `radius`: of the tube; None for a thin one. - `tints`: quantities that can colour it, or None.
     - `coil`: whether it is a spring between two points, which pages and films draw as a helix.
     """
 
@@ -91,10 +91,10 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Arrows:
-    """Vectors that move with what they belong to, such as forces or momenta.
+    """Vectors that move with parts of a scene, such as forces or momenta.
 
     - `kind`: "force", "moment", "momentum", "angular momentum" or "velocity"; the longest of a kind has a fixed length.
-    - `needs`: outputs that they follow from, where the scene reads these; without them they are not drawn.
+    - `needs`: outputs from which they are computed; without these they are not drawn.
     - `feet`: where they begin, (n, 3). - `vectors`: (n, 3), in the inertial frame.
     """
 
@@ -117,13 +117,13 @@ class Trail:
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """All that is drawn of a problem.
+    """The drawable parts of a problem.
 
     - `parts`: bodies, lines, trails, clouds and arrows.
     - `up`: the inertial direction shown upwards.
-    - `reads`: what functions of parts get as their second argument, "state" or "outputs" (a dict of arrays).
+    - `reads`: the second argument of functions of parts, "state" or "outputs" (a dict of arrays).
     - `description`: plain values to store with a run, from which the scene can be drawn again, or None.
-    - `meshes`: by name, as `Triangles.packed` gives them.
+    - `meshes`: by name, as `Triangles.pack` gives them.
     - `floor`: its height along `up`; None for that of the lowest place of the motion.
     """
 
