@@ -13,7 +13,7 @@ from polhode.cli import app
 from polhode.frames import Frames
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Twist
-from polhode.results.unwrapping import matrices, quaternions, without_jumps
+from polhode.results.quaternion_series import matrices, quaternions, without_jumps
 
 G, MASS, ARM, INERTIA = 9.81, 2.0, 0.4, 0.15
 

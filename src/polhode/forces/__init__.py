@@ -7,7 +7,7 @@ from polhode.name_errors import getattr_with_suggestions
 # `__init__.pyi` lists the names; each is loaded when it is first used, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-_INSTEAD = {
+_SUGGESTIONS = {
     **dict.fromkeys(
         ("Spring", "Damper"), "Between points it is `SpringDamper`, along a joint coordinate `JointSpring`."
     ),
@@ -21,4 +21,4 @@ _INSTEAD = {
     **dict.fromkeys(("Control", "Controller"), "Control of several joints is `JointControl`; `PD` and `PID` have one."),
 }
 
-__getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _INSTEAD)
+__getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _SUGGESTIONS)

@@ -12,7 +12,7 @@ _COUPLING_ADVICE = (
     "`forces.JointSpring(joints.Combination([first, second], [ratio, -1]), stiffness=…)`; MJCF files couple them "
     "exactly by an equality of joints."
 )
-_INSTEAD = {
+_SUGGESTIONS = {
     **dict.fromkeys(
         ("Gear", "Gears", "GearPair", "Belt", "Rack", "RackAndPinion", "Differential", "Coupling"), _COUPLING_ADVICE
     ),
@@ -27,4 +27,4 @@ _INSTEAD = {
     ),
 }
 
-__getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _INSTEAD)
+__getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _SUGGESTIONS)

@@ -12,7 +12,7 @@ from polhode.checks import short_repr
 from polhode.name_errors import UnknownName, unknown_name
 from polhode.results.by_name import ByName
 from polhode.results.protocols import ResultView
-from polhode.results.unwrapping import library, matrices, quaternions, without_jumps
+from polhode.results.quaternion_series import library, matrices, quaternions, without_jumps
 
 
 @jax.tree_util.register_pytree_with_keys_class

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from polhode.results.protocols import Run
 from polhode.viewing import text_summary
 from polhode.viewing.charts.chart_series import Chart, charts
-from polhode.viewing.charts.downsampling import downsample, shorten
+from polhode.viewing.charts.downsample import downsample, shorten
 from polhode.viewing.style import COLOURS, DASHES, STYLE
 
 if TYPE_CHECKING:

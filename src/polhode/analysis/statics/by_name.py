@@ -93,8 +93,8 @@ class StepReader(NamedTuple):
     share: float
 
     @property
-    def missing(self) -> None:
-        """Nothing stands in the way."""
+    def obstacle(self) -> None:
+        """None: all quantities can be computed."""
         return None
 
     def values(self, frames: Frames, name: str) -> Any:

@@ -12,7 +12,7 @@ from polhode.json_values import to_plain
 from polhode.result_codes import Result
 from polhode.viewing import text_summary, unit_labels
 from polhode.viewing.charts.chart_series import Chart, catalogue, row_names
-from polhode.viewing.charts.downsampling import downsample
+from polhode.viewing.charts.downsample import downsample
 from polhode.viewing.page.binary_packing import PackedArrays
 from polhode.viewing.scene import arrow_fields
 from polhode.viewing.scene.sampled_motion import Motion, sample
