@@ -29,18 +29,18 @@ RUN = """
 import json, sys
 import jax, numpy as np
 import polhode as ph
-from polhode.compiler.cache import disk_cache as kept
+from polhode.compiler.cache import disk_cache
 
 found = []
-recalled = kept.recalled
+load_or_build = disk_cache.load_or_build
 
-def watched(key, make, keeping, inputs):
-    made = []
-    value = recalled(key, lambda: made.append(1) or make(), keeping, inputs)
-    found.append((key is not None, not made))
+def recorded(key, build, serialiser, inputs):
+    built = []
+    value = load_or_build(key, lambda: built.append(1) or build(), serialiser, inputs)
+    found.append((key is not None, not built))
     return value
 
-kept.recalled = watched
+disk_cache.load_or_build = recorded
 problem = ph.problems.get(sys.argv[1], **json.loads(sys.argv[2]))
 run = ph.simulate(problem, h=1e-3, t1=0.02)
 last = jax.tree.leaves(run.frames)
@@ -143,7 +143,7 @@ CHANGING = """
 import pathlib, sys
 import jax, numpy as np
 import polhode as ph
-from polhode.compiler.cache import disk_cache as kept
+from polhode.compiler.cache import disk_cache
 
 path = pathlib.Path(ph.__file__).parent / "integrators" / "half_explicit.py"
 assert "polhode.integrators.explicit.half_explicit" not in sys.modules

@@ -33,17 +33,17 @@ ALL = """
 import jax, jax.numpy as jnp, llvmlite.binding as llvm, numpy as np
 import polhode.compiler.llvm.jit as machine
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from programs import PROGRAMS, A, V
 from test_fast_selection import TRUTHS
 
-machine._AT_ONCE = 0
+machine._OPTIMISED_AT_ONCE = 0
 llvm.set_option("", "--pass-remarks-missed=sdagisel")
 compiled = 0
 for program in PROGRAMS.values():
     try:
         RowMap.of(lambda _, row, of=program: of(*row), (), (A, V))
-    except NotNative:
+    except UnsupportedNativeOperation:
         continue
     compiled += 1
 for function in TRUTHS.values():

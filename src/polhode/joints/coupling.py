@@ -53,7 +53,7 @@ class Coupling(AbstractConstraintElement):
 
 
 class Relation(NamedTuple):
-    """Σ rᵢ sᵢ = `value`, with joint coordinates sᵢ as joints count them; the first terms are those to follow."""
+    """Σ rᵢ sᵢ = `value`, with joint coordinates sᵢ as joints count them; the first terms are the followers."""
 
     terms: tuple[Term, ...]
     value: float

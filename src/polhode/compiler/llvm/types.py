@@ -22,7 +22,7 @@ class UnsupportedNativeOperation(Exception):
 
 
 def type_of(scalar: Any) -> str:
-    """LLVM's type of a scalar. Raises NotNative for types without one."""
+    """LLVM's type of a scalar. Raises UnsupportedNativeOperation for types without one."""
     name = _TYPES.get(scalar.dtype)
     if name is None:
         raise UnsupportedNativeOperation(str(scalar.dtype))

@@ -35,7 +35,7 @@ POINTERS = ("args", "progress", "control", "targets", "rows", "counts", "vectors
 class LaneControl(NamedTuple):
     """Control of a block for one lane.
 
-    - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `n_saved`: frames that it has saved.
+    - `n_limit`, `every`, `last`: as `StepLoop.__call__` takes them. - `n_saved`: frames that it has saved.
     - `targets`: number of instants to save. - `capacity`: of its buffer, for the frames of all blocks.
     """
 
