@@ -608,11 +608,11 @@ def test_a_lasting_signature_sees_changes_of_the_text(change):
 def test_a_lasting_signature_is_the_same_in_other_processes():
     texts = [textwrap.dedent(text.replace("K", k)) for text, k, _ in CHANGES.values()]
     code = f"""
-from polhode.compiler.fingerprint import signature
+from polhode.compiler.fingerprint import fingerprint
 for text in {texts!r}:
     scope = {{"__name__": "made"}}
     exec(compile(text, "/another/file.py", "exec"), scope)
-    print(signature(scope["make"]()))
+    print(fingerprint(scope["make"]()))
 """
     here = [fingerprint.fingerprint(made(text)) for text in texts]
     for seed in ("1", "2"):

@@ -37,11 +37,11 @@ problem = model.problem("SE3", t1=1.0)
 took = time.process_time() - began
 
 import jax
-from polhode.compiler.fingerprint import lasting
-from polhode.compiler.fingerprint.provenance import of_library
+from polhode.compiler.fingerprint import persistent_key
+from polhode.compiler.fingerprint.provenance import is_library_file
 
 print(json.dumps(dict(
-    took=took, jax=jax.__file__, library=of_library(jax.__file__), keyed=lasting(jax.lax.add) is not None,
+    took=took, jax=jax.__file__, library=is_library_file(jax.__file__), keyed=persistent_key(jax.lax.add) is not None,
 )))
 """
 
@@ -166,7 +166,7 @@ def test_a_project_that_is_edited_beside_packages_anywhere(tmp_path):
     told = first_model(
         sys.executable, "-S",
         before="import of_my_own; from polhode.compiler.fingerprint import provenance; "
-        "assert provenance.is_own_module(of_my_own)",
+        "assert provenance.is_user_module(of_my_own)",
         force="model.add(ph.forces.Load(arm, of_my_own.load))",
         PYTHONPATH=path(links(tmp_path / "modules"), project.parent),
     )  # fmt: skip

@@ -68,7 +68,7 @@ def begun(tmp_path_factory) -> Callable[[str], tuple[Path, dict]]:
     return of
 
 
-def recalled(run: dict) -> int:
+def n_loaded(run: dict) -> int:
     return sum(was_there for _, was_there in run["found"])
 
 
@@ -85,9 +85,9 @@ def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, oth
     home, first = begun(name)
     shutil.copytree(home, tmp_path, dirs_exist_ok=True)
     again = in_a_process(tmp_path, name)
-    assert recalled(first) == 0
+    assert n_loaded(first) == 0
     assert all(key for key, _ in first["found"])
-    assert recalled(again) == len(again["found"]) == len(first["found"])
+    assert n_loaded(again) == len(again["found"]) == len(first["found"])
     assert again["bytes"] == first["bytes"]
     # Other numbers are inputs of the same programs.
     with_others = in_a_process(tmp_path, name, **other)
@@ -108,9 +108,9 @@ def test_damaged_files_count_as_missing(begun, tmp_path, monkeypatch):
             content[len(content) // 2] ^= 1
         path.write_bytes(content[: len(content) // 2] if k % 3 == 1 else b"" if k % 3 == 2 else content)
     again = in_a_process(tmp_path, "heavy-top-constrained")
-    assert recalled(again) == 0
+    assert n_loaded(again) == 0
     assert again["bytes"] == first["bytes"]
-    assert recalled(in_a_process(tmp_path, "heavy-top-constrained")) == len(again["found"])
+    assert n_loaded(in_a_process(tmp_path, "heavy-top-constrained")) == len(again["found"])
 
 
 def test_nothing_is_kept_or_found_once_sources_have_changed(tmp_path, monkeypatch):
@@ -180,7 +180,7 @@ class Loaded(eqx.Module):
 @pytest.mark.exhaustive
 def test_problems_that_need_jax_for_a_part_run_again(tmp_path):
     first, again = (in_a_process(tmp_path, "torus", n=12, dtype="float32") for _ in range(2))
-    assert recalled(again) > 0
+    assert n_loaded(again) > 0
     assert again["bytes"] == first["bytes"]
 
 

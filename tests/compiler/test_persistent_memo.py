@@ -76,12 +76,12 @@ def test_what_holds_functions_of_users_is_looked_at_every_time(always_kept, monk
 
 
 def test_what_is_quick_and_what_is_traced_is_not_kept(always_kept, monkeypatch):
-    remembered = persistent_memo.memoised_on_disk(redundant_constraints._names)
+    names = persistent_memo.memoised_on_disk(redundant_constraints._names)
     monkeypatch.setattr(persistent_memo, "_WORTH_STORING", 60.0)
-    assert remembered(("a", "b"), np.array([1])) == ["b"]
+    assert names(("a", "b"), np.array([1])) == ["b"]
     assert disk_cache.files() == []
     monkeypatch.setattr(persistent_memo, "_WORTH_STORING", -1.0)
-    jax.jit(lambda x: remembered(("a", "b"), np.array([1])) and x)(1.0)
+    jax.jit(lambda x: names(("a", "b"), np.array([1])) and x)(1.0)
     assert disk_cache.files() == []
-    assert remembered(("a", "b"), np.array([1])) == remembered(("a", "b"), np.array([1])) == ["b"]
+    assert names(("a", "b"), np.array([1])) == names(("a", "b"), np.array([1])) == ["b"]
     assert len(disk_cache.files()) == 1
