@@ -248,7 +248,9 @@ def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
 AT_ONCE = dict.fromkeys(range(3), 0.0)
 
 
-@pytest.mark.parametrize("setting", [("_OPTIMISED_AT_ONCE", np.inf), ("_OPTIMISED_AT_ONCE", 0), ("_SECONDS_EACH", AT_ONCE)])
+@pytest.mark.parametrize(
+    "setting", [("_OPTIMISED_AT_ONCE", np.inf), ("_OPTIMISED_AT_ONCE", 0), ("_SECONDS_EACH", AT_ONCE)]
+)
 def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
     problem = ph.problems.get("heavy-top-constrained")
     run = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)
