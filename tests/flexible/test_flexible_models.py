@@ -210,7 +210,7 @@ def test_a_slider_crank_moves_as_in_another_frame():
 # --- a free body ----------------------------------------------------------------------------------------------------
 
 
-def tumbling(**options: Any) -> ph.Problem:
+def tumbling_model(**options: Any) -> ph.Problem:
     """A slack beam without gravity, turning about all axes while it vibrates."""
     slack = Beam(modulus=4e5, shear=1.6e5, density=1000.0, moment=2e-8, torsion=4e-8)
     part = reduced(slack, interfaces=(), modes=4)
@@ -226,7 +226,7 @@ def tumbling(**options: Any) -> ph.Problem:
     return model.problem("S3xR3", t1=0.4, h=0.01, integrator="rkmk4", **options)
 
 
-def measured(solution: ph.Solution) -> dict[str, np.ndarray]:
+def measure(solution: ph.Solution) -> dict[str, np.ndarray]:
     (((_, _), amplitudes),), v = solution.state
     eta, v = np.asarray(amplitudes)[-1, 0], np.asarray(v)[-1]
     return {"attitude": np.asarray(solution.outputs["rotations"])[-1, 0], "velocity": v[:6], "amplitudes": eta}
@@ -237,13 +237,13 @@ def measured(solution: ph.Solution) -> dict[str, np.ndarray]:
     ("method", "order"), [pytest.param("rkmk4", 4, marks=pytest.mark.exhaustive), ("generalized-alpha", 2)]
 )
 def test_a_tumbling_body_converges_and_keeps_its_invariants(method, order):
-    problem = tumbling()
-    reference = measured(ph.simulate(problem, "rkmk4", h=0.4 / 640))
+    problem = tumbling_model()
+    reference = measure(ph.simulate(problem, "rkmk4", h=0.4 / 640))
     assert set(problem.invariants) == {"energy", "linear_momentum", "angular_momentum"}
     steps = [0.4 / n for n in ((40, 80) if order == 4 else (80, 160))]
     runs = [ph.simulate(problem, method, h=h) for h in steps]
     for name, value in reference.items():
-        errors = [np.max(np.abs(measured(run)[name] - value)) for run in runs]
+        errors = [np.max(np.abs(measure(run)[name] - value)) for run in runs]
         assert abs(np.log2(errors[0] / errors[1]) - order) < 0.3, (name, errors)
     for name, invariant in problem.invariants.items():
         values = [np.asarray(jax.vmap(invariant)(run.t, run.state)) for run in runs]
@@ -260,7 +260,7 @@ class WithoutCoriolis(FloatingFrame):
 
 @pytest.mark.exhaustive
 def test_without_coriolis_forces_energy_is_lost():
-    problem = tumbling()
+    problem = tumbling_model()
     (group,) = problem.system.coordinates.bodies
     wrong = WithoutCoriolis(group.formulation.frame, group.formulation.modal)
     bodies = (dataclasses.replace(group, formulation=wrong),)
@@ -277,10 +277,10 @@ def test_without_coriolis_forces_energy_is_lost():
 
 @pytest.mark.exhaustive
 def test_symplectic_methods_take_free_bodies():
-    problem = tumbling()
+    problem = tumbling_model()
     run = ph.simulate(problem, "symplectic", h=0.01)
-    reference = measured(ph.simulate(problem, "rkmk4", h=0.4 / 320))
-    assert np.max(np.abs(measured(run)["amplitudes"] - reference["amplitudes"])) < 1e-2
+    reference = measure(ph.simulate(problem, "rkmk4", h=0.4 / 320))
+    assert np.max(np.abs(measure(run)["amplitudes"] - reference["amplitudes"])) < 1e-2
 
 
 # --- how models take them -------------------------------------------------------------------------------------------

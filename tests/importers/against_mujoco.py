@@ -39,7 +39,7 @@ def at_random(model: Any, seed: int) -> Any:
     return data
 
 
-def loaded(path: Any, model: Any, data: Any, **options: Any) -> Any:
+def load_at(path: Any, model: Any, data: Any, **options: Any) -> Any:
     """The file, imported at the positions and velocities of MuJoCo's data."""
     positions, velocities = {}, {}
     for j in range(model.njnt):

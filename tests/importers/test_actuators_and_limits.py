@@ -19,7 +19,7 @@ MOTOR = '<motor name="pull" joint="i" {}/>'
 KEY = '<keyframe><key name="k" {}/></keyframe>'
 
 
-def written(actuators="", more="", joint="", option="", flag=""):
+def mjcf_text(actuators="", more="", joint="", option="", flag=""):
     return ARM.format(actuators=actuators, more=more, joint=joint, option=option, flag=flag)
 
 
@@ -44,12 +44,12 @@ def at_key(text):
 )
 def test_what_a_file_switches_off_does_nothing(options, motor):
     key = KEY.format('ctrl="0.7" qvel="1 -1"')
-    text = written(MOTOR.format(motor), key, **options)
+    text = mjcf_text(MOTOR.format(motor), key, **options)
     imported = ph.load_model(text, keyframe="k", limits=False)
     assert not imported.not_carried
     assert largest_difference(imported.problem("minimal"), *at_key(text)) < 1e-12
     # Without the switch it is another motion.
-    _, other = at_key(written(MOTOR.format(motor), key, joint=options.get("joint", "")))
+    _, other = at_key(mjcf_text(MOTOR.format(motor), key, joint=options.get("joint", "")))
     assert (np.max(np.abs(other.qacc - at_key(text)[1].qacc)) > 1) == ('group="1"' not in motor)
 
 
@@ -64,7 +64,7 @@ def test_what_a_file_switches_off_does_nothing(options, motor):
     ],
 )
 def test_actuators_that_are_not_carried_are_named_with_their_reason(actuator, key, reason):
-    text = written(actuator, KEY.format(key))
+    text = mjcf_text(actuator, KEY.format(key))
     text = text.replace("</worldbody>", '<body name="c"><joint name="k" type="ball"/><geom/></body></worldbody>')
     (lost,) = ph.load_model(text, keyframe="k").not_carried
     assert (lost.what, lost.names) == ("actuators", ("pull",))
@@ -72,7 +72,7 @@ def test_actuators_that_are_not_carried_are_named_with_their_reason(actuator, ke
 
 
 def test_controls_are_found_behind_actuators_that_have_several():
-    text = written('<pid name="two" joint="j" kp="1"/>' + MOTOR.format(""), KEY.format('ctrl="0.1 0.2 0.7"'))
+    text = mjcf_text('<pid name="two" joint="j" kp="1"/>' + MOTOR.format(""), KEY.format('ctrl="0.1 0.2 0.7"'))
     imported = ph.load_model(text, keyframe="k")
     assert [item.names for item in imported.not_carried] == [("two",)]
     (motor,) = (part for _, part in imported.model.parts if isinstance(part, Actuator))
@@ -82,7 +82,9 @@ def test_controls_are_found_behind_actuators_that_have_several():
 @pytest.mark.parametrize("solref", ["0.02 1", "0.03 0.5", "-900 -20", "0.02 0", "0.02 -5", "-100 0.5"])
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 def test_stops_are_where_and_as_stiff_as_the_constraints_of_mujoco(solref, margin):
-    text = written(joint=f'range="-0.2 0.3" solreflimit="{solref}" margin="{margin}"', more=KEY.format('qpos="0.4 0"'))
+    text = mjcf_text(
+        joint=f'range="-0.2 0.3" solreflimit="{solref}" margin="{margin}"', more=KEY.format('qpos="0.4 0"')
+    )
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
@@ -102,23 +104,23 @@ def test_stops_are_where_and_as_stiff_as_the_constraints_of_mujoco(solref, margi
     ("joint", "reason"), [('solreflimit="0 -5"', "no stiffness"), ('margin="0.3"', "margins leave")]
 )
 def test_ranges_that_make_no_stops_are_listed(joint, reason):
-    (lost,) = ph.load_model(written(joint=f'range="-0.2 0.3" {joint}')).not_carried
+    (lost,) = ph.load_model(mjcf_text(joint=f'range="-0.2 0.3" {joint}')).not_carried
     assert (lost.what, lost.names) == ("limits of joints", ("i",))
     assert reason in lost.reason
 
 
 def test_starts_outside_of_ranges_are_told_unless_there_are_no_stops():
-    text = written(joint='range="0.5 1"')
+    text = mjcf_text(joint='range="0.5 1"')
     with pytest.warns(ph.StartWarning, match=r"`i` at 0, range 0.5 … 1 rad\. Start within them, positions=") as caught:
         ph.load_model(text)
     assert len(caught) == 1
     ph.load_model(text, limits=False)
     ph.load_model(text, positions={"i": 0.5})
-    ph.load_model(written(joint='range="0.5 1"', flag='limit="disable"'))
-    ph.load_model(written(joint='range="0.5 1"', flag='constraint="disable"'))
+    ph.load_model(mjcf_text(joint='range="0.5 1"', flag='limit="disable"'))
+    ph.load_model(mjcf_text(joint='range="0.5 1"', flag='constraint="disable"'))
     # What follows another joint starts where this one puts it.
     tied = '<equality><joint joint1="i" joint2="j" polycoef="0.7 1 0 0 0"/></equality>'
-    ph.load_model(written(joint='range="0.5 1"', more=tied))
+    ph.load_model(mjcf_text(joint='range="0.5 1"', more=tied))
 
 
 def test_actuators_behind_those_with_several_controls_have_their_own_gear_and_limits():

@@ -125,7 +125,7 @@ def test_attitudes_and_poses_are_held_too(tmp_path):
         hung(tmp_path, positions={"free": (0, 0, -1.1, 1, 0, 0, 0)})
 
 
-def crossed():
+def crossed_linkage():
     """A rod on a hinge and another one that should be pinned to its end, but is a little off."""
     model = ph.Model(gravity=(0, 0, -9.81))
     one, two = (
@@ -139,7 +139,7 @@ def crossed():
 
 
 def test_a_model_of_ones_own_holds_what_it_is_told():
-    model = crossed()
+    model = crossed_linkage()
     for hold in ((), ("shoulder",)):
         system, state = model.assemble("SE3", repair=True, hold=hold)
         spin = float(system.twist(*state, "one").omega[1])

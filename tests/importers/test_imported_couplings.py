@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, loaded, read
+from against_mujoco import at_random, load_at, read
 
 import polhode as ph
 from polhode.spaces import quaternions
@@ -74,7 +74,7 @@ def test_coupled_joints_move_as_one(tmp_path, text, name, follows, slope):
     data.qpos[y] = model.qpos0[y] + np.polyval(model.eq_data[0, 4::-1], data.qpos[x] - model.qpos0[x])
     data.qvel[y] = slope * data.qvel[x]
     mujoco.mj_forward(model, data)
-    problem = loaded(path, model, data).problem(t1=0.2)
+    problem = load_at(path, model, data).problem(t1=0.2)
     system, (q, v) = problem.system, problem.state0
     assert (system.n, system.m) == (model.nv - 1, 0)
     a = acceleration(system, q, v)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, largest_difference, loaded, smooth
+from against_mujoco import at_random, largest_difference, load_at, smooth
 
 import polhode as ph
 
@@ -25,11 +25,11 @@ def test_a_tendon_between_two_sites_pulls_as_in_mujoco():
     text = HUNG.format('stiffness="30" damping="2" springlength="0.7"', "")
     model = smooth(mujoco.MjModel.from_xml_string(text))
     data = at_random(model, 4)
-    imported = loaded(text, model, data)
+    imported = load_at(text, model, data)
     assert not imported.not_carried
     assert largest_difference(imported.problem("minimal"), model, data) < 1e-10
     # The spring is missed where it is not there.
-    without = loaded(HUNG.format("", ""), model, data)
+    without = load_at(HUNG.format("", ""), model, data)
     assert largest_difference(without.problem("minimal"), model, data) > 1e-2
 
 

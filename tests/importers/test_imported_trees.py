@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import EXAMPLES, at_random, largest_difference, loaded, read, smooth
+from against_mujoco import EXAMPLES, at_random, largest_difference, load_at, read, smooth
 
 import polhode as ph
 from polhode.linalg import TreeKKT
@@ -55,7 +55,7 @@ def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
     model = read(path)
     for seed in range(3):
         data = at_random(model, seed)
-        assert largest_difference(loaded(path, model, data).problem(formulation), model, data) < 1e-10
+        assert largest_difference(load_at(path, model, data).problem(formulation), model, data) < 1e-10
 
 
 @pytest.mark.exhaustive
@@ -64,7 +64,7 @@ def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoc
     path.write_text(STACKS)
     model = read(path)
     data = at_random(model, 3)
-    problem = loaded(path, model, data).problem("SE3")
+    problem = load_at(path, model, data).problem("SE3")
     assert largest_difference(problem, model, data) < 1e-10
     joints = problem.outputs["joint_positions"], problem.outputs["joint_velocities"]
     np.testing.assert_allclose(joints[0](0.0, problem.state0), data.qpos, atol=1e-13)
@@ -90,7 +90,7 @@ def test_armatures_of_two_and_three_hinges_in_a_body_leave_no_constraints(tmp_pa
     path.write_text(HIPS)
     model = read(path)
     data = at_random(model, seed)
-    machine = loaded(path, model, data)
+    machine = load_at(path, model, data)
     problem = machine.problem(formulation)
     assert (problem.system.m == 0) == (formulation == "minimal")
     assert largest_difference(problem, model, data) < 1e-10
@@ -105,7 +105,7 @@ def test_free_and_ball_joints_with_dampers_are_those_of_mujoco(tmp_path, formula
     path.write_text(FREE_AND_BALL)
     model = read(path)
     data = at_random(model, 5)
-    assert largest_difference(loaded(path, model, data).problem(formulation), model, data) < 1e-10
+    assert largest_difference(load_at(path, model, data).problem(formulation), model, data) < 1e-10
 
 
 def test_planar_joints_of_urdf_are_those_of_mujoco(tmp_path):
@@ -114,7 +114,7 @@ def test_planar_joints_of_urdf_are_those_of_mujoco(tmp_path):
     model = read(path)
     assert model.nv == 4
     data = at_random(model, 2)
-    assert largest_difference(loaded(path, model, data).problem("SO3xR3"), model, data) < 1e-10
+    assert largest_difference(load_at(path, model, data).problem("SO3xR3"), model, data) < 1e-10
 
 
 def test_a_floating_base_is_that_of_mujoco(tmp_path):
@@ -126,7 +126,7 @@ def test_a_floating_base_is_that_of_mujoco(tmp_path):
     model = smooth(spec.compile())
     assert model.nv == 10
     data = at_random(model, 4)
-    assert largest_difference(loaded(path, model, data, floating=True).problem("SO3xR3"), model, data) < 1e-10
+    assert largest_difference(load_at(path, model, data, floating=True).problem("SO3xR3"), model, data) < 1e-10
 
 
 def test_a_keyframe_sets_positions_velocities_and_controls(tmp_path):

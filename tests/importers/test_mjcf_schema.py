@@ -12,7 +12,7 @@ import mjcf_probes
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import bodies_accelerations, largest_difference, loaded, smooth
+from against_mujoco import bodies_accelerations, largest_difference, load_at, smooth
 from mjcf_schema import Probe, machine, schema
 
 import polhode as ph
@@ -89,7 +89,7 @@ PART_OF = {"fluidcoef": "fluid", "fluidshape": "fluid", "wind": "fluid"} | dict.
 """What the list of what is not carried calls that of which an attribute is a part, if not as the schema does."""
 
 
-def known(path: str) -> bool:
+def known_names(path: str) -> bool:
     """Whether an element is classified as a whole."""
     patterns = [*WHOLE, *STILL, RESOLVED, REFUSED]
     return path in STARTS or any(re.fullmatch(pattern, path) for pattern in patterns)
@@ -100,7 +100,7 @@ def test_every_attribute_of_the_schema_is_classified():
         f"{path} {attribute}"
         for path, attributes in schema().items()
         for attribute in attributes
-        if attribute not in PROBES.get(path, {}) and not known(path) and f"{path} {attribute}" not in WORDS
+        if attribute not in PROBES.get(path, {}) and not known_names(path) and f"{path} {attribute}" not in WORDS
     }
     assert not left, f"attributes of MJCF that no probe or class has: {sorted(left)}"
 
@@ -150,7 +150,7 @@ def read(text, model, data, **options):
     controls = {name: data.ctrl[model.actuator_ctrladr[i]] for i, name in enumerate(names)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = loaded(text, model, data, controls=controls, **options)
+        found = load_at(text, model, data, controls=controls, **options)
     return found, {str(item) for item in found.not_carried} | {
         str(warning.message) for warning in caught if warning.category is ph.importers.ModelFileWarning
     }
@@ -184,7 +184,7 @@ def verdict(path, attribute, probe):
     if said[1] - said[0] or any(item.startswith(of_kind) for item in said[1]):
         return "named"
     if not differ(*plain):
-        return softened(attribute, probe, data, said[0] | said[1])
+        return soften(attribute, probe, data, said[0] | said[1])
     if after.neq or before.neq:
         return exact(attribute, probe)
     problem = imported.problem()
@@ -208,7 +208,7 @@ def exact(attribute, probe):
     return "exact"
 
 
-def softened(attribute, probe, data, said):
+def soften(attribute, probe, data, said):
     """Of what MuJoCo has as soft constraints: stops, dry friction and contacts."""
     if any(item.startswith("contacts") for item in said):
         return "named"

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, largest_difference, loaded, read
+from against_mujoco import at_random, largest_difference, load_at, read
 
 import polhode as ph
 
@@ -61,7 +61,7 @@ def test_everything_is_where_mujoco_puts_it(tmp_path, seed):
     )
     model = read(path)
     data = at_random(model, seed)
-    machine = loaded(path, model, data)
+    machine = load_at(path, model, data)
     assert [item.what for item in machine.not_carried] == []
     assert largest_difference(machine.problem("minimal"), model, data) < 1e-12
 
@@ -129,7 +129,7 @@ def test_spherical_joints_are_balls(tmp_path):
     model = mujoco.MjModel.from_xml_path(str(path))
     model.dof_damping[:] = 0.1, 0.3, 0.3, 0.3
     data = at_random(model, 3)
-    machine = loaded(path, model, data)
+    machine = load_at(path, model, data)
     assert [machine.joints[name].kind for name in machine.joints] == ["hinge", "ball"]
     for formulation in ("minimal", "S3xR3"):
         assert largest_difference(machine.problem(formulation), model, data) < 1e-10
@@ -235,7 +235,7 @@ def test_joints_of_one_body_may_be_any(tmp_path, joints):
     )
     model = read(path)
     data = at_random(model, 4)
-    machine = loaded(path, model, data)
+    machine = load_at(path, model, data)
     assert set(machine.joints) == {mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, j) for j in range(model.njnt)}
     assert all(joint.measured for joint in machine.joints.values())
     problem = machine.problem("minimal")
@@ -264,7 +264,7 @@ def test_controllers_take_the_joints_of_a_file_and_its_zero(tmp_path, formulatio
     data = at_random(model, 3)
     data.ctrl[:] = 0.7, -0.1
     mujoco.mj_forward(model, data)
-    machine = loaded(path, read(path), data)
+    machine = load_at(path, read(path), data)
     for name, kp, kv, target in (("shoulder", 40, 3, 0.7), ("reach", 90, 2, -0.1)):
         joint = machine.joints[name]
         machine.model.add(ph.forces.PD(joint, kp, kv, target=target))
@@ -306,7 +306,7 @@ def test_actuators_with_limits_and_dampers_of_free_bodies(tmp_path, formulation,
     data.ctrl[:] = controls
     mujoco.mj_forward(model, data)
     given = {"turn": controls[0], "pull": lambda t: controls[1] * jnp.cos(t)}
-    machine = loaded(path, model, data, controls=given)
+    machine = load_at(path, model, data, controls=given)
     assert [item.what for item in machine.not_carried] == ["contacts"]
     assert largest_difference(machine.problem(formulation), model, data) < 1e-10
     with pytest.raises(ValueError, match=r"no actuator `turnn`\. Did you mean `turn`"):

@@ -91,7 +91,7 @@ def mjcf(path, body, assets="", compiler=""):
     return path
 
 
-def pictured(imported):
+def picture_of(imported):
     """What a page draws, with places and directions of solids in the inertial frame at the start."""
     description = imported.problem(t1=0.1).scene.description
     bodies = [body for body in imported.model.bodies if body.kind == "rigid"]
@@ -107,10 +107,10 @@ def pictured(imported):
 def corners(description, solid):
     """Vertices of a mesh in the inertial frame, in the order of their coordinates."""
     packed = np.frombuffer(base64.b64decode(description["meshes"][solid["mesh"]]["vertices"]), "<u2").reshape(-1, 3)
-    return ordered(solid["x"] + ((packed / 65535 - 0.5) * solid["size"]) @ solid["R"].T)
+    return in_order(solid["x"] + ((packed / 65535 - 0.5) * solid["size"]) @ solid["R"].T)
 
 
-def ordered(points):
+def in_order(points):
     points = np.round(points, 3) + 0.0
     return points[np.lexsort(points.T)]
 
@@ -132,7 +132,7 @@ def read(path, **options):
 
 
 @contextlib.contextmanager
-def unblocked(fifo):
+def unblock(fifo):
     """Ends what waits for a pipe after a few seconds."""
 
     def write():
@@ -158,7 +158,7 @@ def test_solids_of_robots_are_where_the_file_puts_them(tmp_path):
     )
     base = '<collision><geometry><box size="1 1 0.5"/></geometry></collision>'
     imported = ph.load_model(robot(tmp_path / "r.urdf", shapes, base), positions={"j": 0.3})
-    _, found = pictured(imported)
+    _, found = picture_of(imported)
     by_size = {tuple(solid["size"]): solid for solid in found}
     assert set(by_size) == {(1, 2, 3), (1, 1, 1), (0.2, 0.2, 0.8), (0.4, 0.4, 3), (1, 1, 0.5)}
     box, ball, capsule = (by_size[size] for size in ((1, 2, 3), (1, 1, 1), (0.2, 0.2, 0.8)))
@@ -177,11 +177,11 @@ def test_solids_of_robots_are_where_the_file_puts_them(tmp_path):
 def test_meshes_of_robots(tmp_path, write, name, scale, colours):
     write(tmp_path / name)
     text = MESH.format('<origin xyz="0 0 2" rpy="0 0 0.5"/>', name).replace('"/></g', '" scale="1 -2 3"/></g')
-    description, found = pictured(ph.load_model(robot(tmp_path / "r.urdf", text), positions={"j": 0.3}))
+    description, found = picture_of(ph.load_model(robot(tmp_path / "r.urdf", text), positions={"j": 0.3}))
     assert len(found) == colours
     wanted = [1, 0, 2] + (scale * TETRA * [1, -2, 3]) @ about_z(0.8).T
     drawn = np.unique(np.concatenate([corners(description, solid) for solid in found]), axis=0)
-    np.testing.assert_allclose(ordered(drawn), ordered(wanted), atol=2e-3)
+    np.testing.assert_allclose(in_order(drawn), in_order(wanted), atol=2e-3)
     if colours == 2:
         assert {solid["colour"] for solid in found} == {"#ff0000", "#0000ff"}
 
@@ -245,7 +245,7 @@ def test_nothing_outside_of_the_tree_is_read(tmp_path):
 def test_pipes_and_devices_are_refused(tmp_path, kind):
     os.mkfifo(tmp_path / "pipe.stl")
     (tmp_path / "null.stl").symlink_to("/dev/null")
-    with unblocked(tmp_path / "pipe.stl"):
+    with unblock(tmp_path / "pipe.stl"):
         if kind == "urdf":
             path = robot(tmp_path / "r.urdf", MESH.format("", "pipe.stl") + MESH.format("", "null.stl"))
         else:
@@ -262,10 +262,10 @@ def test_meshes_of_mjcf_are_where_the_file_puts_them(tmp_path):
     binary_stl(tmp_path / "parts" / "t.stl", away)
     body = '<geom type="mesh" mesh="t" pos="0 0 2" euler="0 0 30" contype="0" conaffinity="0" rgba="1 0 0 1"/>'
     path = mjcf(tmp_path / "m.xml", body, '<mesh file="t.stl" scale="1 1 2"/>', 'meshdir="parts"')
-    description, (solid,) = pictured(ph.load_model(path, positions={"j": 0.3}))
+    description, (solid,) = picture_of(ph.load_model(path, positions={"j": 0.3}))
     turn = about_z(np.pi / 2 + 0.3)
     wanted = [1, 0, 0] + ([0, 0, 2] + (away * [1, 1, 2]) @ about_z(np.pi / 6).T) @ turn.T
-    np.testing.assert_allclose(corners(description, solid), ordered(wanted), atol=2e-3)
+    np.testing.assert_allclose(corners(description, solid), in_order(wanted), atol=2e-3)
     assert solid["colour"] == "#ff0000"
 
 
@@ -277,12 +277,12 @@ def test_solids_of_mjcf(tmp_path):
         '<geom type="sphere" size="0.3" group="4"/></body>'
     )
     path = mjcf(tmp_path / "m.xml", body, '<material name="teal" rgba="0 0.5 0.5 1"/>')
-    _, found = pictured(ph.load_model(path))
+    _, found = picture_of(ph.load_model(path))
     by_shape = {(solid["name"], solid["shape"]): solid for solid in found}
     assert set(by_shape) == {("arm", "capsule"), ("arm", "ellipsoid"), ("arm", "cylinder"), ("hidden", "ellipsoid")}
     capsule = by_shape["arm", "capsule"]
     half = capsule["R"] @ [0, 0, (capsule["size"][2] - capsule["size"][0]) / 2]
-    np.testing.assert_allclose(ordered(capsule["x"] + [half, -half]), ordered(np.array([[1.0, 0, 0], [1, 2, 0]])))
+    np.testing.assert_allclose(in_order(capsule["x"] + [half, -half]), in_order(np.array([[1.0, 0, 0], [1, 2, 0]])))
     assert by_shape["arm", "ellipsoid"]["size"] == [0.2, 0.4, 0.6]
     assert by_shape["arm", "ellipsoid"]["colour"] == "#008080"
     np.testing.assert_allclose(by_shape["hidden", "ellipsoid"]["x"], [1, 0, 5], atol=1e-7)
@@ -293,7 +293,7 @@ def test_planes_end_and_level_ones_are_the_floor(tmp_path):
     planes = '<geom type="plane" size="0 0 1" pos="0 0 -2"/><geom type="plane" size="0 3 1" zaxis="1 0 0"/>'
     path.write_text(path.read_text().replace("<worldbody>", f"<worldbody>{planes}"))
     imported = ph.load_model(path)
-    description, found = pictured(imported)
+    description, found = picture_of(imported)
     (wall,) = (solid for solid in found if solid["row"] < 0)
     assert description["floor"] == -2.0
     assert wall["framed"] is False
@@ -310,7 +310,7 @@ def test_height_fields_are_meshes(tmp_path):
     field = '<hfield name="h" nrow="3" ncol="2" size="1 2 0.5 0.1" elevation="0 0 0 0 0 1"/>'
     text = path.read_text().replace("<asset>", f"<asset>{field}")
     path.write_text(text.replace("<worldbody>", '<worldbody><geom type="hfield" hfield="h" pos="0 0 7"/>'))
-    description, found = pictured(ph.load_model(path))
+    description, found = picture_of(ph.load_model(path))
     (ground,) = (solid for solid in found if solid["row"] < 0)
     # Of the rows of a file the first is the farthest along y.
     points = corners(description, ground)
@@ -357,7 +357,7 @@ def test_machines_without_shapes_are_skeletons(tmp_path):
     path = robot(tmp_path / "r.urdf", "")
     path.write_text(path.read_text().replace("</robot>", second))
     imported = ph.load_model(path, positions={"j": np.pi / 2})
-    description, found = pictured(imported)
+    description, found = picture_of(imported)
     assert {solid["shape"] for solid in found} == {"frame"}
     assert max(max(solid["size"]) for solid in found) < 0.5
     places = {solid["name"]: solid["x"] for solid in found}
@@ -384,7 +384,7 @@ def test_large_meshes_are_made_coarser_and_pages_have_a_limit(tmp_path, monkeypa
     imported = ph.load_model(path)
 
     def faces():
-        description, found = pictured(imported)
+        description, found = picture_of(imported)
         assert len(found) == 2
         return [len(base64.b64decode(mesh["faces"])) // 6 for mesh in description["meshes"].values()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, largest_difference, loaded, read
+from against_mujoco import at_random, largest_difference, load_at, read
 
 import polhode as ph
 
@@ -25,7 +25,7 @@ CASES = {
 }
 
 
-def written(tmp_path, tendon, more=""):
+def write_file(tmp_path, tendon, more=""):
     path = tmp_path / "fingers.xml"
     path.write_text(FINGERS.format(tendon, more))
     return path
@@ -36,18 +36,18 @@ def written(tmp_path, tendon, more=""):
 @pytest.mark.parametrize("case", CASES)
 def test_accelerations_are_those_of_mujoco(tmp_path, case, formulation):
     head, more = CASES[case]
-    path = written(tmp_path, f"{head}{JOINTS}</fixed>", more)
+    path = write_file(tmp_path, f"{head}{JOINTS}</fixed>", more)
     model = read(path)
     for seed in (0, 1):
         data = at_random(model, seed)
         data.ctrl[:] = 0.7
         mujoco.mj_forward(model, data)
         controls = {"pull": 0.7} if more else {}
-        imported = loaded(path, model, data, controls=controls)
+        imported = load_at(path, model, data, controls=controls)
         assert not imported.not_carried
         assert largest_difference(imported.problem(formulation), model, data) < 1e-10
     # Without the tendon it is another motion.
-    bare = at_random(read(written(tmp_path, "")), seed)
+    bare = at_random(read(write_file(tmp_path, "")), seed)
     assert np.max(np.abs(bare.qacc - data.qacc)) > 1e-2
 
 
@@ -58,7 +58,7 @@ def test_tendons_follow_each_other_exactly(tmp_path, coefficients, ratios):
     <fixed name="s"><joint joint="second" coef="1"/></fixed>"""
     second = 'tendon2="s"' if float(coefficients.split()[1]) else ""
     tie = f'<equality><tendon tendon1="t" {second} polycoef="{coefficients}"/></equality>'
-    imported = ph.load_model(written(tmp_path, tendons, tie))
+    imported = ph.load_model(write_file(tmp_path, tendons, tie))
     assert not imported.not_carried
     run = ph.simulate(imported.problem("minimal", t1=0.5), "herk4", h=1e-3)
     q = run.outputs["joint_positions"]

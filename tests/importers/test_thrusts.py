@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, largest_difference, loaded, read
+from against_mujoco import at_random, largest_difference, load_at, read
 
 import polhode as ph
 
@@ -26,7 +26,7 @@ WIND = (
 BOTH = f"<actuator>{ROTOR}{WIND}</actuator>"
 
 
-def written(tmp_path, lift=0.0, actuators=BOTH):
+def write_file(tmp_path, lift=0.0, actuators=BOTH):
     path = tmp_path / "drone.xml"
     path.write_text(DRONE.format(lift=lift, actuators=actuators))
     return path
@@ -35,21 +35,21 @@ def written(tmp_path, lift=0.0, actuators=BOTH):
 @pytest.mark.parametrize("formulation", ["minimal", "SE3"])
 @pytest.mark.parametrize("lift", [0.0, 0.7])
 def test_accelerations_are_those_of_mujoco(tmp_path, lift, formulation):
-    path = written(tmp_path, lift)
+    path = write_file(tmp_path, lift)
     model = read(path)
     data = at_random(model, 3)
     data.ctrl[:] = 3.0, 0.6
     mujoco.mj_forward(model, data)
     controls = {"rotor": 3.0, "wind": 0.6}
-    imported = loaded(path, model, data, controls=controls)
+    imported = load_at(path, model, data, controls=controls)
     assert not imported.not_carried
     assert largest_difference(imported.problem(formulation), model, data) < 1e-12
     # As functions of time they have no other values.
     given = {name: lambda t, u=u: u + 0 * t for name, u in controls.items()}
-    imported = loaded(path, model, data, controls=given)
+    imported = load_at(path, model, data, controls=given)
     assert largest_difference(imported.problem(formulation), model, data) < 1e-12
     # Without any of it, it is another motion.
-    for other in (read(written(tmp_path, lift, "")), read(written(tmp_path, lift + 0.1))):
+    for other in (read(write_file(tmp_path, lift, "")), read(write_file(tmp_path, lift + 0.1))):
         changed = at_random(other, 3)
         changed.ctrl[:] = (3.0, 0.6)[: other.nu]
         mujoco.mj_forward(other, changed)
@@ -58,7 +58,7 @@ def test_accelerations_are_those_of_mujoco(tmp_path, lift, formulation):
 
 def test_a_drone_hovers_in_a_run(tmp_path):
     rotor = '<actuator><motor name="rotor" site="rotor" gear="0 0 1 0 0 0"/></actuator>'
-    path = written(tmp_path, 0.0, rotor)
+    path = write_file(tmp_path, 0.0, rotor)
     path.write_text(path.read_text().replace('pos="0.2 0.1 0" euler="0 0.4 0.2"', 'pos="0 0 0"'))
     text = path.read_text().partition('<body name="arm"')[0].replace('pos="0.05 0 0"', "") + "</body></worldbody>"
     weight = 9.81 * float(mujoco.MjModel.from_xml_string(f"{text}{rotor}</mujoco>").body_mass.sum())
@@ -78,7 +78,7 @@ def test_a_drone_hovers_in_a_run(tmp_path):
     ],
 )
 def test_what_depends_on_the_motion_is_listed(tmp_path, actuator, control):
-    path = written(tmp_path, 0.0, f"<actuator>{actuator}</actuator>")
+    path = write_file(tmp_path, 0.0, f"<actuator>{actuator}</actuator>")
     (lost,) = ph.load_model(path, controls={"it": control}).not_carried
     assert (lost.what, lost.names) == ("actuators", ("it",))
     assert "at sites only" in lost.reason

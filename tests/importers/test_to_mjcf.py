@@ -12,9 +12,9 @@ import mujoco
 import numpy as np
 import pytest
 from against_mujoco import EXAMPLES, bodies_accelerations, smooth
+from exported_files import at_random, at_start, check_constraints
 from test_imported_couplings import GEAR, GEARED, MIMIC, SECOND, TIED, WELDED
 from test_imported_trees import FREE_AND_BALL, PLANAR, STACKS
-from written import at_random, at_start, held_exactly
 
 import polhode as ph
 
@@ -186,7 +186,7 @@ def test_loops_are_those_of_the_file_where_its_equalities_hold_exactly(close):
     keyed = mujoco.MjData(found.compiled)
     mujoco.mj_resetDataKeyframe(found.compiled, keyed, 0)
     np.testing.assert_allclose(found.data.qvel, keyed.qvel, atol=1e-10)
-    held_exactly(found.compiled, found.data)
+    check_constraints(found.compiled, found.data)
     assert found.off_mujoco() < 1e-7
     assert found.off_again() < 1e-10
 
@@ -196,7 +196,7 @@ def test_a_screw_is_held_by_an_equality():
     model, b = chain(1)
     model.add(ph.joints.Screw(b[0], model.ground, (0, 0, 0), (0.1, 0, 1), 0.3, name="screw"))
     found = at_random(model, silently(model))
-    held_exactly(found.compiled, found.data)
+    check_constraints(found.compiled, found.data)
     assert found.off_mujoco() < 1e-7
     assert found.off_again() < 1e-10
 

@@ -43,13 +43,13 @@ def door() -> Any:
     return model
 
 
-def picked(problem):
+def choice_of(problem):
     return problem.parameters["formulation"], problem.integrator
 
 
 def test_joints_that_carry_bodies_give_joint_coordinates():
     problem = chain().problem(t1=0.02, h=1e-2)
-    assert picked(problem) == ("minimal", "rkmk4")
+    assert choice_of(problem) == ("minimal", "rkmk4")
     assert "no constraint is left" in problem.choice.coordinates
     assert str(problem.choice) in repr(problem)
     meta = ph.simulate(problem).meta
@@ -68,22 +68,22 @@ def test_a_closed_loop_keeps_the_constraints_that_close_it():
     last = model.bodies[-1]
     model.add(ph.joints.Spherical(model.ground, last, point=(3, 0, 0)))
     closed = model.problem(t1=1.0, redundant="minimum-norm")
-    assert picked(closed) == ("minimal", "generalized-alpha")
+    assert choice_of(closed) == ("minimal", "generalized-alpha")
     assert f"{closed.system.m} constraints are left" in closed.choice.coordinates
 
 
 def test_free_bodies_rods_and_particles_get_absolute_coordinates():
     free = ph.Model()
     free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
-    assert picked(free.problem(t1=1.0)) == ("SO3xR3", "rkmk4")
+    assert choice_of(free.problem(t1=1.0)) == ("SO3xR3", "rkmk4")
     rod = ph.Model()
     rod.add_rod(points=((0, 0, 0), (1, 0, 0), (2, 0, 0)), section=SECTION, clamped="first")
-    assert picked(rod.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
+    assert choice_of(rod.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
     grains = chain(1)
     grains.add_particles(((0, 0, 1), (0, 0, 2)), masses=1.0, inertias=0.1, diameters=0.5, pairs=[(0, 1)],
                          material=pt.BondMaterial(1.0, 1.0, 1.0))  # fmt: skip
     problem = grains.problem(t1=1.0)
-    assert picked(problem) == ("SO3xR3", "generalized-alpha")
+    assert choice_of(problem) == ("SO3xR3", "generalized-alpha")
     assert "particles" in problem.choice.coordinates
 
 
@@ -97,7 +97,7 @@ def test_large_trees_get_absolute_coordinates(monkeypatch):
 
 def test_what_is_asked_for_is_never_changed():
     problem = chain().problem("SE3", t1=1.0, integrator="herk4")
-    assert picked(problem) == ("SE3", "herk4")
+    assert choice_of(problem) == ("SE3", "herk4")
     assert str(problem.choice) == ""
     free = ph.Model()
     free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
@@ -112,14 +112,14 @@ def test_what_is_asked_for_is_never_changed():
 @pytest.mark.parametrize(("method", "formulation"), [("eml", "livens"), ("herk3", "minimal"), ("rkmk6", "minimal")])
 def test_coordinates_are_such_as_the_method_takes(method, formulation):
     problem = chain(1).problem(t1=1.0, integrator=method)
-    assert picked(problem) == (formulation, method)
+    assert choice_of(problem) == (formulation, method)
     assert not problem.choice.method
 
 
 def test_methods_without_joints_are_refused_for_models_with_some():
     free = ph.Model()
     free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
-    assert picked(free.problem(t1=1.0, integrator="rigid-verlet")) == ("separable", "rigid-verlet")
+    assert choice_of(free.problem(t1=1.0, integrator="rigid-verlet")) == ("separable", "rigid-verlet")
     with pytest.raises(ValueError, match="the model has joints"):
         chain(1).problem(t1=1.0, integrator="rigid-verlet")
 

@@ -38,7 +38,7 @@ def shift(t: Any) -> Any:
     return jnp.stack((t, t**2, jnp.sin(t)))
 
 
-def turned(t: Any) -> Any:
+def rotate(t: Any) -> Any:
     return _about(jnp.asarray([0.6, 0.0, 0.8]), angle(t))
 
 
@@ -82,9 +82,9 @@ JOINTS: dict[str, Callable[[Any, Any], Any]] = {
     "Generic": lambda a, b: J.Generic(a, b, POINT, ("x", "ry", "rz")),
     "PrescribedRotation": lambda a, b: J.PrescribedRotation(a, b, AXIS, angle),
     "PrescribedTranslation": lambda a, b: J.PrescribedTranslation(a, b, AXIS, angle, POINT),
-    "PrescribedMotion": lambda a, b: J.PrescribedMotion(a, b, POINT, shift, turned),
+    "PrescribedMotion": lambda a, b: J.PrescribedMotion(a, b, POINT, shift, rotate),
     "PrescribedPose": lambda a, b: J.PrescribedPose(
-        a, b, lambda t: a.R.T @ (b.x - a.x) + shift(t), lambda t: a.R.T @ b.R @ turned(t)
+        a, b, lambda t: a.R.T @ (b.x - a.x) + shift(t), lambda t: a.R.T @ b.R @ rotate(t)
     ),
 }
 
@@ -152,7 +152,7 @@ CONTACTS = {"SphereContact", "WallContact"}
 """Those that `Model.add_particles` makes."""
 
 
-def exported(module: Any, base: type) -> set[str]:
+def export_model(module: Any, base: type) -> set[str]:
     # Of `dir`, since parts are loaded when they are asked for.
     named = {name: getattr(module, name) for name in dir(module)}
     parts = {name: part for name, part in named.items() if inspect.isclass(part) and issubclass(part, base)}
@@ -161,8 +161,8 @@ def exported(module: Any, base: type) -> set[str]:
 
 def test_every_joint_and_force_has_a_row() -> None:
     # A rotor is a constraint on a coordinate that it brings along; see tests/joints/test_rotor.py.
-    assert exported(J, AbstractJoint) == {*JOINTS, *ROLLING, "RotorInertia"}
-    assert exported(F, AbstractForce) | exported(pt, AbstractForce) | CONTACTS == {
+    assert export_model(J, AbstractJoint) == {*JOINTS, *ROLLING, "RotorInertia"}
+    assert export_model(F, AbstractForce) | export_model(pt, AbstractForce) | CONTACTS == {
         name.partition(" ")[0] for name in FORCES
     }
     _, a, b = bodies()
@@ -170,7 +170,7 @@ def test_every_joint_and_force_has_a_row() -> None:
         assert type(make(a, b)).__name__ == name.partition(" ")[0]
 
 
-def placed(make: Callable[[Any, Any], Any]) -> tuple[Any, tuple[Pose, ...]]:
+def place_element(make: Callable[[Any, Any], Any]) -> tuple[Any, tuple[Pose, ...]]:
     """The element, and where its bodies are at the start."""
     _, a, b = bodies()
     part = make(a, b)
@@ -188,7 +188,7 @@ def _anywhere(rng: np.random.Generator) -> Any:
     return ph.rotation_vector(tuple(0.6 * rng.normal(size=3)))
 
 
-def moved(poses: Any, twists: Any, s: Any) -> tuple[Pose, ...]:
+def move_bodies(poses: Any, twists: Any, s: Any) -> tuple[Pose, ...]:
     """After a time s with constant twists."""
     return tuple(
         Pose(p.x + s * w.u, p.R @ _about(w.omega / jnp.linalg.norm(w.omega), s * jnp.linalg.norm(w.omega)))
@@ -220,11 +220,11 @@ T = jnp.asarray(0.37)
 @pytest.mark.parametrize("name", JOINTS)
 def test_rows_of_joints_are_the_rates_of_what_must_vanish(name: str) -> None:
     """And their batches are loops."""
-    element, _ = placed(JOINTS[name])
+    element, _ = place_element(JOINTS[name])
     poses, twists = somewhere(2)
 
     def measured(poses: Any, twists: Any) -> Any:
-        gap = lambda s: element.residual(T + s, moved(poses, twists, s))  # noqa: E731
+        gap = lambda s: element.residual(T + s, move_bodies(poses, twists, s))  # noqa: E731
         rate = lambda s: jax.jvp(gap, (s,), (1.0,))[1]  # noqa: E731
         rows = element.gradients(T, poses)
         told = jax.jvp(lambda t: element.residual(t, poses), (T,), (1.0,))[1]
@@ -243,7 +243,7 @@ def test_rows_of_joints_are_the_rates_of_what_must_vanish(name: str) -> None:
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", JOINTS)
 def test_joints_look_the_same_from_everywhere_and_act_as_they_react(name: str) -> None:
-    element, start = placed(JOINTS[name])
+    element, start = place_element(JOINTS[name])
     poses, _ = somewhere(2)
     Q, y = rigid(None)
 
@@ -268,7 +268,7 @@ def test_joints_look_the_same_from_everywhere_and_act_as_they_react(name: str) -
 @pytest.mark.parametrize("name", ROLLING)
 def test_rows_that_hold_velocities(name: str) -> None:
     """Rates are linear in twists and those of what must vanish of positions, the same from everywhere; rows balance."""
-    element, _ = placed(ROLLING[name])
+    element, _ = place_element(ROLLING[name])
     poses, twists = somewhere(2)
     Q, y = rigid(None)
 
@@ -279,7 +279,7 @@ def test_rows_that_hold_velocities(name: str) -> None:
         along = sum(B @ jnp.concatenate(w) for B, w in zip(rows, twists, strict=True))
         force = sum(B[:, 3:] for B in rows)
         moment = sum(jnp.cross(p.x, B[:, 3:]) + B[:, :3] @ p.R.T for p, B in zip(poses, rows, strict=True))
-        gaps = [element.residual(T, moved(poses, twists, s)) for s in AROUND]
+        gaps = [element.residual(T, move_bodies(poses, twists, s)) for s in AROUND]
         return gaps, element.rate(T, poses, twists), element.rate(T, there, moving), along, force, moment
 
     gaps, rate, there, along, force, moment = evaluated(measured, poses, twists)
@@ -299,12 +299,12 @@ def test_rows_that_hold_velocities(name: str) -> None:
 def test_loads_follow_motions_and_come_from_what_is_stored(name: str) -> None:
     """Their rates against differences; power against those of the potential; batches against loops."""
     row = FORCES[name]
-    element, _ = placed(row.make)
+    element, _ = place_element(row.make)
     poses, twists = somewhere(row.nodes)
 
     def measured(poses: Any, twists: Any) -> Any:
         def loads(s: Any) -> Any:
-            there = moved(poses, twists, s)
+            there = move_bodies(poses, twists, s)
             wrenches = element.wrenches(T + s, there, twists)
             return jnp.concatenate([jnp.concatenate(w) for w in wrenches]), element.potential(T + s, there)
 
@@ -331,7 +331,7 @@ def test_loads_follow_motions_and_come_from_what_is_stored(name: str) -> None:
 @pytest.mark.parametrize("name", FORCES)
 def test_loads_turn_with_those_who_look(name: str) -> None:
     row = FORCES[name]
-    element, _ = placed(row.make)
+    element, _ = place_element(row.make)
     poses, twists = somewhere(row.nodes)
     Q, y = rigid(row.axis)
 
@@ -360,7 +360,7 @@ SIZES = (0.0, 1e-300, 1e-160, 1e-12, 1e-8, 1e-3, 1.0, np.pi)
 @pytest.mark.parametrize("meeting", [False, True], ids=["from the start", "from where all bodies meet"])
 def test_derivatives_are_finite_and_agree_at_every_distance(name: str, meeting: bool) -> None:
     """Reverse and forward mode, in turns and shifts of all bodies, and in their twists."""
-    element, start = placed(JOINTS[name] if name in JOINTS else FORCES[name].make)
+    element, start = place_element(JOINTS[name] if name in JOINTS else FORCES[name].make)
     count = 2 if name in JOINTS else FORCES[name].nodes
     origin = Pose(jnp.zeros(3), jnp.eye(3))
     start = (origin,) * count if meeting else (*start, *(origin,) * (count - len(start)))

@@ -7,7 +7,7 @@ import pytest
 import polhode as ph
 
 
-def hinged(formulation="minimal"):
+def hinged_model(formulation="minimal"):
     model = ph.Model(gravity=(0, 0, -9.81))
     arm = model.add_body(mass=2.0, inertia=(0.01, 0.2, 0.2), position=(0.5, 0, 0), name="arm")
     hinge = model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
@@ -29,7 +29,7 @@ def last(run):
     ["symplectic", "eml", *(pytest.param(m, marks=pytest.mark.exhaustive) for m in ("mpl", "rattle", "rkmk4", "bdf"))],
 )
 def test_runs_in_stores_go_on_in_the_form_in_which_their_method_writes_states(method, tmp_path):
-    problem = free() if method == "rattle" else hinged()[0]
+    problem = free() if method == "rattle" else hinged_model()[0]
     ph.simulate(problem, method, store=tmp_path / "run.zarr")
     on = ph.resume(tmp_path / "run.zarr", t1=0.2, problem=problem)
     whole = ph.simulate(problem, method, t1=0.2)
@@ -46,7 +46,7 @@ def test_named_problems_go_on_in_another_form_as_well(tmp_path):
 
 @pytest.mark.parametrize("method", ["symplectic", "eml"])
 def test_states_of_another_form_are_not_taken_for_positions_and_velocities(method, tmp_path):
-    problem, hinge = hinged()
+    problem, hinge = hinged_model()
     run = ph.simulate(problem, method, store=tmp_path / "run.zarr")
     for other in (last(run), last(ph.load(tmp_path / "run.zarr"))):
         for act in (
@@ -94,6 +94,6 @@ def test_refusals_say_what_stands_in_the_way_and_what_would_do():
         ph.simulate(ball.problem("minimal", t1=0.1), "eml")
     allowed = {row.name: row.suited for row in ph.integrators.suited(ball.problem("SO3xR3", t1=0.1))}
     assert allowed["eml"]
-    reasons = {row.name: row.reason for row in ph.integrators.suited(hinged("SE3")[0])}
+    reasons = {row.name: row.reason for row in ph.integrators.suited(hinged_model("SE3")[0])}
     assert "turns about a point" not in reasons["rattle"] + reasons["stormer-verlet"]
     assert "turns about a point" in reasons["emh"]

@@ -142,20 +142,20 @@ def _from_vector(form: Any, point: Any, twist: Array) -> Array:
 
 
 @functools.cache
-def assembled(name: str) -> tuple[Any, Any]:
+def assemble_in(name: str) -> tuple[Any, Any]:
     return mechanism().assemble(name)
 
 
 @functools.cache
-def described(name: str) -> dict[str, Any]:
-    system, (q, v) = assembled(name)
+def description(name: str) -> dict[str, Any]:
+    system, (q, v) = assemble_in(name)
     return jax.tree.map(np.asarray, evaluated(describe, system, q, v))
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_bodies_are_where_the_model_puts_them_and_move_as_it_says(name):
-    found = described(name)
+    found = description(name)
     for body, (pose, twist) in zip(mechanism().bodies, found["places"], strict=True):
         np.testing.assert_allclose(pose.x, body.x, atol=1e-14)
         np.testing.assert_allclose(pose.R, body.R, atol=1e-14)
@@ -168,7 +168,7 @@ def test_bodies_are_where_the_model_puts_them_and_move_as_it_says(name):
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name):
-    found, known = described(name), described("SO3xR3")
+    found, known = description(name), description("SO3xR3")
     np.testing.assert_allclose(found["rates"], known["rates"], rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(found["multipliers"][:6], known["multipliers"], rtol=1e-11, atol=1e-11)
     # The mass matrix and the energy are formed apart.
@@ -179,14 +179,14 @@ def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solver_of_the_system_gives_the_same_accelerations(name):
     """It eliminates velocities first, so every mass matrix must be regular, that of Euler parameters too."""
-    found = described(name)
+    found = description(name)
     np.testing.assert_allclose(found["solved"][0], found["velocities"], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_tangents_of_the_system_equal_automatic_differentiation(name):
-    system, (q, v) = assembled(name)
+    system, (q, v) = assemble_in(name)
     for part, (found, expected) in evaluated(tangents, system, q, v).items():
         assert np.max(np.abs(expected)) > 0.1
         np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=part)

@@ -32,7 +32,7 @@ def loop(free: bool = True, seed: int = 3) -> Model:
     return model
 
 
-def kicked(joints: str, free: bool = True):
+def kicked_model(joints: str, free: bool = True):
     """The ring with velocities that its joints allow."""
     system, state = loop(free).assemble("livens", joints=joints)
     q, v = system.to_base(state)
@@ -43,7 +43,7 @@ def kicked(joints: str, free: bool = True):
 
 @cache
 def run(joints: str, h: float, t1: float, free: bool = True):
-    system, state = kicked(joints, free)
+    system, state = kicked_model(joints, free)
     return system, ph.simulate(system, "eml", h=h, t1=t1, state0=state)
 
 
@@ -99,7 +99,7 @@ def test_vertical_momentum_of_a_hanging_loop():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("joints", ["invariant", pytest.param("vector", marks=pytest.mark.exhaustive)])
 def test_order_2_towards_another_formulation(joints):
-    system, state = kicked(joints)
+    system, state = kicked_model(joints)
     exact = ph.simulate(system.base, "herk5", h=2e-3, t1=0.4, state0=system.to_base(state))
     errors = []
     for h in (0.02, 0.01, 0.005):

@@ -34,7 +34,7 @@ def test_the_heavy_top_starts_with_the_published_multipliers(formulation):
     np.testing.assert_allclose(energy, 5435.696790865547, rtol=1e-14)
 
 
-def mixed():
+def mixed_model():
     """Two bodies in different coordinates, a mass point and a single coordinate."""
     model = ph.Model(gravity=(0.3, 0, -9.81))
     first = model.add_body(mass=2.0, inertia=(0.3, 0.4, 0.5), position=(1, 0, 0), name="first")
@@ -55,14 +55,14 @@ def mixed():
 
 
 def test_coordinates_of_all_kinds_mix_in_one_model():
-    system, (q, v) = mixed().assemble("SE3")
+    system, (q, v) = mixed_model().assemble("SE3")
     assert (system.n, system.m) == (6 + 6 + 3 + 1, 9)
     vdot, _ = evaluated(lambda v: system.accelerations(ZERO, q, v), v)
     assert system.pose(q, "valve").x[0] == 0.7
     np.testing.assert_allclose(vdot[-1], 0.0, atol=1e-14)  # gravity spares plain coordinates
-    uniform = mixed()
+    uniform = mixed_model()
     uniform.bodies[:] = [b if b.formulation is None else _with(b, None) for b in uniform.bodies]
-    reference, (q1, v1) = _rebuilt(uniform).assemble("SO3xR3")
+    reference, (q1, v1) = _rebuild(uniform).assemble("SO3xR3")
     other, _ = evaluated(lambda v: reference.accelerations(ZERO, q1, v), v1)
     np.testing.assert_allclose(system.twist(q, vdot, "point").u, reference.twist(q1, other, "point").u, atol=1e-10)
 
@@ -73,7 +73,7 @@ def _with(body, formulation):
     return dataclasses.replace(body, formulation=formulation)
 
 
-def _rebuilt(model):
+def _rebuild(model):
     """The same model with its joints on the replaced bodies."""
     new = ph.Model(gravity=model.gravity)
     new.bodies.extend(model.bodies)
@@ -91,7 +91,7 @@ OTHERS = [pytest.param(name, marks=pytest.mark.exhaustive) for name in LIE_GROUP
 @pytest.mark.parametrize("formulation", ["SE3", *OTHERS])
 def test_stacked_derivatives_equal_those_of_the_whole_system(formulation):
     """And the kinetic energy is that of the mass matrix."""
-    system, (q, _) = mixed().assemble(formulation)
+    system, (q, _) = mixed_model().assemble(formulation)
     rng = np.random.default_rng(3)
     step, v = 0.4 * rng.normal(size=system.n), rng.normal(size=system.n)
     plain, square, wide = AbstractMechanical, (system.n, system.n), (system.m, system.n)
@@ -185,7 +185,7 @@ def test_parts_must_belong_to_the_model():
 
 
 def test_names_are_found_or_suggested():
-    model = mixed()
+    model = mixed_model()
     assert model.body("second").mass == 1.0
     with pytest.raises(
         ValueError, match=r"no body 'secnd'. Did you mean `second`\? It has first, second, point, valve"

@@ -129,17 +129,17 @@ COORDINATES = ("minimal", *formulations.FORMULATIONS)
 """Each with an implicit method, where its rates are velocities, and a half-explicit one."""
 
 
-def marked(model, poses):
+def marked_points(model, poses):
     """For each hinge by name two points of both bodies that were one at the start, a unit apart on the axis."""
     found = {}
     for name, joint in model.parts:
         axis = np.array(joint.axis, float)
         points = np.array(joint.point, float) + np.stack([STILL, axis / np.linalg.norm(axis)])
-        found[name] = [_carried(model, body, points, poses) for body in joint.bodies]
+        found[name] = [_carried_body(model, body, points, poses) for body in joint.bodies]
     return found
 
 
-def _carried(model, body, points, poses):
+def _carried_body(model, body, points, poses):
     if body is model.ground:
         return points
     x, R = poses[body.name]
@@ -151,11 +151,11 @@ def gaps(model, system, solution):
     """The largest distance of such points in each frame, by joint, from poses alone."""
     x, R = (np.asarray(solution.outputs[name]) for name in ("positions", "rotations"))
     poses = {name: (x[:, i], R[:, i]) for i, name in enumerate(system.shown)}
-    ends = marked(model, poses)
+    ends = marked_points(model, poses)
     return {name: np.max(np.linalg.norm(a - b, axis=-1), axis=-1) for name, (a, b) in ends.items()}
 
 
-def turned(solution, body=0):
+def rotate(solution, body=0):
     """The angle of a body in the x-y plane, without jumps."""
     R = np.asarray(solution.outputs["rotations"])[:, body]
     return np.unwrap(np.arctan2(R[:, 1, 0], R[:, 0, 0]))
@@ -234,7 +234,7 @@ def test_two_hinges_of_a_door_are_redundant_along_the_whole_motion():
     system, solution = run(model := door(), t1=1.0)
     assert system.dropped == {"high": (0, 1, 2, 3, 4)}
     check_closed(model, system, solution)
-    assert turned(solution)[-1] == pytest.approx(1.0)
+    assert rotate(solution)[-1] == pytest.approx(1.0)
 
 
 @pytest.mark.exhaustive
@@ -244,7 +244,7 @@ def test_drives_that_agree_at_the_start_only_end_the_run():
         run(driven(*laws), t1=1.0)
     solution = error.value.solution
     assert solution.stats["result"] == ph.Result.joints_open
-    angle, t = turned(solution), np.asarray(solution.t)
+    angle, t = rotate(solution), np.asarray(solution.t)
     off = np.abs(angle - laws[1](t))
     assert np.max(np.abs(angle - laws[0](t))) < CLOSED
     # At the first frame where it is open, and seen by the residual as large as it is.
@@ -309,13 +309,13 @@ def test_a_loop_that_starts_stretched_out_stays_closed():
     # At rest first, which takes it down on the side of the parallelogram.
     system, solution = run(model := parallelogram(), t1=1.2)
     check_closed(model, system, solution)
-    assert np.max(np.abs(turned(solution, 1))) < 1e-9
-    assert turned(solution)[-1] < -3
+    assert np.max(np.abs(rotate(solution, 1))) < 1e-9
+    assert rotate(solution)[-1] < -3
     # Up, back through the first singular position and through the second.
     system, solution = run(model := parallelogram(2.0))
     check_closed(model, system, solution)
-    assert np.min(turned(solution)) < -np.pi - 0.1
-    assert np.max(turned(solution)) > 0.1
+    assert np.min(rotate(solution)) < -np.pi - 0.1
+    assert np.max(rotate(solution)) > 0.1
 
 
 @pytest.mark.exhaustive
@@ -332,10 +332,10 @@ def test_four_bars_get_through_their_singular_positions():
     assert number(system.dropped) == 9
     check_closed(model, system, solution)
     # In one line at every multiple of half a turn.
-    angle = turned(solution)
+    angle = rotate(solution)
     assert np.sum(np.diff(np.floor(angle / np.pi)) != 0) >= 4
     for upright in range(1, 4):
-        np.testing.assert_allclose(turned(solution, upright), angle, atol=1e-6)
+        np.testing.assert_allclose(rotate(solution, upright), angle, atol=1e-6)
 
 
 IMPLICIT = [name for name in COORDINATES if name != "euler-angles-kinematic"]
@@ -356,8 +356,8 @@ IMPLICIT = [name for name in COORDINATES if name != "euler-angles-kinematic"]
 def test_a_loop_that_starts_stretched_out_stays_closed_in_all_coordinates(formulation, method):
     system, solution = run(model := parallelogram(2.0), formulation, method, h=1e-3)
     check_closed(model, system, solution)
-    assert np.min(turned(solution)) < -np.pi - 0.1
-    assert np.max(turned(solution)) > 0.1
+    assert np.min(rotate(solution)) < -np.pi - 0.1
+    assert np.max(rotate(solution)) > 0.1
 
 
 @pytest.mark.exhaustive
@@ -393,4 +393,4 @@ def test_drives_that_disagree_end_the_run_in_absolute_coordinates(formulation, m
     same = driven(laws[0], laws[0])
     system, solution = run(same, formulation, method, t1=1.0)
     assert number(system.dropped) == 1
-    np.testing.assert_allclose(turned(solution), np.asarray(solution.t) ** 2, atol=CLOSED)
+    np.testing.assert_allclose(rotate(solution), np.asarray(solution.t) ** 2, atol=CLOSED)

@@ -9,7 +9,7 @@ from polhode.systems import QuaternionBody
 INERTIA = [[0.3, 0.05, 0.01], [0.05, 0.4, 0.02], [0.01, 0.02, 0.25]]
 
 
-def tumbling(*, gravity=(0.0, 0.0, -9.81), duration=0.5, base=False):
+def tumbling_body(*, gravity=(0.0, 0.0, -9.81), duration=0.5, base=False):
     """A top without symmetry; its pivot, axes and start are as general as can be."""
     model = ph.Model(gravity=gravity)
     first = model.ground
@@ -31,7 +31,7 @@ def tumbling(*, gravity=(0.0, 0.0, -9.81), duration=0.5, base=False):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["emh", "mph", "reml", "mpl"])
 def test_order_is_2_for_positions_attitudes_and_velocities(method):
-    problem = tumbling()
+    problem = tumbling_body()
     exact = ph.simulate(problem, "rkmk6", h=1 / 512).outputs
     errors = []
     for h in (1 / 64, 1 / 128):
@@ -41,7 +41,7 @@ def test_order_is_2_for_positions_attitudes_and_velocities(method):
 
 
 def test_energy_and_momentum_about_the_vertical_are_kept_by_emh_alone():
-    problem, size = tumbling(), {}
+    problem, size = tumbling_body(), {}
     for method in ("emh", "mph"):
         run = ph.simulate(problem, method, h=1 / 64)
         x, R = run.outputs["positions"][:, 0] - (0.1, 0.0, 0.0), run.outputs["rotations"][:, 0]
@@ -55,7 +55,9 @@ def test_energy_and_momentum_about_the_vertical_are_kept_by_emh_alone():
 
 
 def test_a_base_that_is_fixed_changes_nothing():
-    alone, based = (ph.simulate(tumbling(base=base), "emh", h=1 / 64).outputs["positions"] for base in (False, True))
+    alone, based = (
+        ph.simulate(tumbling_body(base=base), "emh", h=1 / 64).outputs["positions"] for base in (False, True)
+    )
     assert based[:, -1] == pytest.approx(alone[:, 0], abs=1e-13)
 
 

@@ -90,7 +90,7 @@ def test_lost_particles_and_nan_are_named_and_what_was_computed_is_kept():
     assert ph.Result(run.stats["result"]) is not ph.Result.successful
 
 
-def _pulled(pairs, order=None):
+def _pulled_chain(pairs, order=None):
     """A chain whose ends are pulled apart: its middle bonds break."""
     x = pt.chain(6).positions
     strong = pt.BondMaterial(1.0, 100.0, 50.0)
@@ -103,13 +103,13 @@ def _pulled(pairs, order=None):
 
 def test_bonds_break_where_they_are_weak_and_their_order_does_not_matter():
     chain = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
-    system, run = _pulled(chain)
+    system, run = _pulled_chain(chain)
     assert list(np.asarray(run.outputs["whole"])[-1]) == [1, 1, 0, 1, 1]
     assert np.all(np.diff(np.asarray(run.outputs["whole"]), axis=0) <= 0)
     assert "energy" not in run.invariants
     assert not system.conservative
     turned = [(b, a) for a, b in chain][::-1]
-    other = _pulled(turned)[1]
+    other = _pulled_chain(turned)[1]
     np.testing.assert_allclose(other.state[0], run.state[0], rtol=0, atol=1e-12)
     assert np.ptp(np.asarray(run.outputs["linear_momentum"]), axis=0).max() < 1e-12
 
@@ -370,13 +370,13 @@ def test_who_flies_through_a_wall_is_lost():
     ("make", "message"),
     [
         (lambda x: pt.Particles(1.0, 0.1, 1.0, x, walls=(pt.Plane(),)), "wall_contact"),
-        (lambda x: _started(x, walls=(pt.Plane((0, 0, 1)),), wall_contact=1.0), "Particle 0 and a Plane overlap by 3"),
-        (lambda x: _started(0 * x, contact=1.0), "Particles 0 and 1 overlap by 100%"),
-        (lambda x: _started(0 * x, **_BONDED), "Particles 0 and 1 are bonded and at the same place"),
-        (lambda x: _started(x, **_BONDED, contact=1.0, bonded_contacts=True, diameters=3.0), "keep them apart"),
+        (lambda x: _start(x, walls=(pt.Plane((0, 0, 1)),), wall_contact=1.0), "Particle 0 and a Plane overlap by 3"),
+        (lambda x: _start(0 * x, contact=1.0), "Particles 0 and 1 overlap by 100%"),
+        (lambda x: _start(0 * x, **_BONDED), "Particles 0 and 1 are bonded and at the same place"),
+        (lambda x: _start(x, **_BONDED, contact=1.0, bonded_contacts=True, diameters=3.0), "keep them apart"),
         (lambda x: pt.Particles(1.0, 0.1, 1.0, x).start(x, np.zeros((3, 3))), r"`velocities` must have shape \(2, 3\)"),
         (lambda x: pt.Particles(1.0, 0.1, 1.0, x).start(x[:1]), r"`positions` must have shape \(2, 3\)"),
-        (lambda x: _started(x, dtype="float32", method="26", **_BONDED), "dtype='float64'"),
+        (lambda x: _start(x, dtype="float32", method="26", **_BONDED), "dtype='float64'"),
     ],
 )
 def test_starts_that_would_burst_are_refused(make, message):
@@ -387,7 +387,7 @@ def test_starts_that_would_burst_are_refused(make, message):
 _BONDED = {"pairs": [(0, 1)], "material": pt.BondMaterial(1.0, 1.0, 1.0)}
 
 
-def _started(x, method="25", diameters=1.0, **options):
+def _start(x, method="25", diameters=1.0, **options):
     apart = np.array([[0.0, 0, 0], [1.5, 0, 0]])
     system = pt.Particles(1.0, 0.1, diameters, apart, **options)
     return ph.simulate(system, ph.integrators.get("rodrigues", map=method), state0=system.start(x), h=1e-3, t1=1e-2)

@@ -27,7 +27,7 @@ BEAMS: dict[str, Callable[[], Beam]] = {
 }
 
 
-def described(beam: Beam) -> dict[str, Any]:
+def description(beam: Beam) -> dict[str, Any]:
     fine, coarse = (follow(beam, TIMES, tolerance) for tolerance in (TOLERANCE, COARSER))
     motion = Motion(beam)
     multipliers = [motion.accelerations(t, s)[1] for t, s in zip(TIMES, fine, strict=True)]
@@ -37,16 +37,16 @@ def described(beam: Beam) -> dict[str, Any]:
         "multipliers": [np.round(m, 9).tolist() for m in multipliers],
         "change of positions with the tolerance": _apart([s.x for s in fine], [s.x for s in coarse]),
         "change of multipliers with the tolerance": _apart(multipliers, others),
-        "largest shear": [_rounded(np.abs(Edges(s.p, s.x).log[3:5]).max() / beam.spacing) for s in fine],
-        "largest change of a quaternion's norm": [_rounded(np.abs(dot(s.p, s.p) - 1).max()) for s in fine],
+        "largest shear": [_round(np.abs(Edges(s.p, s.x).log[3:5]).max() / beam.spacing) for s in fine],
+        "largest change of a quaternion's norm": [_round(np.abs(dot(s.p, s.p) - 1).max()) for s in fine],
     }
 
 
 def _apart(these: list[np.ndarray], others: list[np.ndarray]) -> list[float]:
-    return [_rounded(np.abs(a - b).max()) for a, b in zip(these, others, strict=True)]
+    return [_round(np.abs(a - b).max()) for a, b in zip(these, others, strict=True)]
 
 
-def _rounded(value: Any) -> float:
+def _round(value: Any) -> float:
     return float(f"{value:.1e}")
 
 
@@ -58,7 +58,7 @@ def write() -> None:
         "Positions: time, node, component. "
         "Multipliers: time, edge, component; they belong to Δs(Γ₁, Γ₂) = 0 and enter as -Bᵀλ."
     )
-    found = {name: described(make()) for name, make in BEAMS.items()}
+    found = {name: description(make()) for name, make in BEAMS.items()}
     STORED.write_text(readable({"source": source, "times": TIMES, **found}) + "\n", "utf-8")
 
 

@@ -16,7 +16,7 @@ def scattered():
     return State(p / np.linalg.norm(p, axis=0), *RNG.normal(size=(3, 3, NODES)))
 
 
-def moved(state, t):
+def move_nodes(state, t):
     angle = 0.5 * t * np.linalg.norm(state.omega, axis=0)
     turn = np.vstack((np.cos(angle), 0.5 * t * np.sinc(angle / np.pi) * state.omega))
     return Edges(product(turn, state.p), state.x + t * state.u)
@@ -31,8 +31,10 @@ def test_logarithms_are_those_of_matrices(scattered):
 
 
 def test_derivatives_of_logarithms_match_differences(scattered):
-    rates, h = moved(scattered, 0.0).rates(scattered.omega, scattered.u), 1e-3
-    before, at, after = (np.array([moved(scattered, k * h).log for k in ks]) for ks in ((-1, -2, -3), (0,), (1, 2, 3)))
+    rates, h = move_nodes(scattered, 0.0).rates(scattered.omega, scattered.u), 1e-3
+    before, at, after = (
+        np.array([move_nodes(scattered, k * h).log for k in ks]) for ks in ((-1, -2, -3), (0,), (1, 2, 3))
+    )
     first = np.tensordot((3 / 4, -3 / 20, 1 / 60), after - before, 1) / h
     second = np.tensordot((3 / 2, -3 / 20, 1 / 90), after + before - 2 * at, 1) / h**2
     np.testing.assert_allclose(rates.first, first, atol=1e-11)
@@ -56,7 +58,7 @@ def test_accelerations_keep_the_constraint(beam):
 
     def shear_rate(t):
         omega, u = state.omega + t * accelerations[:3], state.u + t * accelerations[3:]
-        return moved(state, t).rates(omega, u).first[3:5]
+        return move_nodes(state, t).rates(omega, u).first[3:5]
 
     h = 1e-5
     assert np.abs(accelerations).max() > 1

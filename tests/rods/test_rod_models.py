@@ -25,7 +25,7 @@ def pose(seed, size=1.0):
     return Pose(jnp.asarray(size * rng.normal(size=3)), R)
 
 
-def moved(by, pose):
+def move_rod(by, pose):
     return Pose(by.x + by.R @ pose.x, by.R @ pose.R)
 
 
@@ -99,7 +99,7 @@ def test_strains_do_not_see_rigid_motion(name, angle, length):
     d = strain.increment((first, second)).vector
     for seed in range(3):
         by = pose(10 + seed, size=length)
-        again = strain.increment((moved(by, first), moved(by, second))).vector
+        again = strain.increment((move_rod(by, first), move_rod(by, second))).vector
         np.testing.assert_allclose(again[:3], d[:3], rtol=0, atol=2e-15 * max(angle, 1.0))
         np.testing.assert_allclose(again[3:], d[3:], rtol=0, atol=2e-14 * length)
 

@@ -46,8 +46,8 @@ def test_error_control_does_not_step_over_a_short_pulse(method):
     blind_problem = blind.problem("SE3", t1=2.0)
     missed = ph.simulate(blind_problem, method, rtol=1e-6)
     assert abs(missed.outputs["velocities"][-1, 0, 0] - 0.5) > 0.1
-    told = ph.simulate(blind_problem, method, rtol=1e-6, breakpoints=(0.7, 0.702, 99.0))
-    assert told.outputs["velocities"][-1, 0, 0] == pytest.approx(0.5, rel=1e-6)
+    report = ph.simulate(blind_problem, method, rtol=1e-6, breakpoints=(0.7, 0.702, 99.0))
+    assert report.outputs["velocities"][-1, 0, 0] == pytest.approx(0.5, rel=1e-6)
 
 
 @pytest.mark.parametrize("h", [0.1, 0.0137])

@@ -198,10 +198,10 @@ def bar(method, options, formulation, parameters):
 def test_constrained_methods_have_the_gradient_of_the_expression(method, options, formulation, expressions):
     function = lambda x: bar(method, options, formulation, x)  # noqa: E731
     x = jnp.array([1.3, 0.8, 1.5])
-    found, forward = jax.grad(function)(x), jax.jacfwd(function)(x)
+    result, forward = jax.grad(function)(x), jax.jacfwd(function)(x)
     assert not expressions
-    np.testing.assert_allclose(forward, found, rtol=1e-10)
-    np.testing.assert_allclose(found, jax.jit(jax.grad(function))(x), rtol=1e-10)
+    np.testing.assert_allclose(forward, result, rtol=1e-10)
+    np.testing.assert_allclose(result, jax.jit(jax.grad(function))(x), rtol=1e-10)
 
 
 @pytest.mark.exhaustive

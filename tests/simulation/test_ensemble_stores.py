@@ -89,12 +89,12 @@ def test_a_store_has_what_memory_has_and_goes_on(top, tmp_path, batches):
 
 
 def test_rows_are_read_as_numpy_would(whole):
-    path, wanted = whole
-    found = ph.load_ensemble(path)
+    path, expected = whole
+    result = ph.load_ensemble(path)
     name = "outputs.centre_of_mass"
     for key in (3, -1, slice(2, 19, 3), slice(None, None, -1), slice(15, 2, -4), slice(5, 5), [0, 19, 7], (2, 1)):
-        np.testing.assert_array_equal(found[name][key].values, wanted[name].values[key])
-    np.testing.assert_array_equal(found[name].sel(member=8)[-1, 2].values, wanted[name].values[8, -1, 2])
+        np.testing.assert_array_equal(result[name][key].values, expected[name].values[key])
+    np.testing.assert_array_equal(result[name].sel(member=8)[-1, 2].values, expected[name].values[8, -1, 2])
 
 
 def test_nobody_else_writes_meanwhile(top, tmp_path):
@@ -278,7 +278,7 @@ EVERY = [5, pytest.param(1, marks=pytest.mark.exhaustive)]
 @pytest.mark.parametrize("every", EVERY)
 def test_any_file_that_a_sweep_writes_may_be_its_last(tmp_path, crashing, monkeypatch, every):
     by_hand.write(tmp_path / "whole.zarr")
-    wanted = ph.load_ensemble(tmp_path / "whole.zarr").load()
+    expected = ph.load_ensemble(tmp_path / "whole.zarr").load()
     for number in range(FILES % every, FILES, every):
         path = tmp_path / "cut" / "tops.zarr"
         crashing(number)
@@ -287,14 +287,14 @@ def test_any_file_that_a_sweep_writes_may_be_its_last(tmp_path, crashing, monkey
         monkeypatch.undo()
         assert path.exists() == (number >= 17)
         if path.exists():
-            found = ph.load_ensemble(path).load()
-            ran = found["result"].values == 0
+            result = ph.load_ensemble(path).load()
+            ran = result["result"].values == 0
             assert ran.sum() == min(by_hand.COUNT, (number - 17) // 6 * by_hand.SIZE)
             for name in ("outputs.positions", "state", "steps"):
-                np.testing.assert_array_equal(found[name].values[ran], wanted[name].values[ran])
-            assert "stats" not in found.attrs
+                np.testing.assert_array_equal(result[name].values[ran], expected[name].values[ran])
+            assert "stats" not in result.attrs
         by_hand.write(path, resume=True)
-        assert_equal(ph.load_ensemble(path), wanted)
+        assert_equal(ph.load_ensemble(path), expected)
         assert [p.name for p in path.parent.iterdir()] == ["tops.zarr"]
         shutil.rmtree(path)
 
@@ -302,7 +302,7 @@ def test_any_file_that_a_sweep_writes_may_be_its_last(tmp_path, crashing, monkey
 @pytest.mark.parametrize("every", EVERY)
 def test_a_sweep_that_goes_on_may_end_at_any_file_too(tmp_path, crashing, monkeypatch, every):
     by_hand.write(tmp_path / "whole.zarr")
-    wanted = ph.load_ensemble(tmp_path / "whole.zarr").load()
+    expected = ph.load_ensemble(tmp_path / "whole.zarr").load()
     for number in range(0, AGAIN + 6, every):
         path = Path(shutil.copytree(tmp_path / "whole.zarr", tmp_path / "copy.zarr"))
         (path / "state" / "c" / "1" / "0").write_bytes(b"noise")
@@ -311,7 +311,7 @@ def test_a_sweep_that_goes_on_may_end_at_any_file_too(tmp_path, crashing, monkey
             by_hand.write(path, resume=True)
         monkeypatch.undo()
         assert by_hand.write(path, resume=True) == ([1] if number <= 18 else [])
-        assert_equal(ph.load_ensemble(path), wanted)
+        assert_equal(ph.load_ensemble(path), expected)
         shutil.rmtree(path)
 
 
@@ -342,16 +342,16 @@ def test_a_killed_sweep_lets_go_of_its_place_and_goes_on(top, tmp_path, whole):
         with pytest.raises(ph.StoreError, match=f"in use: process {writer.pid}"):
             sweep(top, path, resume=True)
         writer.kill()
-    found = ph.load_ensemble(path)
-    assert (found["result"][:8] == 0).all()
-    assert (found["result"][16:] == -1).all()
+    result = ph.load_ensemble(path)
+    assert (result["result"][:8] == 0).all()
+    assert (result["result"][16:] == -1).all()
     assert_equal(sweep(top, path, statistics=True, resume=True).dataset, whole[1])
     assert [p.name for p in tmp_path.iterdir()] == ["tops.zarr"]
 
 
 def test_plain_xarray_has_the_same_with_all_labels(whole):
-    path, wanted = whole
+    path, expected = whole
     with xr.open_zarr(path) as plain:
-        assert set(plain.coords) == set(wanted.coords)
+        assert set(plain.coords) == set(expected.coords)
         assert "mass" in plain.coords
-        assert_equal(plain, wanted)
+        assert_equal(plain, expected)

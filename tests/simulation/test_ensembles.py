@@ -30,55 +30,55 @@ def same_as_alone(ensemble, member, alone):
 
 def test_members_are_single_runs_to_the_last_bit(top):
     options = {"h": 1e-3, "t1": 0.03, "save_every": 10}
-    found = ph.ensemble(top, "rkmk4", parameters={"mass": MASSES}, **options)
-    assert found.stats["by"] == "lanes"
-    assert found.stats["starts"] == "machine code"
-    assert found.dataset.sizes["member"] == 11
-    assert found.dataset.sizes["time"] == 4
+    result = ph.ensemble(top, "rkmk4", parameters={"mass": MASSES}, **options)
+    assert result.stats["by"] == "lanes"
+    assert result.stats["starts"] == "machine code"
+    assert result.dataset.sizes["member"] == 11
+    assert result.dataset.sizes["time"] == 4
     for k in (0, 4, 10):
-        same_as_alone(found, k, ph.simulate(top.replace(mass=MASSES[k]), "rkmk4", **options))
+        same_as_alone(result, k, ph.simulate(top.replace(mass=MASSES[k]), "rkmk4", **options))
 
 
 def test_lanes_that_need_other_steps_are_single_runs_too(top):
     options = {"rtol": 1e-6, "t1": 0.05, "save_at": [0.02, 0.05]}
     speeds = np.array([[0.0, 150.0, -4.6], [0.0, 20.0, -1.0], [3.0, 400.0, 9.0]])
-    found = ph.ensemble(top, "rkmk54", samples={"angular_velocity": speeds}, **options)
-    assert len(set(found.dataset["steps"].values.tolist())) == 3
+    result = ph.ensemble(top, "rkmk54", samples={"angular_velocity": speeds}, **options)
+    assert len(set(result.dataset["steps"].values.tolist())) == 3
     for k in range(3):
-        same_as_alone(found, k, ph.simulate(top.replace(angular_velocity=speeds[k]), "rkmk54", **options))
+        same_as_alone(result, k, ph.simulate(top.replace(angular_velocity=speeds[k]), "rkmk54", **options))
 
 
 def test_members_that_fail_end_alone(top):
     speeds = np.array([[0.0, 150.0, -4.6], [0.0, 1e200, 1e200], [0.0, 20.0, -1.0]])
     options = {"h": 1e-3, "t1": 0.02, "save_every": 5}
-    found = ph.ensemble(top, "rkmk4", samples={"angular_velocity": speeds}, **options)
-    assert [failed["member"] for failed in found.failed] == [1]
-    assert found.failed[0]["result"] == ph.Result.nonfinite_state
-    for text in (repr(found), found._repr_html_()):
+    result = ph.ensemble(top, "rkmk4", samples={"angular_velocity": speeds}, **options)
+    assert [failed["member"] for failed in result.failed] == [1]
+    assert result.failed[0]["result"] == ph.Result.nonfinite_state
+    for text in (repr(result), result._repr_html_()):
         assert "3, 1 failed; `failed` names them" in text
         assert "angular_velocity" in text
         assert "Dimensions" not in text
-    assert found.failed[0]["parameters"]["angular_velocity"] == speeds[1].tolist()
-    assert np.isnan(found.dataset["state.1"][1, -1]).all()
+    assert result.failed[0]["parameters"]["angular_velocity"] == speeds[1].tolist()
+    assert np.isnan(result.dataset["state.1"][1, -1]).all()
     for k in (0, 2):
-        same_as_alone(found, k, ph.simulate(top.replace(angular_velocity=speeds[k]), "rkmk4", **options))
+        same_as_alone(result, k, ph.simulate(top.replace(angular_velocity=speeds[k]), "rkmk4", **options))
 
 
 def test_statistics_are_those_of_all_frames(top):
     options = {"samples": {"mass": 15 + np.random.default_rng(3).normal(size=300)}, "h": 1e-3, "t1": 0.02}
     kept = ph.ensemble(top, "rkmk4", **options).dataset["outputs.centre_of_mass"]
-    told = ph.ensemble(top, "rkmk4", keep=False, quantiles=(0.1, 0.5), bins=64, workers=2, **options).dataset
-    assert "outputs.centre_of_mass" not in told
-    of = {word: told[f"outputs.centre_of_mass.{word}"].values for word in ("mean", "variance", "min", "max")}
+    report = ph.ensemble(top, "rkmk4", keep=False, quantiles=(0.1, 0.5), bins=64, workers=2, **options).dataset
+    assert "outputs.centre_of_mass" not in report
+    of = {word: report[f"outputs.centre_of_mass.{word}"].values for word in ("mean", "variance", "min", "max")}
     np.testing.assert_allclose(of["mean"], kept.mean("member"), rtol=0, atol=1e-14)
     np.testing.assert_allclose(of["variance"], kept.var("member", ddof=1), rtol=1e-9, atol=1e-30)
     np.testing.assert_array_equal(of["min"], kept.min("member"))
     np.testing.assert_array_equal(of["max"], kept.max("member"))
-    counts, edges = (told[f"outputs.centre_of_mass.{word}"].values for word in ("histogram", "edges"))
+    counts, edges = (report[f"outputs.centre_of_mass.{word}"].values for word in ("histogram", "edges"))
     assert (counts.sum(axis=-1) == 300).all()
     for n, q in enumerate((0.1, 0.5)):
         exact = np.quantile(kept.values, q, axis=0, method="inverted_cdf")
-        off = np.abs(told["outputs.centre_of_mass.quantiles"].values[n] - exact)
+        off = np.abs(report["outputs.centre_of_mass.quantiles"].values[n] - exact)
         assert (off <= 1.01 * (edges[..., 1] - edges[..., 0]) + 1e-15).all()
 
 
@@ -89,9 +89,9 @@ def test_starts_and_seeds_make_members(top):
     def draw(random):
         return {"mass": 15 + random.random(), "length": 1 + random.random()}
 
-    found = ph.ensemble(top, samples=draw, seeds=[5, 9], h=1e-3, t1=0.002).dataset
-    assert found["seed"].values.tolist() == [5, 9]
-    assert found["mass"][1] == 15 + np.random.default_rng(9).random()
+    result = ph.ensemble(top, samples=draw, seeds=[5, 9], h=1e-3, t1=0.002).dataset
+    assert result["seed"].values.tolist() == [5, 9]
+    assert result["mass"][1] == 15 + np.random.default_rng(9).random()
 
 
 def test_what_lanes_cannot_take_is_run_alone(top):
@@ -122,11 +122,11 @@ def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
 
     # In another thread, as in an ensemble, where no signal is heard.
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        found = pool.submit(ways.batch, slice(0, 3), interrupted).result(60)
-    assert (found.result == int(ph.Result.interrupted)).all()
-    assert 0 < found.steps[0] < 100_000
-    assert found.steps[1:].tolist() == [0, 0]
-    assert ways.like(lambda: True).frames.keys() == found.frames.keys()
+        result = pool.submit(ways.batch, slice(0, 3), interrupted).result(60)
+    assert (result.result == int(ph.Result.interrupted)).all()
+    assert 0 < result.steps[0] < 100_000
+    assert result.steps[1:].tolist() == [0, 0]
+    assert ways.like(lambda: True).frames.keys() == result.frames.keys()
 
 
 @pytest.mark.parametrize("options", [{"h": 1e-3, "save_every": 5}, {"rtol": 1e-6, "save_at": [0.01, 0.02]}])
@@ -135,22 +135,22 @@ def test_on_devices_members_are_single_runs_up_to_rounding(top, options, tmp_pat
     method = "rkmk4" if "h" in options else "rkmk54"
     speeds = np.array([[0.0, 150.0, -4.6], [0.0, 1e200, 1e200], [0.0, 20.0, -1.0]])
     asked = {"samples": {"angular_velocity": speeds}, "t1": 0.02, **options}
-    found = ph.ensemble(top, method, by="devices", out=tmp_path / "e.zarr", **asked)
+    result = ph.ensemble(top, method, by="devices", out=tmp_path / "e.zarr", **asked)
     lanes = ph.ensemble(top, method, by="lanes", **asked)
-    assert (found.stats["by"], lanes.stats["by"]) == ("devices", "lanes")
+    assert (result.stats["by"], lanes.stats["by"]) == ("devices", "lanes")
     for name in ("result", "steps", "t_reached"):
-        np.testing.assert_array_equal(found.dataset[name], lanes.dataset[name])
+        np.testing.assert_array_equal(result.dataset[name], lanes.dataset[name])
     for name, expected in lanes.dataset.data_vars.items():
         size = np.nanmax(np.abs(expected[[0, 2]].values), initial=1.0)
-        np.testing.assert_allclose(found.dataset[name], expected, rtol=0, atol=1e-12 * size, err_msg=name)
-    assert np.isnan(found.dataset["state.1"][1, -1]).all()
+        np.testing.assert_allclose(result.dataset[name], expected, rtol=0, atol=1e-12 * size, err_msg=name)
+    assert np.isnan(result.dataset["state.1"][1, -1]).all()
 
 
 def test_starts_are_members_on_devices_too(top):
     states = jax.tree.map(lambda x: np.stack([x, x, x]), top.state0)
-    found = ph.ensemble(top, "rkmk4", by="devices", states=states, h=1e-3, t1=0.002).dataset
+    result = ph.ensemble(top, "rkmk4", by="devices", states=states, h=1e-3, t1=0.002).dataset
     alone = ph.simulate(top, "rkmk4", h=1e-3, t1=0.002, save_every=None)
-    np.testing.assert_allclose(found["state.1"][2, -1], alone.state[1][-1], rtol=1e-13)
+    np.testing.assert_allclose(result["state.1"][2, -1], alone.state[1][-1], rtol=1e-13)
 
 
 def test_what_devices_cannot_take_is_refused(top):
@@ -165,9 +165,9 @@ def test_what_devices_cannot_take_is_refused(top):
 def test_members_whose_outputs_are_functions_begin_by_machine_code():
     crank = ph.problems.get("slider-crank")
     duration = crank.parameters["duration"] * np.linspace(0.9, 1.1, 5)
-    found = ph.ensemble(crank, "generalized-alpha", parameters={"duration": duration}, h=1e-4, t1=0.002)
-    assert found.stats["starts"] == "machine code"
-    assert found.failed == []
+    result = ph.ensemble(crank, "generalized-alpha", parameters={"duration": duration}, h=1e-4, t1=0.002)
+    assert result.stats["starts"] == "machine code"
+    assert result.failed == []
 
 
 @pytest.mark.parametrize(

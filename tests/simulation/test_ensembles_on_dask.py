@@ -46,10 +46,10 @@ def test_members_are_the_same_bytes_though_a_worker_is_killed(cluster, tmp_path)
 
         path = tmp_path / "tops.zarr"
         options = {"statistics": True, "scheduler": client, "out": path, "progress": kill_one}
-        found = ph.ensemble(top, "rkmk4", **options, **OPTIONS)
+        result = ph.ensemble(top, "rkmk4", **options, **OPTIONS)
     assert killed
-    assert found.stats["failed"] == 0
-    assert found.stats["workers_lost"] >= 1
+    assert result.stats["failed"] == 0
+    assert result.stats["workers_lost"] >= 1
     same(local.dataset, ph.load_ensemble(path))
 
 

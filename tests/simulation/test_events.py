@@ -131,8 +131,8 @@ def test_passages_of_one_direction_count():
     run = ph.simulate(field, "rkmk6", state0=jnp.array([1.0, 0.0]), h=0.1, t1=10.0, events=watched)
     zeros = np.pi * (np.arange(3) + 0.5)
     for name, exact in {"-1": zeros[::2], "0": zeros, "1": zeros[1::2]}.items():
-        found = run.events.t[np.array(run.events.name) == name]
-        np.testing.assert_allclose(found, exact, atol=1e-8)
+        result = run.events.t[np.array(run.events.name) == name]
+        np.testing.assert_allclose(result, exact, atol=1e-8)
 
 
 def test_several_events_of_a_step_come_in_order_and_together():
@@ -187,8 +187,8 @@ def test_wrong_events_are_explained():
         (ph.Event(lambda t, y: y[0] if y[0] > 0 else y[1], name="mine"), "`mine` can't be traced"),
         (ph.Event("height"), "no output `height`"),
     ]
-    for wrong, said in wrong_ones:
-        with pytest.raises(ValueError, match=said):
+    for wrong, message in wrong_ones:
+        with pytest.raises(ValueError, match=message):
             ph.simulate(falling(), "rkmk4", events=wrong, **start)
     with pytest.raises(ValueError, match="direction"):
         ph.Event(lambda t, y: y[0], direction=2)

@@ -67,8 +67,8 @@ def test_clocks_lose_no_tick_on_the_host_and_in_batches(steps):
         host = run(float(speed))
         for name, rate in (("tick", 1), ("half tick", 2)):
             exact = (np.pi * np.arange(1, int(rate * (3 * speed + 0.3) / np.pi) + 1) / rate - 0.3) / float(speed)
-            found = host.events.t[np.array(host.events.name) == name]
-            np.testing.assert_allclose(found, exact, atol=1e-11)
+            result = host.events.t[np.array(host.events.name) == name]
+            np.testing.assert_allclose(result, exact, atol=1e-11)
         traced = np.asarray(batch["t"][k])[np.asarray(batch["number"][k]) >= 0]
         np.testing.assert_allclose(traced, host.events.t, atol=1e-11)
 

@@ -63,14 +63,14 @@ def test_the_message_says_what_is_on_disk_and_what_is_in_memory_only(disk, whole
     path = disk.folder / "run.zarr"
     with pytest.raises(ph.SimulationError) as caught:
         ph.simulate(TOP, **GIVEN, store=path)
-    found, kept = ph.load(path), caught.value.solution
-    said = str(caught.value)
+    result, kept = ph.load(path), caught.value.solution
+    message = str(caught.value)
     assert kept.stats["result"] is ph.Result.store_failed
-    assert 0 < len(found.t) < len(kept.t) < len(whole.t)
-    assert f"holds the first {len(found.t)} frames" in said
-    assert f"{len(kept.t) - len(found.t)} later ones are in memory only and end with this process" in said
-    assert "disk is full" in said
-    assert same(found.frames, jax.tree.map(lambda x: x[: len(found.t)], whole.frames))
+    assert 0 < len(result.t) < len(kept.t) < len(whole.t)
+    assert f"holds the first {len(result.t)} frames" in message
+    assert f"{len(kept.t) - len(result.t)} later ones are in memory only and end with this process" in message
+    assert "disk is full" in message
+    assert same(result.frames, jax.tree.map(lambda x: x[: len(result.t)], whole.frames))
     assert same(kept.frames, jax.tree.map(lambda x: x[: len(kept.t)], whole.frames))
 
     disk.room = 10**9

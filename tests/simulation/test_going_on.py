@@ -227,7 +227,7 @@ def test_what_can_not_go_on_says_why(tmp_path):
         ph.resume(path)
     ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=path)
     assert len(ph.resume(path).t) == 101
-    for arguments, said in [
+    for arguments, message in [
         (
             (ph.problems.get("heavy-top", mass=8.0), "rkmk4"),
             r"of another problem and set of outputs: `mass` is 15\.0 there and 8\.0 here",
@@ -236,7 +236,7 @@ def test_what_can_not_go_on_says_why(tmp_path):
         ((top, "cf4"), "of another method: the method is 'RKMK' there and 'CommutatorFree' here"),
         ((top, ph.integrators.get("rkmk4", coordinates="cayley")), "of another method: `coordinates` is"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             ph.simulate(*arguments, h=1e-3, t1=0.1, store=path, resume=True)
     with pytest.raises(ValueError, match=r"lies behind t = 0\.1"):
         ph.resume(path, t1=0.05)
@@ -319,22 +319,22 @@ def test_a_stored_run_is_gone_on_from_in_memory(tmp_path):
 @pytest.fixture
 def made(monkeypatch):
     """Programs of XLA and of LLVM that are compiled from now on, while nothing is kept between processes."""
-    found = []
+    result = []
 
     def note(event, seconds, **_):
         del seconds
         if event == "/jax/core/compile/backend_compile_duration":
-            found.append("XLA")
+            result.append("XLA")
 
     def code(self, *args, **options):
-        found.append("LLVM")
+        result.append("LLVM")
         init(self, *args, **options)
 
     init = jit.CompiledFunction.__init__
     monkeypatch.setattr(jit.CompiledFunction, "__init__", code)
     monkeypatch.setattr(disk_cache, "is_on", lambda: False)
     jax.monitoring.register_event_duration_secs_listener(note)
-    yield found
+    yield result
     jax.monitoring.unregister_event_duration_listener(note)
 
 
@@ -355,13 +355,13 @@ def test_runs_that_go_on_compile_nothing(made, tmp_path):
 def test_nonsense_in_the_place_of_a_run_is_refused():
     top = ph.problems.get("heavy-top")
     run = ph.simulate(top, "rkmk4", h=1e-2, t1=0.1)
-    for bad, said in [
+    for bad, message in [
         ({"initial": 3}, "must be a Solution"),
         ({"initial": run, "state0": top.state0}, "Give either"),
         ({"initial": run, "t1": 0.1}, "span is empty"),
         ({"resume": True}, "give its path"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             ph.simulate(top, "rkmk4", **bad)
     with pytest.raises(IndexError):
         run[99]

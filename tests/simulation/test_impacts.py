@@ -158,8 +158,8 @@ def test_wrong_stops_are_explained():
         ({}, "needs `lower` or `upper`"),
         ({"lower": 0.0, "restitution": 1.5}, "from 0 to 1"),
     ]
-    for options, said in wrong:
-        with pytest.raises(ValueError, match=said):
+    for options, message in wrong:
+        with pytest.raises(ValueError, match=message):
             events.stop(elbow, **options)
     with pytest.raises(ValueError, match="must be a joint"):
         events.stop("elbow", lower=0.0)  # pyright: ignore[reportArgumentType]
@@ -262,8 +262,8 @@ def test_gaps_of_velocities_and_systems_without_mass_are_refused():
         (lambda t, state: state[1][0] + 9.0, "depends on velocities"),
         (lambda t, q: q[7], r"state is \(q, v\) with arrays of shapes"),
     ]
-    for gap, said in wrong:
-        with pytest.raises(ValueError, match=said):
+    for gap, message in wrong:
+        with pytest.raises(ValueError, match=message):
             ph.simulate(problem, events=events.impact(gap))
     ball = ph.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.array([y[1], -G]))
     with pytest.raises(ValueError, match="is an impact, which is for models"):

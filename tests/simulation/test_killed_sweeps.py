@@ -57,27 +57,27 @@ def killed(path: Path, how: str, number: int, after: float) -> None:
 )
 def test_killed_sweeps_leave_what_goes_on_to_the_same_bytes(number, tmp_path, request):
     random = np.random.default_rng((request.config.getoption("--fuzz-seed"), int(number)))
-    wanted, reached = None, []
+    expected, reached = None, []
     for k in range(10):
         path = tmp_path / f"{k}" / "sweep.zarr"
         path.parent.mkdir()
         killed(path, "begin", number, random.uniform(0, 0.25))
-        if wanted is None:
-            wanted = ph.load_ensemble(path.with_name("first.zarr")).load()
+        if expected is None:
+            expected = ph.load_ensemble(path.with_name("first.zarr")).load()
         if path.exists():
-            found = ph.load_ensemble(path).load()
-            ran = found["result"].values == 0
+            result = ph.load_ensemble(path).load()
+            ran = result["result"].values == 0
             reached.append(int(ran.sum()))
             for name in ("outputs.positions", "state"):
-                assert found[name].values[ran].tobytes() == wanted[name].values[ran].tobytes()
+                assert result[name].values[ran].tobytes() == expected[name].values[ran].tobytes()
         killed(path, "resume", number, random.uniform(0, 0.1))
         subprocess.run(
             [sys.executable, "-c", SWEEP, str(path), "resume", str(TESTS)], check=True, stdout=subprocess.DEVNULL
         )
-        found = ph.load_ensemble(path).load()
-        assert (found["result"] == 0).all()
-        for name, x in wanted.variables.items():
-            assert found[name].values.tolist() == x.values.tolist()
+        result = ph.load_ensemble(path).load()
+        assert (result["result"] == 0).all()
+        for name, x in expected.variables.items():
+            assert result[name].values.tolist() == x.values.tolist()
         left = sorted(p.name for p in path.parent.iterdir())
         assert left == ["first.zarr", "sweep.zarr"]
     assert len(set(reached)) > 1

@@ -146,8 +146,8 @@ def tried(place) -> Iterator[Any]:
             child.order(do="reference", seconds=seconds, out=str(out))
             whole = child.answer()
             assert whole["result"] == "successful"
-            with np.load(out) as found:
-                made[kind] = Tried(child, {name: found[name] for name in found.files}, whole)
+            with np.load(out) as result:
+                made[kind] = Tried(child, {name: result[name] for name in result.files}, whole)
             numbers = [x for x in made[kind].reference.values() if x.dtype.kind not in "US"]
             assert not any(np.isnan(x).any() for x in numbers)
         return made[kind]
@@ -339,8 +339,8 @@ def broken_off(run: Tried, meant: str, place: Place, rng: np.random.Generator, p
 def assert_fresh(kills: list[Kill]) -> None:
     """That hardly anything was lost but what was being computed."""
     for kill in kills:
-        said = f"{kill.frames:6} of {kill.of:6} frames, {kill.lost:.3f} s lost, {kill.block:.3f} s of them in a block"
-        print(f"{kill.kind:18} {kill.way:15} {said}")
+        message = f"{kill.frames:6} of {kill.of:6} frames, {kill.lost:.3f} s lost, {kill.block:.3f} s of them in a block"
+        print(f"{kill.kind:18} {kill.way:15} {message}")
     assert [kill for kill in kills if kill.lost - kill.block > OLDEST] == []
 
 

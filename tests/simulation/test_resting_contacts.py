@@ -174,6 +174,6 @@ def test_an_elbow_with_plastic_stops_closes_and_opens_in_all_coordinates(formula
     run = ph.simulate(problem, method, events=stop, **steps)
     assert run.events.name == ["stop lower", "stop upper", "stop upper opens", "stop lower", "stop lower opens"]
     np.testing.assert_allclose(run.events.t, instants, atol=error)
-    found = [run.joints[name].angle[-1] for name in "ab"] + [run.joints[name].rate[-1] for name in "ab"]
-    np.testing.assert_allclose(found, end, atol=10 * error)
+    result = [run.joints[name].angle[-1] for name in "ab"] + [run.joints[name].rate[-1] for name in "ab"]
+    np.testing.assert_allclose(result, end, atol=10 * error)
     assert run.audit()["energy"].max_drift < error

@@ -26,10 +26,10 @@ def run(rate=1.0, **given):
 
 def test_a_run_tells_three_times_and_what_executed_it():
     first, again = run(1.25), run(1.25)
-    for found in (first, again):
-        assert all(found.stats[key] > 0 for key in TIMES)
-        assert found.stats["compiled"]["operations"] > 10
-        assert found.stats["compiled"]["by"] == "optimised"
+    for result in (first, again):
+        assert all(result.stats[key] > 0 for key in TIMES)
+        assert result.stats["compiled"]["operations"] > 10
+        assert result.stats["compiled"]["by"] == "optimised"
     # A program with a function of the user's is of this process only.
     assert (first.stats["compiled"]["kept"], again.stats["compiled"]["kept"]) == (False, True)
     assert again.stats["compile_time_s"] < first.stats["compile_time_s"]

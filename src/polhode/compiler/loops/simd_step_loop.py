@@ -180,7 +180,7 @@ def _frames(
     results = w.program(steps, [*arguments, *now, *values])
     is_saved = w.do("and", "i1", results.pop(progress.size), active)
     for k, kind in enumerate(kinds):
-        w.put(at, k, kind, w.chosen(active, kind, results[k], now[k]))
+        w.put(at, k, kind, w.blend(active, kind, results[k], now[k]))
     frame = list(zip(map(type_of, row.scalars), results[progress.size :], strict=True))
     _store_frames(w, is_saved, (first, n_frames, capacity), frame)
     loop.end([w.do("add", "i64", count, w.value(f"zext {w.of('i1')} {is_saved} to {w.of('i64')}"))])

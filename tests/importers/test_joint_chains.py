@@ -7,7 +7,7 @@ import itertools
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, largest_difference, loaded
+from against_mujoco import at_random, largest_difference, load_at
 
 import polhode as ph
 
@@ -60,7 +60,7 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
     data.ctrl[:] = np.random.default_rng(1).normal(size=model.nu)
     mujoco.mj_forward(model, data)
     controls = {f"m{k}": u for k, u in zip((k for k, x in enumerate(order) if x != "B"), data.ctrl, strict=True)}
-    machine = loaded(text, model, data, controls=controls)
+    machine = load_at(text, model, data, controls=controls)
     assert not machine.not_carried
     problem = machine.problem("minimal")
     assert largest_difference(problem, model, data) < 1e-10

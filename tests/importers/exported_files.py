@@ -60,10 +60,10 @@ def at_start(model: Any, text: str) -> Case:
 
 def _beside(text: str, system: Any, q: Any, v: Any) -> Case:
     compiled = smooth(mujoco.MjModel.from_xml_string(text))
-    return Case(system, (q, v), compiled, placed(compiled, system, q, v), text)
+    return Case(system, (q, v), compiled, state_at(compiled, system, q, v), text)
 
 
-def placed(compiled: Any, system: Any, q: Any, v: Any) -> Any:
+def state_at(compiled: Any, system: Any, q: Any, v: Any) -> Any:
     """MuJoCo's data where bodies are where the system has those of their names, and move as these do."""
     data = mujoco.MjData(compiled)
     if compiled.nkey:
@@ -119,7 +119,7 @@ def read_again(text: str, compiled: Any, data: Any, **options: Any) -> Any:
     return ph.load_model(text, keyframe="start", positions=positions, velocities=velocities, **options)
 
 
-def held_exactly(compiled: Any, data: Any) -> None:
+def check_constraints(compiled: Any, data: Any) -> None:
     """Puts the accelerations of MuJoCo's masses and forces into its data as if equalities held exactly."""
     J, still = data.efc_J.reshape(-1, compiled.nv).copy(), data.qpos.copy()
     assert len(J) == data.ne > 0
