@@ -71,7 +71,7 @@ def test_what_is_in_them(built):
         "py.typed",
         "references.bib",
         "_benchmarks/measure.py",
-        "viewing/web/page.html",
+        "viewing/page/web/page.html",
         "reproduction/report.html",
     ):
         assert f"polhode/{name}" in names

@@ -98,7 +98,7 @@ def recorded(run: ph.Solution) -> dict[str, np.ndarray]:
 
 def run(kind: Kind, problem: Any, store: str, log: str, t1: float, when_full: str, refusing: str) -> dict[str, Any]:
     """A run into a store."""
-    return _watched(
+    return _run_logged(
         lambda: ph.simulate(problem, kind.method, t1=t1, **kind.how, store=store, when_full=when_full), log, refusing
     )
 
@@ -106,7 +106,7 @@ def run(kind: Kind, problem: Any, store: str, log: str, t1: float, when_full: st
 def resume(kind: Kind, problem: Any, store: str, log: str, when_full: str, refusing: str) -> dict[str, Any]:
     """The rest of a run, of a problem that the store knows by name or that is made again."""
     again = None if kind.named else problem
-    return _watched(lambda: ph.resume(store, problem=again, when_full=when_full), log, refusing)
+    return _run_logged(lambda: ph.resume(store, problem=again, when_full=when_full), log, refusing)
 
 
 ORDERS = {"reference": reference, "run": run, "resume": resume}
@@ -116,7 +116,7 @@ def _counts(run: Any) -> dict[str, Any]:
     return {"result": run.stats["result"].name, "steps": run.stats["steps"], "rejected": run.stats["rejected"]}
 
 
-def _watched(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
+def _run_logged(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
     block, opened = host._Run.block, pathlib.Path.open
     with open(log, "ab", buffering=0) as file:
 
@@ -128,7 +128,7 @@ def _watched(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
             return p, buffer
 
         host._Run.block = logged
-        pathlib.Path.open = _refusing(opened, Path(refusing)) if refusing else opened
+        pathlib.Path.open = _refuse(opened, Path(refusing)) if refusing else opened
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ph.InterruptionWarning)
@@ -140,7 +140,7 @@ def _watched(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
             host._Run.block, pathlib.Path.open = block, opened
 
 
-def _refusing(opened: Any, flag: Path) -> Any:
+def _refuse(opened: Any, flag: Path) -> Any:
     """`Path.open`; once there is that file, only as many bytes as it names can be written, as on a disk that fills."""
     left: list[int] = []
 
@@ -148,19 +148,19 @@ def _refusing(opened: Any, flag: Path) -> Any:
         file = opened(self, mode, *rest, **more)
         if mode == "wb" and (left or flag.exists()):
             left[:] = left or [int(flag.read_text() or "0")]
-            return Limited(file, left)
+            return LimitedFile(file, left)
         return file
 
     return refused
 
 
-class Limited:
+class LimitedFile:
     """A file on a disk with a few bytes left."""
 
     def __init__(self, file: Any, left: list[int]) -> None:
         self.file, self.left = file, left
 
-    def __enter__(self) -> Limited:
+    def __enter__(self) -> LimitedFile:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -15,7 +15,7 @@ from polhode.spaces import Rn
 G = 9.81
 
 
-def falling():
+def free_fall():
     """A ball that falls freely: (height, velocity)."""
     return ph.VectorField(Rn(2), lambda t, y: jnp.array([y[1], -G]))
 
@@ -40,7 +40,7 @@ def test_a_bouncing_ball_meets_the_ground_when_it_must(method, steps):
     if steps == "controlled" and method == "implicit-midpoint":
         pytest.skip("has no estimate")
     start = jnp.array([1.0, 0.0])
-    run = ph.simulate(falling(), method, state0=start, t1=3.0, events=[bounce(0.8)], **STEPS[steps])
+    run = ph.simulate(free_fall(), method, state0=start, t1=3.0, events=[bounce(0.8)], **STEPS[steps])
     exact = bounces(0.8, 6)
     assert len(run.events) == 6
     np.testing.assert_allclose(run.events.t, exact, atol=1e-11)
@@ -55,12 +55,12 @@ def test_a_bouncing_ball_meets_the_ground_when_it_must(method, steps):
 def test_saved_frames_stay_where_they_are_asked_for():
     at = np.linspace(0, 3, 61)
     options: dict[str, Any] = {"state0": jnp.array([1.0, 0.0]), "t1": 3.0, "events": bounce(0.8)}
-    by_step = ph.simulate(falling(), "rkmk4", h=0.05, **options)
+    by_step = ph.simulate(free_fall(), "rkmk4", h=0.05, **options)
     np.testing.assert_allclose(by_step.t, at, atol=1e-14)
-    by_time = ph.simulate(falling(), "rkmk54", rtol=1e-9, save_at=at, **options)
+    by_time = ph.simulate(free_fall(), "rkmk54", rtol=1e-9, save_at=at, **options)
     np.testing.assert_array_equal(by_time.t, at)
     np.testing.assert_allclose(by_time.state, by_step.state, atol=1e-10)
-    between = ph.simulate(falling(), "rkmk54", h=0.3, save_at=at, **options)
+    between = ph.simulate(free_fall(), "rkmk54", h=0.3, save_at=at, **options)
     np.testing.assert_allclose(between.state, by_step.state, atol=1e-10)
     assert np.min(by_time.state[:, 0]) >= 0
 
@@ -79,7 +79,7 @@ def test_a_pendulum_against_a_stop_swings_for_elliptic_integrals(steps):
     np.testing.assert_allclose(run.events.t, times, atol=1e-9)
 
 
-class Sliding(eqx.Module):
+class SlidingBlock(eqx.Module):
     """A block of unit mass on a spring of unit stiffness, held by friction of a given sign, or stuck."""
 
     friction: Array
@@ -102,7 +102,7 @@ def test_a_block_with_dry_friction_stops_where_it_must(steps):
         )
 
     at_rest = ph.Event(lambda t, y: y[1], lambda t, y: y.at[1].set(0.0), change=turned, name="at rest")
-    system = ph.VectorField(Rn(2), Sliding(jnp.asarray(-mu), jnp.asarray(1.0)))
+    system = ph.VectorField(Rn(2), SlidingBlock(jnp.asarray(-mu), jnp.asarray(1.0)))
     run = ph.simulate(system, "rkmk54", state0=jnp.array([2.0, 0.0]), t1=12.0, events=at_rest, **steps)
     # Half-cycles of π about ±μ: 2 → -1.4 → 0.8 → -0.2, where friction holds it.
     np.testing.assert_allclose(run.events.t, np.pi * np.arange(1, 4), atol=1e-9)
@@ -114,12 +114,12 @@ def test_a_block_with_dry_friction_stops_where_it_must(steps):
 
 def test_a_terminal_event_ends_the_run_in_its_last_frame():
     ground = ph.Event(lambda t, y: y[0], terminal=True)
-    run = ph.simulate(falling(), "rkmk4", state0=jnp.array([1.0, 0.0]), h=0.01, t1=3.0, events=ground)
+    run = ph.simulate(free_fall(), "rkmk4", state0=jnp.array([1.0, 0.0]), h=0.01, t1=3.0, events=ground)
     assert run.stats["result"] == ph.Result.event_reached
     assert run.stats["t_reached"] == run.t[-1] == run.events.t[0]
     np.testing.assert_allclose(run.t[-1], np.sqrt(2 / G), atol=1e-12)
     # A second run begins there, without a second event.
-    on = ph.simulate(falling(), "rkmk4", initial=run, t1=1.0, h=0.01, events=ground)
+    on = ph.simulate(free_fall(), "rkmk4", initial=run, t1=1.0, h=0.01, events=ground)
     assert on.stats["result"] == ph.Result.successful
     assert not len(on.events)
     np.testing.assert_allclose(on.t[1], run.t[-1] + (1 - run.t[-1]) / (len(on.t) - 1), atol=1e-12)
@@ -159,12 +159,12 @@ def test_an_event_at_the_start_or_at_the_end_of_a_step_comes_once():
 def test_bounces_that_accumulate_end_the_run_with_a_remedy(restitution):
     options: dict[str, Any] = {"state0": jnp.array([1.0, 0.0]), "h": 0.05, "t1": 3.0}
     with pytest.raises(ph.SimulationError, match="come to rest"):
-        ph.simulate(falling(), "rkmk4", events=bounce(restitution), **options)
-    run = ph.simulate(falling(), "rkmk4", events=bounce(restitution), throw=False, **options)
+        ph.simulate(free_fall(), "rkmk4", events=bounce(restitution), **options)
+    run = ph.simulate(free_fall(), "rkmk4", events=bounce(restitution), throw=False, **options)
     assert run.stats["result"] == ph.Result.events_accumulate
     whole = np.sqrt(2 / G) * (1 + 2 * restitution / (1 - restitution))
     np.testing.assert_allclose(run.stats["t_reached"], whole, atol=1e-8)
-    few = ph.simulate(falling(), "rkmk4", events=bounce(0.9), max_events=3, throw=False, **options)
+    few = ph.simulate(free_fall(), "rkmk4", events=bounce(0.9), max_events=3, throw=False, **options)
     assert len(few.events) == 3
 
 
@@ -189,6 +189,6 @@ def test_wrong_events_are_explained():
     ]
     for wrong, message in wrong_ones:
         with pytest.raises(ValueError, match=message):
-            ph.simulate(falling(), "rkmk4", events=wrong, **start)
+            ph.simulate(free_fall(), "rkmk4", events=wrong, **start)
     with pytest.raises(ValueError, match="direction"):
         ph.Event(lambda t, y: y[0], direction=2)

@@ -13,7 +13,7 @@ import polhode as ph
 from polhode.spaces import Rn
 
 
-class Sliding(eqx.Module):
+class SlidingBlock(eqx.Module):
     """A block on a spring, held by friction of a given sign."""
 
     friction: Array
@@ -22,12 +22,12 @@ class Sliding(eqx.Module):
         return jnp.array([y[1], -y[0] - self.friction])
 
 
-def turned(t, y, system):
+def reverse(t, y, system):
     return eqx.tree_at(lambda s: s.field.friction, system, jnp.where(y[0] > 0, -0.05, 0.05))
 
 
-SYSTEM = ph.VectorField(Rn(2), Sliding(jnp.asarray(-0.05)))
-REST = ph.Event(lambda t, y: y[1], lambda t, y: y.at[1].set(0.0), change=turned, name="rest")
+SYSTEM = ph.VectorField(Rn(2), SlidingBlock(jnp.asarray(-0.05)))
+REST = ph.Event(lambda t, y: y[1], lambda t, y: y.at[1].set(0.0), change=reverse, name="rest")
 HALF = ph.Event(lambda t, y: (y[0] - 0.5) * 1.0000001, direction=-1, name="half")
 START: dict[str, Any] = {"state0": jnp.array([2.0, 0.0]), "events": [REST, HALF]}
 

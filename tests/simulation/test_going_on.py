@@ -397,24 +397,24 @@ def test_what_is_asked_besides_must_be_that_of_the_run(given, said, tmp_path):
 PULSE = ph.PiecewiseLinear((0.5, 0.5, 0.502, 0.502), (0.0, 500.0, 500.0, 0.0))
 
 
-def pushed(t, x):
+def push(t, x):
     return jnp.stack((x[1], PULSE(t)))
 
 
-class Pushed(eqx.Module):
+class PushedBody(eqx.Module):
     breakpoints: tuple = eqx.field(static=True, default=PULSE.breakpoints)
 
     def __call__(self, t, x):
-        return pushed(t, x)
+        return push(t, x)
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", [{"integrator": "rkmk4", "h": 0.01}, {"integrator": "rkmk54", "rtol": 1e-6}], ids=str)
 @pytest.mark.parametrize("end", [0.3, 0.5, 0.502])
-@pytest.mark.parametrize("field", [pushed, Pushed()], ids=["given", "named"])
+@pytest.mark.parametrize("field", [push, PushedBody()], ids=["given", "named"])
 def test_jumps_at_and_beyond_the_end_are_hit_by_runs_that_go_on(how, end, field, tmp_path):
     system, start = ph.VectorField(Rn(2), field), jnp.zeros(2)
-    given = {"breakpoints": PULSE.breakpoints} if field is pushed else {}
+    given = {"breakpoints": PULSE.breakpoints} if field is push else {}
     first = ph.simulate(system, **how, **given, state0=start, t1=end, store=tmp_path / "run.zarr")
     assert first.state[-1, 1] == pytest.approx(1.0 if end == 0.502 else 0.0, abs=1e-12)
     stored = ph.resume(tmp_path / "run.zarr", 1.0, problem=system)

@@ -40,7 +40,7 @@ finally:
 TESTS = Path(__file__).parents[1]
 
 
-def killed(path: Path, how: str, number: int, after: float) -> None:
+def kill_sweep(path: Path, how: str, number: int, after: float) -> None:
     """A sweep that gets a signal so many seconds after it began."""
     command = [sys.executable, "-c", SWEEP, str(path), how, str(TESTS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as sweep:
@@ -61,7 +61,7 @@ def test_killed_sweeps_leave_what_goes_on_to_the_same_bytes(number, tmp_path, re
     for k in range(10):
         path = tmp_path / f"{k}" / "sweep.zarr"
         path.parent.mkdir()
-        killed(path, "begin", number, random.uniform(0, 0.25))
+        kill_sweep(path, "begin", number, random.uniform(0, 0.25))
         if expected is None:
             expected = ph.load_ensemble(path.with_name("first.zarr")).load()
         if path.exists():
@@ -70,7 +70,7 @@ def test_killed_sweeps_leave_what_goes_on_to_the_same_bytes(number, tmp_path, re
             reached.append(int(ran.sum()))
             for name in ("outputs.positions", "state"):
                 assert result[name].values[ran].tobytes() == expected[name].values[ran].tobytes()
-        killed(path, "resume", number, random.uniform(0, 0.1))
+        kill_sweep(path, "resume", number, random.uniform(0, 0.1))
         subprocess.run(
             [sys.executable, "-c", SWEEP, str(path), "resume", str(TESTS)], check=True, stdout=subprocess.DEVNULL
         )

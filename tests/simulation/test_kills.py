@@ -128,7 +128,7 @@ class Child:
             self.process = None
 
 
-class Tried(NamedTuple):
+class Trial(NamedTuple):
     """A kind of run, in a process of its own, and its uninterrupted run."""
 
     child: Child
@@ -138,16 +138,16 @@ class Tried(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tried(place) -> Iterator[Any]:
-    made: dict[str, Tried] = {}
+    made: dict[str, Trial] = {}
 
-    def of(kind: str, seconds: float = SECONDS) -> Tried:
+    def of(kind: str, seconds: float = SECONDS) -> Trial:
         if kind not in made:
             child, out = Child(kind, place.folder), place.folder / f"{kind}.npz"
             child.order(do="reference", seconds=seconds, out=str(out))
             whole = child.answer()
             assert whole["result"] == "successful"
             with np.load(out) as result:
-                made[kind] = Tried(child, {name: result[name] for name in result.files}, whole)
+                made[kind] = Trial(child, {name: result[name] for name in result.files}, whole)
             numbers = [x for x in made[kind].reference.values() if x.dtype.kind not in "US"]
             assert not any(np.isnan(x).any() for x in numbers)
         return made[kind]
@@ -194,7 +194,7 @@ def seconds_lost(log: Path, frames: int, at: float) -> float:
     return at - known[frames]
 
 
-def computed(log: Path) -> int:
+def computed_steps(log: Path) -> int:
     """Frames by the end of the last block."""
     return max(int(line.split()[2]) for line in log.read_text().splitlines() if line.startswith("ended"))
 
@@ -221,7 +221,7 @@ class Kill(NamedTuple):
     block: float
 
 
-def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.random.Generator) -> Kill:
+def killed(order: dict[str, Any], way: str, run: Trial, within: float, rng: np.random.Generator) -> Kill:
     """Give an order, break off what it begins, and look at what is on disk."""
     child, path, log = run.child, Path(order["store"]), Path(order["log"])
     log.unlink(missing_ok=True)
@@ -252,7 +252,7 @@ def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.r
         if way == "SIGTERM":
             # What is computed is written before the process ends, with the status that whoever sent it waits for.
             assert status == -signal.SIGTERM
-            assert frames == computed(log)
+            assert frames == computed_steps(log)
             at = last_moment(log)
     else:
         answer = child.answer()
@@ -263,7 +263,7 @@ def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.r
             # What is computed is written before the process ends.
             at = last_moment(log)
             assert answer["result"] == "interrupted"
-            assert frames == computed(log)
+            assert frames == computed_steps(log)
         else:
             # What was computed up to then, and not what it takes to say so.
             at = last_moment(log)
@@ -298,7 +298,7 @@ def strays(folder: Path) -> list[str]:
     return here + [str(p) for p in folder.rglob(".*") if p.name != documents.HIDDEN]
 
 
-def broken_off(run: Tried, meant: str, place: Place, rng: np.random.Generator, part: float = 0.8) -> list[Kill]:
+def broken_off(run: Trial, meant: str, place: Place, rng: np.random.Generator, part: float = 0.8) -> list[Kill]:
     """One run that is killed, once or twice, checked, and gone on with; what was found at each kill.
 
     It is killed within that part of the time that it should take.
@@ -407,7 +407,7 @@ def publishing_often(monkeypatch) -> None:
     monkeypatch.setattr(RunStore, "append", slowly)
 
 
-def crashed(*_: Any) -> None:
+def run_crashing(*_: Any) -> None:
     raise Crash
 
 
@@ -423,7 +423,7 @@ FIRST = FILES + 11
 def test_any_file_that_a_resumed_run_writes_may_be_its_last(tmp_path, monkeypatch):
     top, begun = ph.problems.get("heavy-top"), tmp_path / "begun.zarr"
     reference = killed_run.recorded(ph.simulate(top, "rkmk4", **TOP))
-    writes = iter([RunStore._write, RunStore._write, crashed])
+    writes = iter([RunStore._write, RunStore._write, run_crashing])
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "_write", lambda *a: next(writes)(*a))
         with pytest.raises(Crash):

@@ -82,7 +82,7 @@ def test_without_progress_and_without_a_terminal_little_is_written(capsys):
     assert "t = 1" in line
 
 
-def shown(terminal):
+def displayed_text(terminal):
     """What is written of a run with all its stages."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
@@ -101,7 +101,7 @@ def shown(terminal):
 
 
 def test_a_terminal_sees_each_stage():
-    text = shown(True)
+    text = displayed_text(True)
     assert "four[bar]: compiling 9,768 operations to quickly compiled machine code" in text
     assert "t = 2" in text
     last = text.strip().splitlines()[-1]
@@ -110,7 +110,7 @@ def test_a_terminal_sees_each_stage():
 
 
 def test_a_file_gets_the_full_bar_only():
-    text = shown(False)
+    text = displayed_text(False)
     assert "compil" not in text
     assert text.count("four[bar]") == 1
 

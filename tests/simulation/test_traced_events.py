@@ -18,7 +18,7 @@ def ball(restitution: Any = 0.8, **options: Any) -> dict[str, Any]:
     return {"t1": 1.5, "events": bounce, "max_events": 8, **options}
 
 
-FALLING = ph.VectorField(Rn(2), lambda t, y: jnp.array([y[1], -G]))
+FREE_FALL = ph.VectorField(Rn(2), lambda t, y: jnp.array([y[1], -G]))
 STEPS: dict[str, dict[str, Any]] = {
     "constant": {"h": 0.05},
     "some": {"h": 0.05, "save_every": 4},
@@ -31,8 +31,8 @@ STEPS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_traced_run_is_that_of_the_host(steps):
     start, options = jnp.array([1.0, 0.0]), STEPS[steps]
-    host = ph.simulate(FALLING, "rkmk54", state0=start, **ball(), **options)
-    traced = jax.jit(lambda y: ph.simulate(FALLING, "rkmk54", state0=y, **ball(), **options))(start)
+    host = ph.simulate(FREE_FALL, "rkmk54", state0=start, **ball(), **options)
+    traced = jax.jit(lambda y: ph.simulate(FREE_FALL, "rkmk54", state0=y, **ball(), **options))(start)
     np.testing.assert_allclose(traced.t, host.t, atol=1e-14)
     np.testing.assert_allclose(traced.state, host.state, atol=1e-10)
     assert len(host.events) == 2
@@ -45,7 +45,7 @@ def test_a_traced_run_is_that_of_the_host(steps):
 @pytest.mark.exhaustive
 def test_a_batch_has_events_of_its_own():
     heights = jnp.array([0.5, 1.0, 2.0])
-    make = lambda height: ph.simulate(FALLING, "rkmk4", state0=jnp.array([height, 0.0]), h=0.05, **ball())  # noqa: E731
+    make = lambda height: ph.simulate(FREE_FALL, "rkmk4", state0=jnp.array([height, 0.0]), h=0.05, **ball())  # noqa: E731
     batch = jax.jit(jax.vmap(make))(heights)
     for k, height in enumerate(heights):
         one, host = jax.tree.map(lambda x, k=k: x[k], batch), make(height)
@@ -70,7 +70,7 @@ def exact(height, restitution, t):
 def test_derivatives_pass_through_events(steps, mode):
     def end(x):
         run = ph.simulate(
-            FALLING, "rkmk54", state0=jnp.array([x[0], 0.0]), save_every=None, **ball(x[1], t1=1.3), **steps
+            FREE_FALL, "rkmk54", state0=jnp.array([x[0], 0.0]), save_every=None, **ball(x[1], t1=1.3), **steps
         )
         return run.state[-1]
 
@@ -97,11 +97,11 @@ def exact_everywhere(x, times):
 @pytest.mark.exhaustive
 def test_second_derivatives_pass_through_events(steps, mode):
     def seen(x):
-        run = ph.simulate(FALLING, "rkmk54", state0=jnp.array([x[0], 0.0]), **ball(x[1]), **STEPS[steps])
+        run = ph.simulate(FREE_FALL, "rkmk54", state0=jnp.array([x[0], 0.0]), **ball(x[1]), **STEPS[steps])
         return jnp.concatenate((run.state[:, 0], run.events.t[:2]))
 
     x = jnp.array([1.0, 0.8])
-    times = ph.simulate(FALLING, "rkmk54", state0=jnp.array([1.0, 0.0]), **ball(), **STEPS[steps]).t
+    times = ph.simulate(FREE_FALL, "rkmk54", state0=jnp.array([1.0, 0.0]), **ball(), **STEPS[steps]).t
     truth = jax.hessian(lambda x: exact_everywhere(x, jnp.asarray(times)))(x)
     np.testing.assert_allclose(jax.jit(jax.jacfwd(mode(seen)))(x), truth, atol=1e-7)
     assert np.abs(truth).max() > 1
@@ -110,7 +110,7 @@ def test_second_derivatives_pass_through_events(steps, mode):
 @pytest.mark.exhaustive
 def test_the_table_of_events_can_be_used_inside():
     def run(height):
-        return ph.simulate(FALLING, "rkmk4", state0=jnp.stack((height, 0.0 * height)), h=0.1, **ball(t1=1.0))
+        return ph.simulate(FREE_FALL, "rkmk4", state0=jnp.stack((height, 0.0 * height)), h=0.1, **ball(t1=1.0))
 
     def known(height):
         events = run(height).events
@@ -219,19 +219,19 @@ def test_a_stop_has_derivatives_with_respect_to_where_it_is():
 def test_a_traced_run_ends_at_a_terminal_event_and_with_too_many():
     ground = ph.Event(lambda t, y: y[0], terminal=True)
     start = jnp.array([1.0, 0.0])
-    run = jax.jit(lambda y: ph.simulate(FALLING, "rkmk4", state0=y, h=0.05, t1=1.0, events=ground))(start)
+    run = jax.jit(lambda y: ph.simulate(FREE_FALL, "rkmk4", state0=y, h=0.05, t1=1.0, events=ground))(start)
     assert int(run.stats["result"]) == ph.Result.event_reached
     np.testing.assert_allclose(run.stats["t_reached"], np.sqrt(2 / G), atol=1e-11)
     assert np.isnan(run.state[-1]).all()
     assert np.isfinite(run.state[run.t < 0.45]).all()
-    few = jax.jit(lambda y: ph.simulate(FALLING, "rkmk4", state0=y, h=0.05, **ball(max_events=2)))(start)
+    few = jax.jit(lambda y: ph.simulate(FREE_FALL, "rkmk4", state0=y, h=0.05, **ball(max_events=2)))(start)
     assert int(few.stats["result"]) == ph.Result.events_accumulate
 
 
 def test_changes_of_the_system_are_refused_inside():
     change = ph.Event(lambda t, y: y[0], change=lambda t, y, system: system, name="mode")
     with pytest.raises(ValueError, match="`mode` changes the system"):
-        jax.jit(lambda y: ph.simulate(FALLING, "rkmk4", state0=y, h=0.05, t1=1.0, events=change))(jnp.array([1.0, 0.0]))
+        jax.jit(lambda y: ph.simulate(FREE_FALL, "rkmk4", state0=y, h=0.05, t1=1.0, events=change))(jnp.array([1.0, 0.0]))
 
 
 @pytest.mark.exhaustive

@@ -52,7 +52,7 @@ def test_packed_meshes_keep_four_digits():
 def test_the_page_unpacks_meshes_with_their_normals():
     box = trimesh.creation.box((1, 2, 3))
     mesh = Triangles(box.vertices, box.faces)
-    web = resources.files("polhode.viewing").joinpath("web")
+    web = resources.files("polhode.viewing.page").joinpath("web")
     script = "\n".join(web.joinpath(name).read_text(encoding="utf-8") for name in ("maths.js", "meshes.js"))
     call = f"console.log(JSON.stringify(packedMesh({json.dumps(mesh.pack())}, [1, 2, 3])))"
     run = subprocess.run(["node", "-e", f"{script}\n{call}"], check=True, capture_output=True, text=True)
