@@ -221,7 +221,7 @@ class Kill(NamedTuple):
     block: float
 
 
-def killed(order: dict[str, Any], way: str, run: Trial, within: float, rng: np.random.Generator) -> Kill:
+def kill_run(order: dict[str, Any], way: str, run: Trial, within: float, rng: np.random.Generator) -> Kill:
     """Give an order, break off what it begins, and look at what is on disk."""
     child, path, log = run.child, Path(order["store"]), Path(order["log"])
     log.unlink(missing_ok=True)
@@ -316,7 +316,7 @@ def broken_off(run: Trial, meant: str, place: Place, rng: np.random.Generator, p
         order = {"do": "run", "store": str(path), "t1": run.whole["t1"], **common}
         for k in range(times):
             left = 1 - kills[-1].frames / kills[-1].of if kills else 1.0
-            kill = killed(order, way, run, part * left * run.whole["took"] / (times - k), rng)
+            kill = kill_run(order, way, run, part * left * run.whole["took"] / (times - k), rng)
             if kill.frames == kill.of:
                 # It was faster than meant.
                 assert part > 0.05, "the run always comes to its end before it is killed"
@@ -339,7 +339,9 @@ def broken_off(run: Trial, meant: str, place: Place, rng: np.random.Generator, p
 def assert_fresh(kills: list[Kill]) -> None:
     """That hardly anything was lost but what was being computed."""
     for kill in kills:
-        message = f"{kill.frames:6} of {kill.of:6} frames, {kill.lost:.3f} s lost, {kill.block:.3f} s of them in a block"
+        message = (
+            f"{kill.frames:6} of {kill.of:6} frames, {kill.lost:.3f} s lost, {kill.block:.3f} s of them in a block"
+        )
         print(f"{kill.kind:18} {kill.way:15} {message}")
     assert [kill for kill in kills if kill.lost - kill.block > OLDEST] == []
 

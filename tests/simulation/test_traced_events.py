@@ -231,7 +231,9 @@ def test_a_traced_run_ends_at_a_terminal_event_and_with_too_many():
 def test_changes_of_the_system_are_refused_inside():
     change = ph.Event(lambda t, y: y[0], change=lambda t, y, system: system, name="mode")
     with pytest.raises(ValueError, match="`mode` changes the system"):
-        jax.jit(lambda y: ph.simulate(FREE_FALL, "rkmk4", state0=y, h=0.05, t1=1.0, events=change))(jnp.array([1.0, 0.0]))
+        jax.jit(lambda y: ph.simulate(FREE_FALL, "rkmk4", state0=y, h=0.05, t1=1.0, events=change))(
+            jnp.array([1.0, 0.0])
+        )
 
 
 @pytest.mark.exhaustive
