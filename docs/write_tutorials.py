@@ -1,6 +1,6 @@
-"""Runs tutorials and keeps what they make: `python THIS [PAGE …]`, all of them without names.
+"""Runs tutorials and stores their outputs: `python THIS [PAGE …]`, all of them without names.
 
-Their figures are put beside the pages, what a block prints behind it as a block of text.
+Their figures are put beside the pages, and the output of a block after it as a block of text.
 """
 
 from __future__ import annotations

@@ -119,12 +119,12 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
-    elements_of_parts = [(name, part, part.placed()) for name, part in model.parts]
-    elements = layout.remaining_elements(elements_of_parts)
+    parts_with_elements = [(name, part, part.placed()) for name, part in model.parts]
+    elements = layout.remaining_elements(parts_with_elements)
     try:
         state = layout.start()
     except consistent_start.InconsistentStart as error:
-        _check_all_joints(model, elements_of_parts, t0, error.own)
+        _check_all_joints(model, parts_with_elements, t0, error.own)
         raise
 
     def build(components: Mapping[str, tuple[int, ...]]) -> MultibodySystem:

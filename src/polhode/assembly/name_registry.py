@@ -32,19 +32,19 @@ class Register:
         self.bodies.append(body)
         return body
 
-    def name(self, proposal: str | None, kind: str) -> str:
+    def name(self, name: str | None, kind: str) -> str:
         """Register a name, by default that of its kind with the next number. Raises ValueError if it is taken."""
-        if proposal is None:
+        if name is None:
             # Names with smaller numbers are taken.
             numbers = itertools.count(self._numbered.get(kind, 0) + 1)
             self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
-            proposal = f"{kind}-{self._numbered[kind]}"
-        if not isinstance(proposal, str) or not proposal:
-            raise ValueError(f"`name` must be a word, or None for a name by number, got {short_repr(proposal)}.")
-        if proposal in self._names:
-            raise ValueError(f"The name {short_repr(proposal)} is taken in this model; names must be unique.")
-        self._names[proposal] = None
-        return proposal
+            name = f"{kind}-{self._numbered[kind]}"
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"`name` must be a word, or None for a name by number, got {short_repr(name)}.")
+        if name in self._names:
+            raise ValueError(f"The name {short_repr(name)} is taken in this model; names must be unique.")
+        self._names[name] = None
+        return name
 
     def takes(self, name: str) -> bool:
         """Whether a name is taken."""

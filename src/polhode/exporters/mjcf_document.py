@@ -57,7 +57,7 @@ class Document:
         node = self.tree.first[body.name]
         x, R0 = node.frame
         attitude = R0 if R is None else R0 @ np.asarray(R)
-        used = {name_of_site for other in self.tree.nodes for name_of_site in other.sites}
+        used = {site_name for other in self.tree.nodes for site_name in other.sites}
         free, number = name, 2
         while free in used:
             free, number = f"{name} ({number})", number + 1

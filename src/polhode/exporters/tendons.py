@@ -50,7 +50,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
 
 def _lengths(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes with the rest of a spring as a tendon's range of lengths, here of one length."""
-    attributes_of_tendon = dict(attributes)
-    if "springref" in attributes_of_tendon:
-        attributes_of_tendon["springlength"] = np.full(2, attributes_of_tendon.pop("springref"))
-    return attributes_of_tendon
+    tendon_attributes = dict(attributes)
+    if "springref" in tendon_attributes:
+        tendon_attributes["springlength"] = np.full(2, tendon_attributes.pop("springref"))
+    return tendon_attributes

@@ -124,11 +124,11 @@ def reduced(
     **Raises** ValueError for matrices that are not those of a free body, with what is wrong.
     """
     body, centre = nodal(mass, stiffness, points)
-    attachment_list = attachments(nodes, body.points, body.width)
+    named_nodes = attachments(nodes, body.points, body.width)
     if np.ndim(modes) == 0:
         none = isinstance(modes, (int, np.integer)) and not isinstance(modes, bool) and modes == 0
         count = 0 if none else checks.count("modes", modes, "number of vibrations")
-        interface_nodes = _interfaces(attachment_list, interfaces)
+        interface_nodes = _interfaces(named_nodes, interfaces)
         most = (
             len(body.points) * body.width - sum(len(at.rows) for at in interface_nodes) - (0 if interface_nodes else 6)
         )
@@ -140,7 +140,7 @@ def reduced(
     else:
         shapes = _deformations(modes, body)
     return _part(
-        body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, shapes), None, damping, rayleigh
+        body, centre, named_nodes, _relative_to_frame(body, named_nodes, frame, shapes), None, damping, rayleigh
     )
 
 
@@ -192,10 +192,10 @@ def from_modes(
         blocks[:, 3:, 3:] = np.asarray(checks.array("inertias", inertias, (len(where), 3, 3), "of the nodes"))
     M = scipy.sparse.csc_array(scipy.sparse.block_diag(list(blocks)))
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
-    attachment_list = attachments(nodes, body.points, width)
+    named_nodes = attachments(nodes, body.points, width)
     free = _deformations(displacements.reshape(-1, count), body)
     return _part(
-        body, centre, attachment_list, _relative_to_frame(body, attachment_list, frame, free), K, damping, rayleigh
+        body, centre, named_nodes, _relative_to_frame(body, named_nodes, frame, free), K, damping, rayleigh
     )
 
 

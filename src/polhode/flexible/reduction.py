@@ -106,8 +106,8 @@ def free_modes(body: Nodal, shapes: Columns, rank: int) -> Columns:
 
 
 def _within(matrix: Any, basis: Columns) -> Float[np.ndarray, "k k"]:
-    reduced_matrix = basis.T @ (matrix @ basis)
-    return 0.5 * (reduced_matrix + reduced_matrix.T)
+    projected = basis.T @ (matrix @ basis)
+    return 0.5 * (projected + projected.T)
 
 
 def _null_space(rows: Float[np.ndarray, "r c"]) -> Float[np.ndarray, "c d"]:

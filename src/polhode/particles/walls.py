@@ -69,12 +69,12 @@ class Box(AbstractWall):
             )
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
-        faces_of_box = []
+        box_faces = []
         for k in range(3):
             for corner, sign in ((self.lower, 1.0), (self.upper, -1.0)):
                 normal = tuple(sign if i == k else 0.0 for i in range(3))
-                faces_of_box.append((sign * (x[k] - corner[k].astype(x[k].dtype)), normal))
-        return faces_of_box
+                box_faces.append((sign * (x[k] - corner[k].astype(x[k].dtype)), normal))
+        return box_faces
 
 
 class Cylinder(AbstractWall):

@@ -148,8 +148,8 @@ class Rod:
             if not self.constrained:
                 return stresses
             by_joint = system.joint_multipliers(t, q, multipliers)
-            multipliers_of_edges = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
-            return stresses.at[:, np.array(self.constrained)].add(multipliers_of_edges)
+            edge_multipliers = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
+            return stresses.at[:, np.array(self.constrained)].add(edge_multipliers)
 
         return forces
 

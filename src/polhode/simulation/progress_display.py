@@ -19,15 +19,15 @@ class ProgressDisplay(Protocol):
     """Receiver of the progress of a run."""
 
     def stage(self, text: str) -> None:
-        """The present stage, before steps are made or between them."""
+        """Shows the present stage, before steps or between them."""
         ...
 
     def update(self, t: float) -> None:
-        """The time that the run has reached."""
+        """Shows the time that the run has reached."""
         ...
 
     def finish(self, stats: Mapping[str, Any]) -> None:
-        """The run is over; `stats` has its times."""
+        """Shows the end of the run; `stats` has its times."""
         ...
 
 

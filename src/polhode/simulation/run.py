@@ -35,7 +35,7 @@ class SimulationError(RuntimeError):
     """A run that did not reach its end.
 
     - `solution`: everything up to the failure.
-    - `reason`: what happened, without where to find the rest.
+    - `reason`: the cause, without a hint at the solution.
     """
 
     def __init__(self, reason: str, solution: Solution) -> None:
@@ -196,7 +196,7 @@ _DIAGNOSED = (
 
 
 def _times(run: Run, outcome: run_types.Outcome) -> dict[str, Any]:
-    """How long each part of a run took, and how its steps were executed."""
+    """Times of the parts of a run, and the report of its compilation."""
     return {
         "problem_time_s": run.task.problem.build_time if run.task.problem else 0.0,
         "build_time_s": run.build_time + outcome.start_time,

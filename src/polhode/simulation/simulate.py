@@ -86,22 +86,22 @@ def simulate(
       A start must lie on its space and keep constraints and their rates at t0 to 1e-6 of the larger of 1 and the
       largest coordinate or velocity; it is used as given.
     - `initial`: a run of the same problem, in whose last frame this one begins, instead of `t0` and `state0`. With the
-      same method it goes on with everything that the method remembers, to the bytes of one long run;
+      same method it continues with the full memory of the method, to the bytes of one long run;
       `solution[k]` begins in frame k, with the state alone. Steps are those of the earlier run by default.
     - `save_every`: save every that many accepted steps, and the ends; None saves the ends only.
     - `save_at`: save at these increasing times instead, interpolated on the manifold.
     - `breakpoints`: instants at which loads jump or have kinks, besides those that loads name themselves
       (`AbstractSystem.breakpoints`). Steps end there exactly, the last one seeing nothing of what comes after, and
       methods restart after them. Those outside the span don't matter.
-    - `events`: `polhode.Event`s that are watched, with what happens at them; `solution.events` has those that came.
-      Saved frames stay where they are asked for; one at the instant of an event shows the state before. With constant
-      steps the one after an event ends where the one that it cut short would have.
+    - `events`: `polhode.Event`s with their effects; `solution.events` has those that occurred. Saved frames stay at
+      the requested times; one at the instant of an event shows the state before. With constant steps the one after an
+      event ends where the one that it cut short would have.
     - `store`: path of a zarr store to which frames are appended while running; with `overwrite` an existing run there
       is replaced by this one as soon as its first frame is written. The frames of the solution are read from there.
-    - `resume`: go on with the run in `store`, from the last state that was written, to the bytes of an uninterrupted
+    - `resume`: continue the run in `store`, from the last state that was written, to the bytes of an uninterrupted
       run; if there is none, begin it. A later `t1` extends it. See also `polhode.resume`.
     - `when_full`: what to do when the disk of the store is full: "fail" ends the run, "wait" waits for space, a path
-      goes on in another place, with a copy of what was written.
+      continues in another place, with a copy of what was written.
     - `estimate_error`: if the run is successful, make a second one with half the step or correspondingly tighter
       tolerances, and report the estimated error of every output in `stats["error_estimate"]`: its largest value over
       the run, and the decimal digits that it leaves of the largest value of the output. Right for motions that are
@@ -113,21 +113,21 @@ def simulate(
     - `control`: details of step size control.
     - `max_steps`: limit of attempted steps of a controlled run, 10 million by default; inside JAX transformations
       4096, since that much may be traced.
-    - `max_events`: that many end the run, as events do that come faster than time can tell apart; 10 000 by default,
-      inside JAX transformations 64, for each of which there has to be room.
+    - `max_events`: that many end the run, as events do that accumulate at the resolution of time; 10 000 by default,
+      inside JAX transformations 64, for which memory is allocated.
 
     **Returns** a `Solution`.
 
-    Ctrl-C, SIGTERM and SIGHUP end the run after the block of steps that is going on, with result `interrupted`. When
-    its store is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and
-    SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and the run
-    as far as it came is returned, which is warned of (`InterruptionWarning`) unless `throw` is False.
+    Ctrl-C, SIGTERM and SIGHUP end the run after the present block of steps, with result `interrupted`. When its store
+    is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and SIGTERM and
+    SIGHUP end the process. Where the script has handlers of its own for them, they are called, and the partial run is
+    returned, with an `InterruptionWarning` unless `throw` is False.
 
     Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
     with this step.
 
-    **Raises** ValueError for bad input, before anything is compiled; `StoreError` for a store that can't be made or
-    gone on with; `SimulationError` (see `throw`).
+    **Raises** ValueError for bad input, before anything is compiled; `StoreError` for a store that can't be created or
+    resumed; `SimulationError` (see `throw`).
     """
     began = time.perf_counter()
     check_environment()

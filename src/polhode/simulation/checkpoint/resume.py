@@ -68,9 +68,9 @@ def resume(
     progress: bool = False,
     throw: bool = True,
 ) -> Solution:
-    """Go on with the run in a store, from the last state that was written, to the bytes of an uninterrupted run.
+    """Continue the run in a store, from the last state that was written, to the bytes of an uninterrupted run.
 
-    The method goes on with everything that it remembers: multipliers, accelerations, factors, step sizes, history.
+    The method continues with its full memory: multipliers, accelerations, factors, step sizes, history.
     A run that has reached its end is returned as it is, or extended to a later `t1`.
 
     **Arguments:**
@@ -87,7 +87,7 @@ def resume(
 
     **Returns** the whole run.
 
-    **Raises** `StoreError` where there is nothing to go on with or another process writes there; ValueError if the
+    **Raises** `StoreError` where there is nothing to resume or another process writes there; ValueError if the
     problem or the method are not those of the run; `SimulationError` as `polhode.simulate` does.
     """
     began = time.perf_counter()
@@ -244,8 +244,8 @@ def _check_same(
     if other == ["set of events"]:
         raise ValueError(
             f"The run in `{path}` watches {_event_names(meta) or 'no events'}, and this one "
-            f"{_task_event_names(task) or 'none'}. Give the events of the run in `events`, or begin a new run in another "
-            "place."
+            f"{_task_event_names(task) or 'none'}. Give the events of the run in `events`, or begin a new run in "
+            "another place."
         )
     if other:
         reason = differences(meta, task) or "functions, or numbers that they or the model hold, differ"

@@ -164,6 +164,6 @@ def _float_mask(tree: Tree) -> Tree:
 
 
 def _leaf_numbers(numbers: Tree, places: LeafNumbers) -> list[int]:
-    """Those at some places among the numbers of a tree's arrays."""
+    """The numbers at some places among those of a tree's arrays."""
     leaves = jax.tree.leaves(numbers)
     return [leaves[k] for k in places]

@@ -19,7 +19,7 @@ _LINEAR_CALL.multiple_results = True
 
 
 def call_linear(function: Function, values: Sequence[Any]) -> list[Any]:
-    """`function(values)`, in a batch of each of its rows; see `_ambient.are_known` for what values may be."""
+    """`function(values)`, in a batch of each of its rows; see `jax_context.are_known` for the values it takes."""
     return _LINEAR_CALL.bind(*values, function=function)
 
 

@@ -33,7 +33,7 @@ _CLOSE = 1e-9
 
 
 class MemberRequest(NamedTuple):
-    """How every member is run."""
+    """The request for all members: problem, method, span, steps and schedule."""
 
     problem: Problem
     integrator: Any
@@ -93,7 +93,7 @@ def _identity(member: PreparedMember, progress: Progress) -> Any:
 
 
 class Recipe:
-    """How members are made and run. Programs are distinguished by its content, so all are equal as leaves of arguments.
+    """Recipe of members. Programs are distinguished by its content, so all recipes are equal as leaves of arguments.
 
     - `request`: the request. - `keep`: whether the progress keeps the beginning of the last step, for interpolation.
     """
@@ -166,7 +166,7 @@ _LANES: Serialiser[tuple[SimdStepLoop | None, str]] = Serialiser(
 _OUTPUTS, _STARTS = row_map_serialiser(lambda inputs: ((), inputs)), row_map_serialiser(lambda inputs: ((), inputs[1]))
 
 UNTRACEABLE = (UnsupportedNativeOperation, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
-"""Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
+"""Exceptions of a builder that needs concrete values of traced numbers. It has built the first member without any."""
 
 
 @numpy_jit
@@ -264,7 +264,7 @@ class Program:
 
 
 CHECK_LIMIT = 8
-"""Members that are made by themselves, to be checked as a single run is, and compared with what machine code makes."""
+"""Members that are built one by one, checked as single runs, and compared with the results of machine code."""
 
 
 def _alike(a: Any, b: Any) -> bool:

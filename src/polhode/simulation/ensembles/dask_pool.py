@@ -36,7 +36,7 @@ class DaskPool(AbstractPool):
     """
 
     def __init__(self, client: distributed.Client) -> None:
-        # Its methods may be coroutines or not, which their types don't tell.
+        # Its methods may be coroutines or not, which their types don't show.
         self._client: Any = client
         self._seen: set[str] = set()
         self._lost: set[str] = set()

@@ -147,7 +147,7 @@ def ensemble(
     - `keep`: whether frames are kept; without, there have to be statistics.
     - `statistics`: gather number, mean, variance and extremes of every variable at every instant over the members.
     - `quantiles`: these as well, with histograms of so many `bins`, which is how exact they are.
-    - `out`: path of a zarr store that takes the frames, batch by batch; `resume` goes on with what is there,
+    - `out`: path of a zarr store that takes the frames, batch by batch; `resume` continues with what is there,
       `overwrite` replaces it.
     - `workers`: threads; as many as there are cores by default.
     - `scheduler`: instead of threads, workers of Dask (extra `dask`): the address of a scheduler, `local:N` for so many
@@ -265,7 +265,7 @@ def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, o
 def _member_request(
     problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, save: Any
 ) -> tuple[MemberRequest, Preparation]:
-    """How members are run, and the first of them. Raises ValueError for what can't be run."""
+    """The request for all members, and the task of the first. Raises ValueError for what can't be run."""
     parameters, state = members.of_members(0)
     start, end = span
     tolerances = sizes[1] is not None or sizes[2] is not None

@@ -120,7 +120,7 @@ _NAN_BITS = np.array(np.nan).view(np.int64)[()]
 
 
 def fill_missing(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """With NaN where there is nothing."""
+    """An array with NaN where frames are missing."""
     if mask.any() and x.dtype.kind == "f":
         x = x.copy()
         x[mask] = np.nan

@@ -29,7 +29,7 @@ class Labels(NamedTuple):
 
     @classmethod
     def of(cls, task: Task, members: Members, frames: dict[str, np.ndarray], times: np.ndarray) -> Labels:
-        """Those of a model's runs, its parameters and instants; `frames` are of any members."""
+        """The labels of a model's runs, its parameters and instants; `frames` are those of any members."""
         name_metadata = task.names()
         dimensions = frame_layout.label({name: x[0] for name, x in frames.items()}, name_metadata.get("dimensions", {}))
         coordinate_arrays: Constants = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}

@@ -22,7 +22,7 @@ _MAX_REPORTED = 5
 def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
     """The data set of the ensemble stored at a path, whole or as far as it came; members not run have result -1.
 
-    All checksums are compared; arrays are read from disk as they are looked at.
+    All checksums are compared; arrays are read from disk on access.
 
     **Arguments:**
 

@@ -69,7 +69,7 @@ class Moments:
 class Histogram:
     """A histogram at every place of an array, whose range doubles when something lies outside.
 
-    Where a bin holds what is asked for, its quantile is right to the width of the bin.
+    Quantiles are right to the width of the bin that contains them.
 
     **Arguments:**
 
@@ -101,12 +101,12 @@ class Histogram:
         np.add.at(self.counts, (column, places[row, column].astype(np.int64)), 1)
 
     def edges(self) -> np.ndarray:
-        """Of the bins, shape (…, bins + 1)."""
+        """The edges of the bins, shape (…, bins + 1)."""
         low = np.full(len(self.counts), np.nan) if self.low is None else self.low
         return (low[:, None] + self.width[:, None] * np.arange(self.bins + 1)).reshape(*self._shape, -1)
 
     def quantile(self, q: float) -> np.ndarray:
-        """Where a part q of all lies below, between the edges of a bin by a straight line."""
+        """The quantile q, interpolated linearly within its bin."""
         total = self.counts.sum(axis=1)
         below = np.cumsum(self.counts, axis=1)
         target = q * total

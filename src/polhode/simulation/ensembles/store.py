@@ -66,7 +66,7 @@ class EnsembleStore(NamedTuple):
         return cls(path, uuid.uuid4().hex, own, count, members, {}, {}, {})
 
     def begin(self, labels: Labels) -> EnsembleStore:
-        """Puts it in place, without members. The place is locked. Raises StoreError where it can't be made."""
+        """Creates the store at its locked path, without members. Raises StoreError where that fails."""
         with translate_os_errors(self.path), staging_folder(self.path, self.run) as aside:
             return self._create(aside, labels)
 
@@ -207,7 +207,7 @@ class EnsembleStore(NamedTuple):
         return arrays, problems
 
     def finish(self, variables: Constants, stats: str) -> EnsembleStore:
-        """With statistics over the members, and statistics of the run."""
+        """The store with statistics over the members, and statistics of the run."""
         with translate_os_errors(self.path):
             check_there(self.path)
             store = self._replace(attributes={**self.attributes, "stats": stats})._with(self.path, variables)

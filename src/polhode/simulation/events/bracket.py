@@ -31,7 +31,7 @@ class Bracket(NamedTuple):
         return cls(low, high, at_low, at_high, high - low, high - low)
 
     def next(self) -> Array:
-        """Where to evaluate: the method of Oliveira and Takahashi (2021, ACM Trans. Math. Softw. 47(1), algorithm ITP).
+        """The next trial, by the method of Oliveira and Takahashi (2021, ACM Trans. Math. Softw. 47(1), algorithm ITP).
 
         It needs at most one evaluation more than bisection, and on smooth functions about as many as the secant method.
         """

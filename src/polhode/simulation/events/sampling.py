@@ -176,7 +176,7 @@ def _slope(a: Sample, b: Sample, u: Array) -> Values:
 
 
 def _turning_point(a: Sample, b: Sample) -> Values:
-    """Where each cubic has an extremum between two samples whose rates have opposite signs; 1 if they don't."""
+    """The fraction at which each cubic has an extremum, where the rates of the samples have opposite signs; else 1."""
     width = b.s - a.s
     rise = (b.values - a.values) / jnp.where(width > 0, width, 1.0)
     # Rates along the cubic: c + b u + a u², with c of the sign -1.

@@ -197,7 +197,7 @@ class _Run:
 
     @property
     def compiled(self) -> CompileReport:
-        """How steps are executed."""
+        """The report of the compilation of steps."""
         step_loop = None if self.native is None else self.native[0]
         return _BY_XLA if step_loop is None else step_loop.code.report._replace(kept=not self.compiled_here)
 
