@@ -1,6 +1,6 @@
 """Tutorials as notebooks: `python THIS [FOLDER]` writes them, and every build of the site has them beside their pages.
 
-`python THIS --quickstart` writes `quickstart.ipynb` at the top of the repository anew, without results.
+`python THIS --quickstart` writes `quickstart.ipynb` at the top of the repository again, without results.
 
 The page is the source. Blocks of Python become cells of code, a block of text behind one becomes its output, as does
 the picture that it saves; `write_tutorials.py` writes both. All else becomes cells of text. Links to other pages become
@@ -41,12 +41,12 @@ def notebook(text: str, results: bool = True) -> nbformat.NotebookNode:
     # A pattern with two groups splits into text, code, what it prints, text, …
     words, code, printed = (BLOCK.split(text)[k::3] for k in range(3))
     cells = []
-    for before, block, told in zip_longest(words, code, printed):
+    for before, block, text_output in zip_longest(words, code, printed):
         source = LINK.sub(r"\1", PICTURE.sub("", before)).strip()
         if source:
             cells.append(nbformat.v4.new_markdown_cell(source))
         if block:
-            cells.append(nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, told) if results else []))
+            cells.append(nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, text_output) if results else []))
     for count, cell in enumerate(cells):
         cell.id = f"cell-{count}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -55,12 +55,12 @@ def notebook(text: str, results: bool = True) -> nbformat.NotebookNode:
 
 def outputs(block: str, printed: str | None) -> list[nbformat.NotebookNode]:
     """What a cell has printed, and the picture that it saves where there is one."""
-    found = [nbformat.v4.new_output("stream", name="stdout", text=printed)] if printed else []
+    cells = [nbformat.v4.new_output("stream", name="stdout", text=printed)] if printed else []
     for name in SAVED.findall(block):
         if (picture := FOLDER / name).exists():
             data = base64.b64encode(picture.read_bytes()).decode()
-            found.append(nbformat.v4.new_output("display_data", data={"image/png": data}))
-    return found
+            cells.append(nbformat.v4.new_output("display_data", data={"image/png": data}))
+    return cells
 
 
 def written(page: Path, results: bool = True) -> str:

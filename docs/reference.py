@@ -19,7 +19,7 @@ ITEM = re.compile(r"(?m)^( *)(- `.*(?:\n\1 +\S.*)*)")
 NEXT = re.compile(r"(?<=[.;)])\s+- (?=`)")
 
 
-def _listed(text: str) -> str:
+def _one_item_per_line(text: str) -> str:
     """Docstrings may have several items of a list on a line; pages show each on its own."""
     return ITEM.sub(lambda item: item[1] + NEXT.sub(f"\n{item[1]}- ", item[2]), text)
 
@@ -29,18 +29,18 @@ class Defaults(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = _listed(obj.docstring.value)
+            obj.docstring.value = _one_item_per_line(obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        named = [parameter for parameter in func.parameters if PRIVATE.search(str(parameter.default or ""))]
-        if named:
-            found: Any = importlib.import_module(func.module.path)
+        private = [parameter for parameter in func.parameters if PRIVATE.search(str(parameter.default or ""))]
+        if private:
+            function: Any = importlib.import_module(func.module.path)
             for part in func.path.removeprefix(f"{func.module.path}.").split("."):
-                found = getattr(found, part)
-            known = inspect.signature(found).parameters
-            for parameter in named:
+                function = getattr(function, part)
+            parameters = inspect.signature(function).parameters
+            for parameter in private:
                 parameter.default = DIGITS.sub(
-                    lambda digits: f"{float(digits[0]):.6g}", repr(known[parameter.name].default)
+                    lambda digits: f"{float(digits[0]):.6g}", repr(parameters[parameter.name].default)
                 )
 
 

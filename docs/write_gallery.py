@@ -56,8 +56,8 @@ def around(picture: np.ndarray) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of the part, in the shape of `SIZE`, that has what moves in it, with a margin."""
     rows, columns = np.nonzero(picture.min(axis=2) < FAINT)
     height, width = picture.shape[:2]
-    wanted = np.array([np.ptp(columns) / SIZE[0], np.ptp(rows) / SIZE[1], 1.0]).max() * 1.25
-    size = np.minimum(wanted * np.array(SIZE), (width, height))
+    extent = np.array([np.ptp(columns) / SIZE[0], np.ptp(rows) / SIZE[1], 1.0]).max() * 1.25
+    size = np.minimum(extent * np.array(SIZE), (width, height))
     middle = np.array([columns.min() + columns.max(), rows.min() + rows.max()]) / 2
     low = np.clip(middle - size / 2, 0, (width, height) - size)
     return (*low, *(low + size))
