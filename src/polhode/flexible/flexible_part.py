@@ -194,9 +194,7 @@ def from_modes(
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
     named_nodes = attachments(nodes, body.points, width)
     free = _deformations(displacements.reshape(-1, count), body)
-    return _part(
-        body, centre, named_nodes, _relative_to_frame(body, named_nodes, frame, free), K, damping, rayleigh
-    )
+    return _part(body, centre, named_nodes, _relative_to_frame(body, named_nodes, frame, free), K, damping, rayleigh)
 
 
 def _interfaces(nodes: Sequence[Attachment], names: Sequence[str] | None) -> list[Attachment]:

@@ -129,7 +129,7 @@ def simulate(
     **Raises** ValueError for bad input, before anything is compiled; `StoreError` for a store that can't be created or
     resumed; `SimulationError` (see `throw`).
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     check_environment()
     if control is not None and not isinstance(control, StepControl):
         raise ValueError(f"`control` must be a polhode.StepControl, got {type(control).__name__}.")
@@ -158,13 +158,13 @@ def simulate(
     if resume and store is not None and is_run(store):
         explicit_steps = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
         request = ResumeRequest(explicit_steps, t1, max_steps, schedule, starts=True)
-        return resume_task(store, task, request, when_full, progress, throw, began)
+        return resume_task(store, task, request, when_full, progress, throw, start_time)
     aftermath = plan.start.aftermath
     if aftermath is not None and aftermath.changes:
         meta["changed_by_events"] = True
     run = Run(task, plan, schedule, observer, meta, progress, throw, 0.0)
     _warn_of_stiffness(run)
-    run = run._replace(build_time=time.perf_counter() - began)
+    run = run._replace(build_time=time.perf_counter() - start_time)
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
         with store_sink.open_sink(store, meta, overwrite, when_full, frame_count(plan.segments, schedule)) as sink:

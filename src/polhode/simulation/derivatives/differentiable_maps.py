@@ -126,8 +126,8 @@ def observation(inputs: Any, rest: Any) -> DifferentiableMap:
 def locate(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The step that contains each of some times, the fraction of it at that time, and whether that is its end."""
     near = _ON_STEP * np.abs(steps.h)
-    behind = (times[:, None] - ends.t) * np.sign(steps.h[0]) > near
-    at = np.minimum(behind.sum(1), len(ends.t) - 1)
+    later = (times[:, None] - ends.t) * np.sign(steps.h[0]) > near
+    at = np.minimum(later.sum(1), len(ends.t) - 1)
     s = np.clip((times - steps.t[at]) / steps.h[at], 0.0, 1.0)
     return at, s, np.abs(s - 1) < _ON_STEP
 

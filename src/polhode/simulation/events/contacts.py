@@ -116,13 +116,13 @@ def link_impacts(events: tuple[Event, ...]) -> tuple[Event, ...]:
     if len(impacts) < 2:
         return events
 
-    def linked(event: Event) -> Event:
+    def with_others(event: Event) -> Event:
         if not isinstance(event.action, Impact):
             return event
         beside = tuple(other for other in impacts if other is not event.action)
         return dataclasses.replace(event, action=dataclasses.replace(event.action, beside=beside))
 
-    return tuple(linked(event) for event in events)
+    return tuple(with_others(event) for event in events)
 
 
 def can_hold(

@@ -156,9 +156,9 @@ class EventDetectingStepper(AbstractStepper):
         """
         w: EventState = p.events
         start = p._replace(result=jnp.zeros((), jnp.int32))
-        _, ahead, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
-        carry = counted_angles.restart(integrator, system, begin, ahead.h, p.carry._replace(state=state))
-        start = start._replace(h=ahead.h, carry=self.initial_carry(system, integrator, begin, ahead.h, carry))
+        _, trial, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
+        carry = counted_angles.restart(integrator, system, begin, trial.h, p.carry._replace(state=state))
+        start = start._replace(h=trial.h, carry=self.initial_carry(system, integrator, begin, trial.h, carry))
         _, before = self._rates(system, integrator, p, start.carry._replace(state=p.carry.state))
         values, slopes = self._rates(system, integrator, start, start.carry)
         span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))

@@ -248,8 +248,8 @@ class EventHandler:
         if not self.rows or self.changed:
             return records
         structure, observer = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
-        sides = (jax.tree.unflatten(structure, records[part]) for part in ("before", "after"))
-        before, after = (frame_layout.flatten(observer.frames(records["t"], states, None))[1] for states in sides)
+        state_pair = (jax.tree.unflatten(structure, records[part]) for part in ("before", "after"))
+        before, after = (frame_layout.flatten(observer.frames(records["t"], states, None))[1] for states in state_pair)
         names = [name for name in before if name.startswith("invariants.")]
         return {**records, "jumps": {name: after[name] - before[name] for name in names}}
 

@@ -262,10 +262,10 @@ def _find_segment(
         new = stepper.attempt(system, integrator, p)
         index = jnp.where(new.n > p.n, p.n, max_steps)
         # Steps at breakpoints are a little shorter for their loads.
-        ahead = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
-        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
+        offset = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
+        h = new.t - p.t - offset - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
         after_jump = (p.n == begin) & jumps
-        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
+        row = _Steps(p.t + offset, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
         return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
 
     return jax.lax.while_loop(more, body, (p, steps))

@@ -183,8 +183,8 @@ def _until(
     cuts: list[int] = sorted({start, stop, start + after_jump, stop - breakpoints})
     segments: list[Segment] = []
     for a, b in itertools.pairwise(cuts):
-        behind, before = after_jump and a == start, breakpoints and b == stop
-        if not (behind or before):
+        after, before = after_jump and a == start, breakpoints and b == stop
+        if not (after or before):
             segments.append(
                 Segment(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False)
             )
@@ -192,8 +192,8 @@ def _until(
         t0, t1 = grid.t0 + a * grid.h, end if b == stop else grid.t0 + b * grid.h
         spacing = _exact_spacing(t0, t1)
         off = math.copysign(shift(t0, t1), spacing)
-        h = spacing - off * (behind + before)
-        segments.append(Segment(_steps(t0, t1, h, spacing, first + a, first + b, off * behind), behind))
+        h = spacing - off * (after + before)
+        segments.append(Segment(_steps(t0, t1, h, spacing, first + a, first + b, off * after), after))
     return segments
 
 
