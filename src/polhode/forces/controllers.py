@@ -213,7 +213,7 @@ def _limits(controller: PD | PID) -> Float[Array, "2"] | None:
 
 
 def _of_joint(controller: PD | PID) -> tuple[float, float]:
-    """Limits of the joint. Raises ValueError if it has none: the user asked for limits."""
+    """Limits of the joint. Raises ValueError if it has none, since they are requested."""
     limits = controller.joint.force_limits
     if np.isinf(limits).all():
         name = getattr(controller.joint, "name", None)

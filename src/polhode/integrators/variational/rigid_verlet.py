@@ -87,7 +87,7 @@ class RigidVerlet(AbstractKickDrift):
         force, moment = bodies.memory.loads
         v = add_scaled(bodies.v, 0.5 * h / system.masses, force)
         spin = add_scaled(_spin(J, q, bodies.omega), 0.5 * h, moment)
-        turn = _splitting if self.drift == "splitting" else _moser_veselov
+        turn = _splitting_drift if self.drift == "splitting" else _moser_veselov_drift
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
         bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end))
         force, moment = bodies.memory.loads
@@ -103,7 +103,7 @@ def _spin(J: Vectors, q: Quaternions, omega: Vectors) -> Vectors:
     return rotate(q, map_components(jnp.multiply, J, rotate(conjugate(q), omega)))
 
 
-def _splitting(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
+def _splitting_drift(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
     """Turns about one axis of the body after the other; m: angular momentum in the body."""
     for axis, share in ((0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)):
         half = 0.5 * share * h * m[axis] / J[axis]
@@ -115,7 +115,7 @@ def _splitting(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quater
     return unit(q), jnp.zeros((), bool)
 
 
-def _moser_veselov(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
+def _moser_veselov_drift(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:
     """The turn by c with ½h(1 + |c|²) m = J c + c × J c."""
     half = scale(0.5 * h, m)
 
