@@ -48,7 +48,7 @@ def estimate_run_error(
 def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
     order = run.task.integrator.order
     segments, schedule = _finer(run, solution)
-    plan = Plan(segments, run.plan.how, run.plan.start)
+    plan = Plan(segments, run.plan.metadata, run.plan.start)
     try:
         finer = compute(run._replace(plan=plan, schedule=schedule, throw=True, progress=False), sink, interrupts)
     except SimulationError as error:

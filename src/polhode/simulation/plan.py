@@ -41,7 +41,7 @@ class Plan(NamedTuple):
     """
 
     segments: list[Segment]
-    how: dict[str, Any]
+    metadata: dict[str, Any]
     start: run_types.Start
 
 
@@ -127,16 +127,16 @@ def plan(task: Task, steps: Steps, previous: PreviousSteps | None = None) -> Pla
     )
 
 
-def _with_start(segments: list[Segment], how: dict[str, Any], task: Task, previous: PreviousSteps | None) -> Plan:
+def _with_start(segments: list[Segment], metadata: dict[str, Any], task: Task, previous: PreviousSteps | None) -> Plan:
     """The plan with its start: the state, or the progress of a previous run with the same method."""
     progress = None if previous is None else previous.progress(task)
     aftermath = None if previous is None else previous.aftermath(task)
     if previous is None or progress is None:
-        return Plan(segments, how, run_types.Start(task.state0, aftermath=aftermath))
+        return Plan(segments, metadata, run_types.Start(task.state0, aftermath=aftermath))
     if not previous.has_equal_steps(task, segments[0]):
         # The memory of a method is of no use for steps of another length or direction.
         segments = [segments[0]._replace(fresh=True), *segments[1:]]
-    return Plan(segments, how, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
+    return Plan(segments, metadata, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
 
 
 _STEPS_RESOLVED = 1000

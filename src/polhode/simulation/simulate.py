@@ -152,7 +152,7 @@ def simulate(
     steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
     plan = planning.plan(task, steps, previous)
     observer = task.observer
-    meta = task.describe(plan.how, schedule)
+    meta = task.describe(plan.metadata, schedule)
     if inside:
         return _run_traced(task, plan, schedule, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
@@ -177,7 +177,7 @@ def simulate(
 def simulate_stoppable(task: Task, steps: planning.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
     """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
     plan = planning.plan(task, steps, None)
-    run = Run(task, plan, schedule, task.observer, task.describe(plan.how, schedule), False, False, 0.0)
+    run = Run(task, plan, schedule, task.observer, task.describe(plan.metadata, schedule), False, False, 0.0)
     _warn_of_stiffness(run)
     with interrupts(stop) as signals:
         return carry_out(run, None, signals)

@@ -176,7 +176,7 @@ class Task(eqx.Module):
         events = with_openings(events) if holds_contacts else events
         return dataclasses.replace(self, events=events, max_events=limit, holds_contacts=holds_contacts)
 
-    def describe(self, how: dict[str, Any], schedule: SaveSchedule) -> dict[str, Any]:
+    def describe(self, plan_metadata: dict[str, Any], schedule: SaveSchedule) -> dict[str, Any]:
         """Metadata of the run, in plain values."""
         from polhode import __version__
 
@@ -192,14 +192,14 @@ class Task(eqx.Module):
             "order": self.integrator.order,
             "t0": self.t0,
             "t1": self.t1,
-            **how,
+            **plan_metadata,
             **({} if schedule.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
             **({"events": [event.to_dict() for event in self.events]} if self.events else {}),
             **({"contacts": self.contacts} if self.holds_contacts else {}),
             "promises": self.integrator.promises_for(self.system, self.state0),
             "method": serialise(self.integrator),
-            "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
+            "newton_tolerance": self.integrator.newton_tolerance(plan_metadata.get("h")),
             "version": __version__,
             **self.names(),
             **self._scene(),
