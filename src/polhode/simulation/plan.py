@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 class Plan(NamedTuple):
     """The segments of a run, their metadata for results, and the start.
 
-    `how["asked"]` is the user's request, with which a run continues beyond its end.
+    `metadata["asked"]` is the user's request, with which a run continues beyond its end.
     """
 
     segments: list[Segment]
@@ -136,7 +136,9 @@ def _with_start(segments: list[Segment], metadata: dict[str, Any], task: Task, p
     if not previous.has_equal_steps(task, segments[0]):
         # The memory of a method is of no use for steps of another length or direction.
         segments = [segments[0]._replace(fresh=True), *segments[1:]]
-    return Plan(segments, metadata, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
+    return Plan(
+        segments, metadata, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath)
+    )
 
 
 _STEPS_RESOLVED = 1000

@@ -46,14 +46,14 @@ class Checkpoint(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`.
+    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `continues`.
 
     - `aftermath`: the state of events before the start.
     """
 
     state: Any
     checkpoint: Checkpoint | None = None
-    goes_on: bool = False
+    continues: bool = False
     aftermath: Aftermath | None = None
 
 

@@ -191,7 +191,7 @@ def _resume_task(
         if limit is not None:
             segments = continuation.with_limit(segments, limit)
         event_arrays = {name: x for name, x in checkpoint.items() if name.startswith(("events-", "system-"))} or None
-        start = run_types.Start(None, run_types.Checkpoint(p, segment, saved_count, event_arrays), goes_on=True)
+        start = run_types.Start(None, run_types.Checkpoint(p, segment, saved_count, event_arrays), continues=True)
         grids = describe(segments) if control is None else {}
         store.meta = {**root.meta, **grids, "t1": t_end, "asked": run_request}
         observer = task.observer

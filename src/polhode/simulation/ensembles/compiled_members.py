@@ -99,7 +99,7 @@ class Recipe:
     """
 
     def __init__(self, request: MemberRequest) -> None:
-        # The time that it took to make a problem says nothing of it.
+        # Programs don't depend on the build time of a problem.
         self.request = request._replace(problem=dataclasses.replace(request.problem, build_time=0.0))
         self.keep = request.schedule.at is not None
 
@@ -117,7 +117,7 @@ class Recipe:
 
 
 def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
-    """Steps in lanes, or why there are none; the arguments are those of `native.steps`."""
+    """Steps in lanes, or the reason why there are none; the arguments are those of `native.steps`."""
     (args, progress), others = inputs, rest[0]
 
     def with_all(function: Callable) -> Callable:
@@ -142,7 +142,7 @@ def _outputs(inputs: Any, rest: Any) -> RowMapResult:
 
 
 def _starts(inputs: Any, rest: Any) -> RowMapResult:
-    """Starts of members, if they can be; the arguments are a `Recipe`, and parameters and state of a member."""
+    """Starts of members, if possible; the arguments are a `Recipe`, and parameters and state of a member."""
     recipe: Recipe = rest[0]
 
     def start(common: Any, row: Any) -> MemberArrays:

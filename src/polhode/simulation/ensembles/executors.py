@@ -84,11 +84,11 @@ class SimdExecutor(AbstractExecutor):
         is_active, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
         while is_active.any() and not is_interrupted():
             began, limits = time.perf_counter(), n + steps
-            rooms = [
+            controls = [
                 LaneControl(limit, every, True, saved, len(self._targets) - 1, capacity)
                 for limit, saved in zip(limits.tolist(), saved_counts.tolist(), strict=True)
             ]
-            saved_counts += lanes.advance(args, now, rooms, self._targets, rows)
+            saved_counts += lanes.advance(args, now, controls, self._targets, rows)
             then: Progress = lanes.progress.unpack(lanes.deinterleave(now, count))
             n = np.asarray(then.n)
             is_active = (n == limits) & (np.asarray(then.result) == 0)

@@ -139,11 +139,11 @@ class _Run:
         self.targets = None if schedule.at is None else jnp.asarray(np.append(schedule.at, end))
         self.frames: list[Frames] = []
         self.stop = Result.successful
-        self.goes_on = start.goes_on
+        self.continues = start.continues
         if start.checkpoint is not None:
             progress, self.segment, self.saved_count, _ = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), schedule.at is not None)
-            if not start.goes_on and segments[0].after_jump:
+            if not start.continues and segments[0].after_jump:
                 self.p = restart(self.stepper, self.system, integrator, self.p)
             needs_event_state = self.p.events is None
             if isinstance(self.stepper, EventDetectingStepper) and needs_event_state:
@@ -167,7 +167,7 @@ class _Run:
         began = time.perf_counter()
         self.show.stage("recording a step")
         jax.block_until_ready(self.block(0))
-        if self.targets is None and not self.goes_on:
+        if self.targets is None and not self.continues:
             self.save(*row(self.p))
         else:
             # So that the program of the observer is compiled before time is measured.
