@@ -19,15 +19,15 @@ import sys, time
 sys.path.insert(0, sys.argv[3])
 import ensembles_by_hand as by_hand
 from polhode.simulation.ensembles import store
-from polhode.storage import arrays, constants
+from polhode.storage import constant_arrays, zarr_arrays
 
-replace = arrays.replace
+replace = zarr_arrays.replace
 
 def slowly(*args):
     time.sleep(0.004)
     replace(*args)
 
-for module in (store, arrays, constants):
+for module in (store, zarr_arrays, constant_arrays):
     module.replace = slowly
 by_hand.write(store.Path(sys.argv[1]).parent / "first.zarr", resume=True)
 print("begins", flush=True)
