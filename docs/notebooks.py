@@ -46,7 +46,9 @@ def notebook(text: str, results: bool = True) -> nbformat.NotebookNode:
         if source:
             cells.append(nbformat.v4.new_markdown_cell(source))
         if block:
-            cells.append(nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, text_output) if results else []))
+            cells.append(
+                nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, text_output) if results else [])
+            )
     for count, cell in enumerate(cells):
         cell.id = f"cell-{count}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -63,7 +65,7 @@ def outputs(block: str, printed: str | None) -> list[nbformat.NotebookNode]:
     return cells
 
 
-def written(page: Path, results: bool = True) -> str:
+def notebook_text(page: Path, results: bool = True) -> str:
     """The file of a page's notebook."""
     return nbformat.writes(notebook(page.read_text(encoding="utf-8"), results)) + "\n"
 
@@ -71,7 +73,7 @@ def written(page: Path, results: bool = True) -> str:
 def on_files(files: Files, *, config: Any, **_: Any) -> Files:
     """Adds the notebooks to what MkDocs writes."""
     for page in pages():
-        files.append(File.generated(config, f"tutorials/{page.stem}.ipynb", content=written(page)))
+        files.append(File.generated(config, f"tutorials/{page.stem}.ipynb", content=notebook_text(page)))
     return files
 
 
@@ -86,10 +88,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--quickstart"]:
-        QUICKSTART[1].write_text(written(QUICKSTART[0], results=False), encoding="utf-8")
+        QUICKSTART[1].write_text(notebook_text(QUICKSTART[0], results=False), encoding="utf-8")
         sys.exit()
     target = Path(sys.argv[1] if sys.argv[1:] else ".")
     target.mkdir(parents=True, exist_ok=True)
     for page in pages():
-        target.joinpath(f"{page.stem}.ipynb").write_text(written(page), encoding="utf-8")
+        target.joinpath(f"{page.stem}.ipynb").write_text(notebook_text(page), encoding="utf-8")
         print(page.stem, flush=True)

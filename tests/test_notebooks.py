@@ -27,7 +27,7 @@ def sources(book: nbformat.NotebookNode, kind: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_cells_are_the_blocks_of_the_page(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    book = nbformat.reads(notebooks.written(page), as_version=4)
+    book = nbformat.reads(notebooks.notebook_text(page), as_version=4)
     nbformat.validate(book)
     lines, blocks, block = text.splitlines(), [], None
     # Read line by line, unlike the script.
@@ -50,7 +50,7 @@ def test_cells_are_the_blocks_of_the_page(page: Path) -> None:
     assert re.findall(r"\]\((?!https?:)", words) == []
     headings = [line for line in lines if line.startswith("## ")]
     assert [line for line in words.splitlines() if line.startswith("## ")] == headings
-    assert notebooks.written(page) == notebooks.written(page)
+    assert notebooks.notebook_text(page) == notebooks.notebook_text(page)
 
 
 def test_pages_link_to_their_notebooks() -> None:

@@ -19,7 +19,7 @@ from polhode.systems.mechanical import Mechanical
 G = 9.81
 
 
-def enumerated(A, b):
+def solve_by_enumeration(A, b):
     """The solution of a complementarity problem with a definite matrix, by trying all sets."""
     k = len(b)
     for members in itertools.product((False, True), repeat=k):
@@ -37,8 +37,8 @@ def test_small_complementarity_problems_have_their_only_solution():
         rows /= np.linalg.norm(rows, axis=1)[:, None]
         A, b = rows @ rows.T, rng.normal(size=5)
         every, start = jnp.ones(5, bool), jnp.asarray(rng.random(5) < 0.5)
-        found = complement(jnp.asarray(A), jnp.asarray(b), every, start, jnp.asarray(1e-12))
-        np.testing.assert_allclose(found.z, enumerated(A, b), atol=1e-9)
+        solution = complement(jnp.asarray(A), jnp.asarray(b), every, start, jnp.asarray(1e-12))
+        np.testing.assert_allclose(solution.z, solve_by_enumeration(A, b), atol=1e-9)
 
 
 def contact(gap, restitution):
@@ -70,23 +70,23 @@ def ends(restitution):
 def test_a_bar_that_lands_flat_rebounds_flat(restitution):
     closed, shortest = jnp.zeros(2, bool), jnp.asarray(1e-7)
     state = jnp.zeros(2), jnp.array([-2.0, 0.0])
-    found = respond(ends(restitution), jnp.zeros(()), state, BAR, closed, closed, shortest)
-    np.testing.assert_allclose(found.velocity, [2.0 * restitution, 0.0], atol=1e-11)
-    np.testing.assert_allclose(found.impulses, np.full(2, 1 + restitution), rtol=1e-11)
-    assert found.closed.tolist() == [restitution == 0] * 2
+    response = respond(ends(restitution), jnp.zeros(()), state, BAR, closed, closed, shortest)
+    np.testing.assert_allclose(response.velocity, [2.0 * restitution, 0.0], atol=1e-11)
+    np.testing.assert_allclose(response.impulses, np.full(2, 1 + restitution), rtol=1e-11)
+    assert response.closed.tolist() == [restitution == 0] * 2
 
 
 def test_one_end_that_lands_lifts_none_through_the_floor_and_gains_no_energy():
     # One end lies on the floor, the other one strikes it: without restitution the first one leaves it or stays.
     state = jnp.zeros(2), jnp.array([-1.0, -2.0])
-    found = respond(
+    response = respond(
         ends(0.0), jnp.zeros(()), state, BAR, jnp.array([True, False]), jnp.zeros(2, bool), jnp.asarray(1e-7)
     )
     M = np.diag([1.0, 1 / 12])
-    rates = np.array([[1.0, -0.5], [1.0, 0.5]]) @ found.velocity
+    rates = np.array([[1.0, -0.5], [1.0, 0.5]]) @ response.velocity
     assert (rates > -1e-12).all()
-    assert (found.impulses > -1e-12).all()
-    assert found.velocity @ M @ found.velocity <= state[1] @ M @ state[1]
+    assert (response.impulses > -1e-12).all()
+    assert response.velocity @ M @ response.velocity <= state[1] @ M @ state[1]
 
 
 def test_forces_of_two_supports_are_those_of_statics():
@@ -97,15 +97,15 @@ def test_forces_of_two_supports_are_those_of_statics():
     np.testing.assert_allclose(one.forces(jnp.zeros(()), (jnp.zeros(2), jnp.zeros(2))), [G / 4, 0.0], atol=1e-11)
 
 
-def test_a_bounce_shorter_than_can_be_told_is_rest():
+def test_a_bounce_shorter_than_the_time_resolution_is_rest():
     mass = Mechanical(ph.spaces.Rn(1), jnp.eye(1), lambda t, q, v: jnp.array([-G]))
     floor = [contact(lambda t, s: s[0][0], 0.5)]
     no, shortest = jnp.zeros(1, bool), 1e-7
     for flight, rests in ((0.9, True), (1.1, False)):
         v = -flight * shortest * G / (2 * 0.5)
-        found = respond(floor, jnp.zeros(()), (jnp.zeros(1), jnp.array([v])), mass, no, no, jnp.asarray(shortest))
-        assert found.closed.tolist() == [rests]
-        np.testing.assert_allclose(found.velocity, [0.0 if rests else -0.5 * v], atol=1e-20)
+        response = respond(floor, jnp.zeros(()), (jnp.zeros(1), jnp.array([v])), mass, no, no, jnp.asarray(shortest))
+        assert response.closed.tolist() == [rests]
+        np.testing.assert_allclose(response.velocity, [0.0 if rests else -0.5 * v], atol=1e-20)
 
 
 def test_rounding_keeps_no_contact_closed_whose_force_vanishes():
@@ -114,5 +114,5 @@ def test_rounding_keeps_no_contact_closed_whose_force_vanishes():
     both, first = jnp.array([True, True]), jnp.array([True, False])
     for speed in (-1e-17, 0.0, 1e-17):
         state = (jnp.zeros(2), jnp.array([speed, 0.0]))
-        found = respond(stops, jnp.zeros(()), state, pressed, both, first, jnp.asarray(1e-7))
-        assert found.closed.tolist() == [False, True]
+        response = respond(stops, jnp.zeros(()), state, pressed, both, first, jnp.asarray(1e-7))
+        assert response.closed.tolist() == [False, True]

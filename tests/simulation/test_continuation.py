@@ -100,7 +100,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.exhaustive if c in LONG else ()) for c in CASES])
-def test_every_published_state_goes_on_to_the_bytes_of_an_uninterrupted_run(case, tmp_path, monkeypatch):
+def test_every_published_state_continues_to_the_bytes_of_an_uninterrupted_run(case, tmp_path, monkeypatch):
     problem, method, how = CASES[case]()
     whole, copies = snapshots(monkeypatch, tmp_path, problem, method, how)
     assert len(copies) > 3
@@ -132,7 +132,7 @@ def crossing():
     ],
     ids=lambda how: next(iter(how)),
 )
-def test_a_run_that_has_reached_its_limit_of_steps_goes_on_to_the_same_bytes(how, tmp_path):
+def test_a_run_that_has_reached_its_limit_of_steps_continues_to_the_same_bytes(how, tmp_path):
     how = dict(how)
     watched = how.pop("watched", False)
 
@@ -158,7 +158,7 @@ def test_a_run_that_has_reached_its_limit_of_steps_goes_on_to_the_same_bytes(how
 
 
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.exhaustive), 4])
-def test_a_run_that_has_reached_its_limit_of_events_goes_on_to_the_same_bytes(save_every, tmp_path):
+def test_a_run_that_has_reached_its_limit_of_events_continues_to_the_same_bytes(save_every, tmp_path):
     top, how = ph.problems.get("heavy-top"), {"h": 1e-3, "t1": 0.1, "save_every": save_every}
     whole = ph.simulate(top, "rkmk4", events=crossing(), **how)
     for limit in (1, 2):
@@ -170,7 +170,7 @@ def test_a_run_that_has_reached_its_limit_of_events_goes_on_to_the_same_bytes(sa
         assert_same_bytes(on.frames, whole.frames)
 
 
-def test_named_problems_are_made_anew_from_the_store(tmp_path, monkeypatch):
+def test_named_problems_are_rebuilt_from_the_store(tmp_path, monkeypatch):
     problem = ph.problems.get("heavy-top", mass=7.0)
     method = ph.integrators.get("rkmk54", coordinates="cayley")
     whole, copies = snapshots(monkeypatch, tmp_path, problem, method, {"rtol": 1e-8, "t1": 0.3})
@@ -194,7 +194,7 @@ QUICK = {
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive) for n in ph.problems.names()]
 )
-def test_every_problem_goes_on_from_what_its_store_says(name, tmp_path):
+def test_every_problem_continues_from_what_its_store_says(name, tmp_path):
     problem = ph.problems.get(name, **QUICK.get(name, {}))
     start, h = problem.t_span[0], problem.h
     ph.simulate(problem, t1=start + 2 * h, store=tmp_path / "run.zarr")
@@ -221,7 +221,7 @@ def test_a_finished_run_is_extended(tmp_path):
     assert further.outputs["centre_of_mass"][-1] == pytest.approx(exact.outputs["centre_of_mass"][-1], abs=1e-7)
 
 
-def test_what_can_not_go_on_says_why(tmp_path):
+def test_what_can_not_continue_is_explained(tmp_path):
     top, path = ph.problems.get("heavy-top"), tmp_path / "run.zarr"
     with pytest.raises(ph.StoreError, match="does not exist"):
         ph.resume(path)
@@ -273,7 +273,7 @@ def test_runs_that_failed_for_good_are_not_repeated(tmp_path):
 
 
 @pytest.mark.parametrize("case", ["rkmk4", "rkmk54 controlled", "generalized-alpha", "herk5"])
-def test_runs_go_on_in_memory_with_all_that_the_method_remembers(case):
+def test_runs_continue_in_memory_with_all_that_the_method_remembers(case):
     problem, method, how = CASES[case]()
     end = how.get("t1", problem.t_span[1])
     first = ph.simulate(problem, method, **{**how, "t1": end / 2})
@@ -338,7 +338,7 @@ def made(monkeypatch):
     jax.monitoring.unregister_event_duration_listener(note)
 
 
-def test_runs_that_go_on_compile_nothing(made, tmp_path):
+def test_runs_that_continue_compile_nothing(made, tmp_path):
     problem, path = ph.problems.get("heavy-top", gravity=9.7), tmp_path / "run.zarr"
     # A number of frames that no other test has, so that single operations on them are not compiled yet.
     how = {"h": 1e-3, "integrator": ph.integrators.get("rkmk4", coordinates="cayley")}
@@ -412,7 +412,7 @@ class PushedBody(eqx.Module):
 @pytest.mark.parametrize("how", [{"integrator": "rkmk4", "h": 0.01}, {"integrator": "rkmk54", "rtol": 1e-6}], ids=str)
 @pytest.mark.parametrize("end", [0.3, 0.5, 0.502])
 @pytest.mark.parametrize("field", [push, PushedBody()], ids=["given", "named"])
-def test_jumps_at_and_beyond_the_end_are_hit_by_runs_that_go_on(how, end, field, tmp_path):
+def test_jumps_at_and_beyond_the_end_are_hit_by_runs_that_continue(how, end, field, tmp_path):
     system, start = ph.VectorField(Rn(2), field), jnp.zeros(2)
     given = {"breakpoints": PULSE.breakpoints} if field is push else {}
     first = ph.simulate(system, **how, **given, state0=start, t1=end, store=tmp_path / "run.zarr")

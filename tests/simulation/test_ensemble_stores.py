@@ -65,7 +65,7 @@ def batches(monkeypatch):
     return made
 
 
-def test_a_store_has_what_memory_has_and_goes_on(top, tmp_path, batches):
+def test_a_store_has_what_memory_has_and_continues(top, tmp_path, batches):
     memory = ph.ensemble(top, parameters={"mass": MASSES}, **HOW).dataset
     path = tmp_path / "tops.zarr"
     assert_equal(sweep(top, path).dataset, memory)
@@ -205,7 +205,7 @@ def test_metadata_that_scale_numbers_are_damage(copy, array, top, whole):
     assert_equal(salvaged, whole[1])
 
 
-def test_damaged_labels_are_left_out_of_what_is_salvaged_and_made_anew(copy, top, whole):
+def test_damaged_labels_are_left_out_of_what_is_salvaged_and_rebuilt(copy, top, whole):
     (copy / "mass" / "c" / "0").write_bytes(b"noise")
     (copy / "member" / "c" / "0").write_bytes(b"noise")
     with pytest.raises(ph.StoreError, match="member"):
@@ -300,7 +300,7 @@ def test_any_file_that_a_sweep_writes_may_be_its_last(tmp_path, crashing, monkey
 
 
 @pytest.mark.parametrize("every", EVERY)
-def test_a_sweep_that_goes_on_may_end_at_any_file_too(tmp_path, crashing, monkeypatch, every):
+def test_a_sweep_that_continues_may_end_at_any_file_too(tmp_path, crashing, monkeypatch, every):
     by_hand.write(tmp_path / "whole.zarr")
     expected = ph.load_ensemble(tmp_path / "whole.zarr").load()
     for number in range(0, AGAIN + 6, every):
@@ -331,7 +331,7 @@ ph.ensemble(top, "rkmk4", h=1e-3, t1=0.01, save_every=5, workers=1, statistics=T
 """
 
 
-def test_a_killed_sweep_lets_go_of_its_place_and_goes_on(top, tmp_path, whole):
+def test_a_killed_sweep_lets_go_of_its_place_and_continues(top, tmp_path, whole):
     path = tmp_path / "tops.zarr"
     command = [sys.executable, "-c", SWEEP, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:

@@ -90,6 +90,6 @@ def test_a_process_forked_after_a_run_says_what_to_do(first, status):
 
 
 @pytest.mark.parametrize(("t0", "h"), [(1e16, 1e-3), (1e9, 1e-8), (-1e16, 1e-3)])
-def test_times_that_can_not_be_told_apart_are_refused(t0, h):
+def test_times_that_can_not_be_distinguished_are_refused(t0, h):
     with pytest.raises(ValueError, match="apart"):
         run(t0=t0, t1=t0 + 4.0, h=h)

@@ -125,7 +125,7 @@ def test_a_terminal_event_ends_the_run_in_its_last_frame():
     np.testing.assert_allclose(on.t[1], run.t[-1] + (1 - run.t[-1]) / (len(on.t) - 1), atol=1e-12)
 
 
-def test_passages_of_one_direction_count():
+def test_crossings_of_one_direction_count():
     field = ph.VectorField(Rn(2), lambda t, y: jnp.array([y[1], -y[0]]))
     watched = [ph.Event(lambda t, y: y[0], direction=d, name=str(d)) for d in (-1, 0, 1)]
     run = ph.simulate(field, "rkmk6", state0=jnp.array([1.0, 0.0]), h=0.1, t1=10.0, events=watched)

@@ -66,7 +66,7 @@ def test_an_event_at_the_end_of_a_part_comes_in_the_next(every, tmp_path):
 
 
 @pytest.mark.parametrize("steps", [{"rtol": 1e-9}, {"h": 0.1}], ids=["controlled", "other"])
-def test_another_method_goes_on_with_the_event_at_the_end(steps, tmp_path):
+def test_another_method_continues_with_the_event_at_the_end(steps, tmp_path):
     ph.simulate(BALL, "rkmk4", state0=BALL_START, h=0.125, t1=0.5, events=hit(), store=tmp_path / "ball")
     beside = ph.Event(lambda t, y: y[0] - 9, name="beside")
     run = ph.simulate(BALL, "dopri5", initial=ph.load(tmp_path / "ball"), t1=1.0, events=[beside, hit()], **steps)
@@ -79,7 +79,7 @@ def test_another_method_goes_on_with_the_event_at_the_end(steps, tmp_path):
 
 
 @pytest.mark.parametrize("middle", [pytest.param(1.0, marks=pytest.mark.exhaustive), 4.0])
-def test_what_events_have_changed_goes_on(middle, tmp_path):
+def test_what_events_have_changed_continues(middle, tmp_path):
     events, options = [REST, TICK], {"h": 0.125, "state0": BLOCK_START}
     whole = ph.simulate(BLOCK, "rkmk4", t1=7.0, events=events, **options)
     first = ph.simulate(BLOCK, "rkmk4", t1=middle, events=events, store=tmp_path / "block", **options)
@@ -88,7 +88,7 @@ def test_what_events_have_changed_goes_on(middle, tmp_path):
     same(whole, ph.resume(tmp_path / "block", 7.0, problem=BLOCK, events=events))
 
 
-def test_a_changed_system_goes_on_without_events_and_is_refused_where_it_is_not_known():
+def test_a_changed_system_continues_without_events_and_is_refused_where_it_is_not_known():
     options: dict[str, Any] = {"h": 0.125, "state0": BLOCK_START}
     whole = ph.simulate(BLOCK, "rkmk4", t1=5.0, events=REST, **options)
     first = ph.simulate(BLOCK, "rkmk4", t1=4.0, events=REST, **options)
@@ -104,7 +104,7 @@ def test_a_changed_system_goes_on_without_events_and_is_refused_where_it_is_not_
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [{"h": 0.125}, {"rtol": 1e-8}], ids=["constant", "controlled"])
-def test_a_run_goes_on_behind_its_terminal_event(steps, tmp_path):
+def test_a_run_continues_after_its_terminal_event(steps, tmp_path):
     def events(terminal: bool):
         end = ph.Event(lambda t, y: t - 2.3, lambda t, y: y.at[0].add(0.1), terminal=terminal, name="end")
         beside = ph.Event(lambda t, y: t - 2.3, lambda t, y: y.at[1].add(0.3), name="beside")

@@ -50,7 +50,7 @@ def same(a, b):
     [{"h": 0.05}, {"rtol": 1e-8}, {"rtol": 1e-8, "save_at": np.linspace(0, 20, 101)}],
     ids=["constant", "controlled", "at times"],
 )
-def test_a_run_with_events_goes_on_where_it_was_interrupted(tmp_path, steps, monkeypatch):
+def test_a_run_with_events_continues_where_it_was_interrupted(tmp_path, steps, monkeypatch):
     whole = ph.simulate(SYSTEM, "rkmk54", t1=20.0, store=tmp_path / "whole", **START, **steps)
     assert len(whole.events) == 9
     same(whole, ph.simulate(SYSTEM, "rkmk54", t1=20.0, **START, **steps))

@@ -82,7 +82,7 @@ def test_clocks_lose_no_tick_on_the_host_and_in_batches(steps):
         (9.0, -0.999, 0.0, (0.0, 3.0)),
     ],
 )
-def test_functions_with_many_and_short_passages_are_followed(speed, shift, share, span):
+def test_functions_with_many_and_short_crossings_are_followed(speed, shift, share, span):
     def value(t, height, sin):
         return sin(speed * t + 0.088) + shift + share * height
 

@@ -101,7 +101,7 @@ def test_a_run_waits_for_space(disk, whole, capsys):
     assert same(ph.load(path).frames, whole.frames)
 
 
-def test_a_run_goes_on_elsewhere_with_a_copy(disk, whole, tmp_path, capsys):
+def test_a_run_continues_elsewhere_with_a_copy(disk, whole, tmp_path, capsys):
     elsewhere = tmp_path / "large" / "run.zarr"
     run = ph.simulate(TOP, **GIVEN, store=disk.folder / "run.zarr", when_full=elsewhere)
     assert f"goes on in `{elsewhere}`" in capsys.readouterr().err

@@ -202,7 +202,7 @@ def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SE3", "herk5")])
-def test_an_angle_beyond_half_a_turn_has_one_event_a_passage(formulation, method):
+def test_an_angle_beyond_half_a_turn_has_one_event_a_crossing(formulation, method):
     problem, joint, omega = pendulum(formulation)
     bottom = ph.Event(lambda t, s, system: joint.value(system, t, s) + 2.0, name="bottom")
     run = ph.simulate(problem, method, h=0.005, t1=2.5, events=bottom)

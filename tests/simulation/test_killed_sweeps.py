@@ -55,7 +55,7 @@ def kill_sweep(path: Path, how: str, number: int, after: float) -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda n: signal.Signals(n).name
 )
-def test_killed_sweeps_leave_what_goes_on_to_the_same_bytes(number, tmp_path, request):
+def test_killed_sweeps_leave_what_continues_to_the_same_bytes(number, tmp_path, request):
     random = np.random.default_rng((request.config.getoption("--fuzz-seed"), int(number)))
     expected, reached = None, []
     for k in range(10):

@@ -348,7 +348,7 @@ def assert_fresh(kills: list[Kill]) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", EVERY)
-def test_runs_killed_at_random_moments_leave_what_goes_on_to_the_same_bytes(kind, tried, place, rng):
+def test_runs_killed_at_random_moments_leave_what_continues_to_the_same_bytes(kind, tried, place, rng):
     kills = [kill for way in EVERY[kind] for kill in broken_off(tried(kind), way, place, rng)]
     assert_fresh(kills)
 
@@ -444,7 +444,7 @@ def test_any_file_that_a_resumed_run_writes_may_be_its_last(tmp_path, monkeypatc
 
 
 @pytest.mark.usefixtures("publishing_often")
-def test_a_run_that_waited_for_space_and_was_killed_goes_on(tmp_path, monkeypatch):
+def test_a_run_that_waited_for_space_and_was_killed_continues(tmp_path, monkeypatch):
     top, path, lost = ph.problems.get("heavy-top"), tmp_path / "run.zarr", []
     reference = killed_run.recorded(ph.simulate(top, "rkmk4", **TOP))
     for number in range(0, FILES, 2):

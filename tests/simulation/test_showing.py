@@ -24,7 +24,7 @@ def run(rate=1.0, **given):
     return ph.simulate(system, "rk4", **{"h": 0.1, "t1": 1.0, "state0": jnp.ones(1), **given})
 
 
-def test_a_run_tells_three_times_and_what_executed_it():
+def test_a_run_reports_three_times_and_what_executed_it():
     first, again = run(1.25), run(1.25)
     for result in (first, again):
         assert all(result.stats[key] > 0 for key in TIMES)
@@ -35,7 +35,7 @@ def test_a_run_tells_three_times_and_what_executed_it():
     assert again.stats["compile_time_s"] < first.stats["compile_time_s"]
 
 
-def test_making_a_problem_is_told_apart_from_its_runs(tmp_path):
+def test_making_a_problem_is_timed_separately_from_its_runs(tmp_path):
     problem = ph.problems.get("heavy-top")
     assert problem.build_time > 0
     # Longer than any of the runs takes.
@@ -57,7 +57,7 @@ def test_making_a_problem_is_told_apart_from_its_runs(tmp_path):
     assert model.problem(t1=1.0).build_time > 0
 
 
-def test_steps_that_xla_compiles_are_said_to_be(monkeypatch):
+def test_steps_that_xla_compiles_are_reported(monkeypatch):
     monkeypatch.setattr(native, "on_host", lambda tree: False)
     assert run(1.5).stats["compiled"] == {"operations": None, "by": "xla", "kept": False}
 
@@ -123,5 +123,5 @@ def test_a_file_gets_the_full_bar_only():
         (CompileReport(None, "xla", False), "compiling with XLA"),
     ],
 )
-def test_what_is_compiled_is_said(form, said):
+def test_what_is_compiled_is_reported(form, said):
     assert form.activity == said

@@ -88,10 +88,10 @@ def test_gradients_of_tiny_steps_are_those_of_the_point(name, gradient, size):
     f, x0 = FUNCTIONS[name], jnp.asarray(PLACE)
     at = lambda x1: GRADIENTS[gradient](f, x0, x1)  # noqa: E731
     x1 = x0 + size * DIRECTION
-    found, forward, reverse, exact = evaluated(
+    gradients, forward, reverse, exact = evaluated(
         lambda x: (at(x), jax.jacfwd(at)(x), jax.jacrev(at)(x), jax.jacfwd(f)(x0)), x1
     )
-    np.testing.assert_allclose(found, exact, atol=1e-6 * float(jnp.max(jnp.abs(exact))))
+    np.testing.assert_allclose(gradients, exact, atol=1e-6 * float(jnp.max(jnp.abs(exact))))
     assert np.isfinite(forward).all()
     assert np.isfinite(reverse).all()
 
@@ -140,12 +140,12 @@ def test_kinetic_energy_changes_by_the_products_with_both_steps(name, gradient, 
     rng = np.random.default_rng(7)
     q0, v0, dq, dv = (jnp.asarray(x) for x in rng.standard_normal((4, 3)))
     q1, v1 = q0 + size * dq, v0 + size * dv
-    found = system.discrete_derivatives(q0, v0, q1, v1)
+    derivatives = system.discrete_derivatives(q0, v0, q1, v1)
     change = system.kinetic_energy(q1, v1) - system.kinetic_energy(q0, v0)
-    products = found.kinetic_q @ (q1 - q0) + found.kinetic_v @ (v1 - v0)
+    products = derivatives.kinetic_q @ (q1 - q0) + derivatives.kinetic_v @ (v1 - v0)
     energy = float(jnp.abs(system.kinetic_energy(q0, v0)) + jnp.abs(system.kinetic_energy(q1, v1)))
     assert abs(float(products - change)) < 32 * EPS * (1 + energy)
-    lack = found.potential @ (q1 - q0) - (potential(q1) - potential(q0))
+    lack = derivatives.potential @ (q1 - q0) - (potential(q1) - potential(q0))
     assert abs(float(lack)) < 32 * EPS * (1 + float(jnp.abs(potential(q1))))
     if name != "matrix" and size == 1.0:
         middle = system.midpoint_derivatives(q0, v0, q1, v1)
@@ -193,11 +193,11 @@ def test_body_has_the_energy_and_momentum_of_its_angular_velocity():
 @pytest.mark.parametrize("seed", range(3))
 def test_body_changes_its_energy_by_the_products(seed):
     q0, v0, q1, v1 = quaternion_step(seed)
-    found = BODY.discrete_derivatives(q0, v0, q1, v1)
+    derivatives = BODY.discrete_derivatives(q0, v0, q1, v1)
     change = BODY.kinetic_energy(q1, v1) - BODY.kinetic_energy(q0, v0)
-    products = found.kinetic_q @ (q1 - q0) + found.kinetic_v @ (v1 - v0)
+    products = derivatives.kinetic_q @ (q1 - q0) + derivatives.kinetic_v @ (v1 - v0)
     np.testing.assert_allclose(products, change, atol=2e-13)
-    np.testing.assert_allclose(found.constraint @ (q1 - q0), 0, atol=1e-15)
+    np.testing.assert_allclose(derivatives.constraint @ (q1 - q0), 0, atol=1e-15)
     middle = BODY.midpoint_derivatives(q0, v0, q1, v1)
     assert abs(float(middle.kinetic_q @ (q1 - q0) + middle.kinetic_v @ (v1 - v0) - change)) > 1e-3
 
@@ -207,10 +207,10 @@ def test_midpoint_derivatives_of_the_body_are_those_of_its_energy(seed):
     step = quaternion_step(seed)
     q, v = 0.5 * (step[0] + step[2]), 0.5 * (step[1] + step[3])
     Tq, Tv = jax.grad(BODY.kinetic_energy, (0, 1))(q, v)
-    found = BODY.midpoint_derivatives(*step)
-    np.testing.assert_allclose(found.kinetic_q, Tq, atol=1e-12)
-    np.testing.assert_allclose(found.kinetic_v, Tv, atol=1e-12)
-    np.testing.assert_allclose(found.potential, jax.grad(BODY.potential_energy)(q), atol=1e-15)
+    derivatives = BODY.midpoint_derivatives(*step)
+    np.testing.assert_allclose(derivatives.kinetic_q, Tq, atol=1e-12)
+    np.testing.assert_allclose(derivatives.kinetic_v, Tv, atol=1e-12)
+    np.testing.assert_allclose(derivatives.potential, jax.grad(BODY.potential_energy)(q), atol=1e-15)
 
 
 def test_increments_of_the_body_stay_on_the_sphere_and_begin_with_its_velocity():
@@ -278,7 +278,7 @@ def test_wrong_starts_are_explained_before_compiling(case):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"kinetic": np.array([[1.0, 0.9], [0.0, 1.0]])}, "must be a symmetric mass matrix"),
         ({"kinetic": np.diag([1.0, -1.0])}, "the least one is -1"),
@@ -286,8 +286,8 @@ def test_wrong_starts_are_explained_before_compiling(case):
         ({"kinetic": np.eye(2), "gradient": "gonzalez"}, "`gradient` must be a discrete gradient"),
     ],
 )
-def test_wrong_systems_are_explained(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_systems_are_explained(options, message):
+    with pytest.raises(ValueError, match=message):
         Lagrangian(2, **options)
 
 
@@ -296,5 +296,5 @@ def test_massless_coordinates_must_start_in_balance(kinetic):
     system = Lagrangian(2, kinetic, lambda q: 0.5 * q @ q)
     with pytest.raises(ValueError, match=r"along its null space, \[.*1\.0\], are not in balance"):
         ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 1.0], [0.0, 0.0]))
-    found = ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 0.0], [0.0, 0.0]))
-    assert float(found.state.q[-1, 0]) == pytest.approx(np.cos(1.0), abs=1e-3)
+    run = ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 0.0], [0.0, 0.0]))
+    assert float(run.state.q[-1, 0]) == pytest.approx(np.cos(1.0), abs=1e-3)

@@ -18,7 +18,7 @@ J = jnp.array([0.3, 0.5, 0.7])
 X = jnp.array([0.1, 1.0, -0.3])
 
 
-def pulled(t, q, v):
+def spring_force(t, q, v):
     return jnp.concatenate((-cross(v[:3], J * v[:3]), jnp.array([0.1 * t, 0.2, -9.81]) - 0.3 * v[3:]))
 
 
@@ -28,7 +28,7 @@ def driven(t, q):
     return jnp.stack(((x + R @ X)[2] - jnp.sin(t), R[0, 1], R[0, 2]))
 
 
-SYSTEM = Mechanical(direct_so3_r3(), jnp.diag(jnp.concatenate((J, jnp.full(3, 2.0)))), pulled, driven, 3)
+SYSTEM = Mechanical(direct_so3_r3(), jnp.diag(jnp.concatenate((J, jnp.full(3, 2.0)))), spring_force, driven, 3)
 T, KEY = jnp.asarray(0.4), jax.random.key(5)
 Q, V = SYSTEM.configuration.random(KEY), jax.random.normal(jax.random.key(6), (6,))
 
@@ -79,13 +79,17 @@ def test_tangents_are_derivatives_of_the_force():
     e, d = 1e-6, jax.random.normal(jax.random.key(1), (6,))
 
     def evaluate(q, v):
-        moved = [SYSTEM.force(T, SYSTEM.configuration.move(q, s * d), v) for s in (e, -e)]
-        pushed = [SYSTEM.force(T, q, v + s * d) for s in (e, -e)]
-        return moved, pushed, [to_dense(x, (6, 6)) for x in (SYSTEM.stiffness(T, q, v), SYSTEM.damping(T, q, v))]
+        displaced = [SYSTEM.force(T, SYSTEM.configuration.move(q, s * d), v) for s in (e, -e)]
+        faster = [SYSTEM.force(T, q, v + s * d) for s in (e, -e)]
+        return (
+            displaced,
+            faster,
+            [to_dense(x, (6, 6)) for x in (SYSTEM.stiffness(T, q, v), SYSTEM.damping(T, q, v))],
+        )
 
-    moved, pushed, (K, C) = evaluated(evaluate, Q, V)
-    np.testing.assert_allclose(-K @ d, (moved[0] - moved[1]) / (2 * e), atol=1e-8)
-    np.testing.assert_allclose(-C @ d, (pushed[0] - pushed[1]) / (2 * e), atol=1e-8)
+    displaced, faster, (K, C) = evaluated(evaluate, Q, V)
+    np.testing.assert_allclose(-K @ d, (displaced[0] - displaced[1]) / (2 * e), atol=1e-8)
+    np.testing.assert_allclose(-C @ d, (faster[0] - faster[1]) / (2 * e), atol=1e-8)
 
 
 def test_without_constraints_every_explicit_method_runs():
@@ -119,9 +123,9 @@ def test_methods_of_other_systems_are_refused_with_those_that_take_constraints()
     ],
 )
 def test_wrong_functions_are_explained_before_compiling(change, message):
-    given = {"space": SE3(), "mass_matrix": jnp.eye(6), "forces": pulled, **change}
+    arguments = {"space": SE3(), "mass_matrix": jnp.eye(6), "forces": spring_force, **change}
     with pytest.raises(ValueError, match=message):
-        Mechanical(**given).check(0.0, (SE3().origin(), jnp.zeros(6)))
+        Mechanical(**arguments).check(0.0, (SE3().origin(), jnp.zeros(6)))
 
 
 def test_constraints_come_with_their_number():
