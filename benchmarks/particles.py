@@ -409,7 +409,7 @@ def memory(options: argparse.Namespace) -> Rows:
 
 
 def measure(kind: str, edge: int, dtype: str) -> Row:
-    """What one process takes for a run of this many particles."""
+    """Time and memory of one process for a run of this many particles."""
     one = problem(case({"block": block, "grains": grains}[kind](edge), True), dtype)
     polhode_run(one, 2)
     peak = resident_peak()  # before the compilation below, which a run doesn't need

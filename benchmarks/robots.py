@@ -82,7 +82,7 @@ ROBOTS = {
 
 @dataclasses.dataclass
 class Row:
-    """What was measured of a robot; times of commands in units."""
+    """Measurements of a robot; times of commands in units."""
 
     robot: str
     freedoms: int = 0

@@ -1,4 +1,4 @@
-"""What a store costs a run: wall time, and time of all processors, with a store over those without.
+"""Cost of a store for a run: wall time, and time of all processors, with a store over those without.
 
 `python benchmarks/stores.py [FOLDER]` prints one line a run, with stores in FOLDER. Both runs of a pair are made in
 turn, and the medians count; compiling is not part of it.

@@ -72,16 +72,16 @@ SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="d
 EXAMPLE = '<robot name="a"><link name="b"/><joint name="c" type="revolute"><parent link="b"/><child link="d"/></joint>\
 <link name="d"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>'
 IGNORED_FEATURES = {"contacts", "limits of joints", "dry friction of joints"}
-"""What is not carried for which the comparison leaves nothing out."""
+"""Features that are not carried, without consequences for the comparison."""
 
 
 class NotComparable(Exception):
-    """What the file holds can't be switched off in the other code."""
+    """A feature of the file can't be switched off in the other code."""
 
 
 @dataclasses.dataclass
 class Row:
-    """What became of a file.
+    """Outcome of a file.
 
     - `outcome`: "loaded", "not loaded", "no problem" where the model makes none, "not articulated", "out of time" or
       "crashed"; `reason`: why.
@@ -433,7 +433,7 @@ def load(path: Path, **given: Any) -> Any:
 
 
 def time_reading(read: Callable[[Path], Any], path: Path) -> tuple[Any, float]:
-    """What a file is read as, and the least seconds of the processor that two readings took."""
+    """The result of reading a file, and the lesser processor time of two readings."""
     seconds: list[float] = []
     result = None
     for _ in range(2):

@@ -8,7 +8,7 @@ FIRST = {"h": 8e-4}
 
 
 class Simulator(ea.BaseSystemCollection, ea.Constraints, ea.Forcing):
-    """What this run needs."""
+    """Base classes of the simulator for this run."""
 
 
 def prepare(h):

@@ -42,7 +42,7 @@ def accelerate(
 
 
 def motion(rate: Callable, force: Callable, q0: Any, v0: Any, t1: float, breaks: tuple = ()) -> tuple[Any, Any]:
-    """Coordinates and rates at t1 by DOP853, started anew where the load has a kink."""
+    """Coordinates and rates at t1 by DOP853, restarted where the load has a kink."""
     y, n, t = np.concatenate((np.atleast_1d(q0), np.atleast_1d(v0))), np.size(q0), 0.0
     for end in (*breaks, t1):
         if end > t1:

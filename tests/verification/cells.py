@@ -1,4 +1,4 @@
-"""What is measured of every method of the registry: the cells of the table of methods."""
+"""Measurements of every method of the registry: the cells of the table of methods."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _errors(row: Row, count: int) -> dict[str, float]:
     }
     if form.multipliers is None:
         return errors
-    exact_multipliers = form.multipliers(form.motion(1.0 - form.behind / count))
+    exact_multipliers = form.multipliers(form.motion(1.0 - form.steps_before_end / count))
     found_multipliers = np.mean(run.multipliers[-form.averages :], axis=0)
     return {**errors, "multipliers": float(np.linalg.norm(found_multipliers - exact_multipliers))}
 
@@ -342,7 +342,7 @@ def by_differences(row: Row) -> Derivatives:
 
     def slopes(e: float) -> np.ndarray:
         ends = [[float(_number(row, VALUES + s * e * d)) for s in (1, -1)] for d in np.eye(3)]
-        return np.array([(ahead - behind) / (2 * e) for ahead, behind in ends])
+        return np.array([(after - before) / (2 * e) for after, before in ends])
 
     return _complete((4 * slopes(1e-3) - slopes(2e-3)) / 3)
 

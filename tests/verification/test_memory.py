@@ -1,4 +1,4 @@
-"""What many runs, long runs and many models in one process leave in memory."""
+"""Memory after many runs, long runs and many models in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Lie-group methods keep, with controls that must fail."""
+"""Quantities that Lie-group methods keep, with controls that must fail."""
 
 import numpy as np
 import pytest

@@ -66,7 +66,7 @@ class Form:
     - `make`: masses, lengths and speeds as in `VALUES` → system, start and further invariants.
     - `view`: state and values → attitude and velocity. - `rates`: acceleration of attitude and velocity, for DOP853.
     - `multipliers`: motion → λ; None if there are none. `averages`: of so many last steps their mean is to be looked
-      at, and it belongs to the time `behind` times h before the end.
+      at, and it belongs to the time `steps_before_end` times h before the end.
     - `takes`: the class of methods that the form is for. - `lighter`: the same in fewer operations, for what XLA has to
       compile; None if this is the lightest.
     """
@@ -77,7 +77,7 @@ class Form:
     rates: Callable[[np.ndarray, np.ndarray], np.ndarray]
     multipliers: Callable[[Motion], np.ndarray] | None = None
     averages: int = 1
-    behind: float = 0.0
+    steps_before_end: float = 0.0
     takes: type[AbstractIntegrator] = AbstractIntegrator
     lighter: Form | None = None
 
@@ -338,7 +338,7 @@ FORMS = (
         TURN_RATES,
         _of_hamilton,
         averages=2,
-        behind=1.0,
+        steps_before_end=1.0,
         takes=HamiltonianQuaternions,
     ),
     Form(
@@ -348,7 +348,7 @@ FORMS = (
         TURN_RATES,
         _of_livens,
         averages=2,
-        behind=1.0,
+        steps_before_end=1.0,
     ),
     Form(
         "columns of the attitude, constrained",

@@ -1,4 +1,4 @@
-"""What supports, joints and springs carry at rest, by name, against statics by hand."""
+"""Forces of supports, joints and springs at rest, by name, against statics by hand."""
 
 from __future__ import annotations
 

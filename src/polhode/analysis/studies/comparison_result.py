@@ -48,7 +48,7 @@ class Comparison:
     - `by`: "h" or "rtol", what `value` is. - `source`: where the reference comes from.
     - `doubt`: output → estimated error of the reference. - `floors`: output → size below which errors
       can't be distinguished from those of the reference and of round-off; they count for no order.
-    - `lyapunov`: growth of small deviations along the motion, if it was asked for.
+    - `lyapunov`: growth of small deviations along the motion, if it was estimated.
     """
 
     problem: str

@@ -87,7 +87,7 @@ def lyapunov(
     start = problem.t_span[0]
     end = checks.number("t1", problem.t_span[1] if t1 is None else t1, "end of the run")
     if not end > start:
-        raise ValueError(f"`t1` must lie behind the start at t = {start:g}, got {end:g}.")
+        raise ValueError(f"`t1` must lie after the start at t = {start:g}, got {end:g}.")
     at = np.linspace(start, end, _FRAMES + 1)[1:]
     space, state0, first = problem.system.state_space, problem.state0, generic_deviation(problem)
 
