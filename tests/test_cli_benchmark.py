@@ -93,13 +93,13 @@ def test_the_table_replaces_its_part_of_a_file(scripts: Path, monkeypatch: pytes
     assert behind.endswith(f"\n{end}\n\nBehind\n")
     assert "old" not in behind
     # What fails leaves the file as it is.
-    told = file.read_text()
+    text = file.read_text()
     monkeypatch.setattr(peers, "installed_version", lambda python, code: "1.2")
     result = call("--update", str(file), "--json")
     assert result.exit_code == 1
     assert [row["code"] for row in json.loads(result.stdout)["rows"]] == ["polhode"]
     assert "no licence" in json.loads(result.stdout)["failed"][0]
-    assert file.read_text() == told
+    assert file.read_text() == text
 
 
 def test_a_file_without_a_place_for_the_table_is_refused_before_anything_runs(scripts: Path) -> None:

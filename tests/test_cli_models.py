@@ -40,17 +40,17 @@ def test_a_model_file_runs_with_joints_set(pendulum):
         "--json",
     )
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert (found["problem"], found["integrator"], found["steps"]) == ("pendulum", "rkmk4", 50)
-    assert (found["joints"], found["bodies"]) == (["pivot"], ["bob"])
-    assert found["parameters"]["positions"] == {"pivot": 0.5}
-    assert found["parameters"]["formulation"] == "minimal"
-    assert found["choice"]["coordinates"].startswith("`minimal`: ")
-    assert found["choice"]["method"].startswith("`rkmk4`: ")
-    assert found["invariants"]["energy"] < 1e-8
-    assert found["not_carried"] == []
+    output = json.loads(result.stdout)
+    assert (output["problem"], output["integrator"], output["steps"]) == ("pendulum", "rkmk4", 50)
+    assert (output["joints"], output["bodies"]) == (["pivot"], ["bob"])
+    assert output["parameters"]["positions"] == {"pivot": 0.5}
+    assert output["parameters"]["formulation"] == "minimal"
+    assert output["choice"]["coordinates"].startswith("`minimal`: ")
+    assert output["choice"]["method"].startswith("`rkmk4`: ")
+    assert output["invariants"]["energy"] < 1e-8
+    assert output["not_carried"] == []
     # θ ≈ 0.5 - t - (3g/4l) sin(0.5) t² to second order in the time.
-    assert found["final"]["joint_positions"][0] == pytest.approx(0.5 - 0.1 - 7.36 * 0.479 * 0.01, abs=6e-3)
+    assert output["final"]["joint_positions"][0] == pytest.approx(0.5 - 0.1 - 7.36 * 0.479 * 0.01, abs=6e-3)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def servo(tmp_path):
 def test_starts_and_controls_are_given_several_at_once(servo):
     open_chain = servo.with_name("open.xml")
     open_chain.write_text(SERVO.partition("<equality>")[0] + "</mujoco>")
-    given = [
+    arguments = [
         "--positions",
         "x=0.3",
         "y=-0.2",
@@ -101,12 +101,12 @@ def test_starts_and_controls_are_given_several_at_once(servo):
         "--set",
         "x.velocity=2",
     ]
-    result = call("run", *given, open_chain, "--t1", "0.01", "--json")
+    result = call("run", *arguments, open_chain, "--t1", "0.01", "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["parameters"]
-    assert found["positions"] == {"x": 0.3, "y": -0.2}
-    assert found["velocities"] == {"y": -1, "x": 2}
-    assert found["controls"] == {"servo": 0.5}
+    output = json.loads(result.stdout)["parameters"]
+    assert output["positions"] == {"x": 0.3, "y": -0.2}
+    assert output["velocities"] == {"y": -1, "x": 2}
+    assert output["controls"] == {"servo": 0.5}
 
 
 def test_values_in_a_row_belong_to_the_option_before_them():
@@ -123,8 +123,8 @@ def test_values_in_a_row_belong_to_the_option_before_them():
         "--positions",
         "f=6",
     ]
-    wanted = ["--positions", "a=1", "--positions", "b=-2", "arm.urdf", "c=3", *row[5:]]
-    assert models.repeat_flags(row) == wanted
+    expected = ["--positions", "a=1", "--positions", "b=-2", "arm.urdf", "c=3", *row[5:]]
+    assert models.repeat_flags(row) == expected
     row = ["run.zarr", "film.gif", "--arrows", "joint force", "weight", "--tint", "curvature"]
     assert models.repeat_flags(row) == [*row[:4], "--arrows", *row[4:]]
 
@@ -150,15 +150,15 @@ def test_wrong_starts_and_controls_are_wrong_usage(servo, arguments, said):
 def test_a_file_is_inspected(servo):
     result = call("inspect", servo, "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    cart, ball = found["bodies"]
-    assert (cart["parent"], ball["parent"], found["ground"]) == (None, "cart", ["frame"])
+    contents = json.loads(result.stdout)
+    cart, ball = contents["bodies"]
+    assert (cart["parent"], ball["parent"], contents["ground"]) == (None, "cart", ["frame"])
     assert (cart["mass"], cart["principal_moments"], cart["fixed_to_it"]) == (2.0, [1.0, 2.0, 2.5], ["tip"])
     x, y = cart["joints"]
     assert (x["kind"], x["axis"], x["range"], x["actuators"]) == ("slide", [1, 0, 0], [-1, 1], ["servo"])
     assert (x["damping"], x["stiffness"], x["rest"]) == (0.3, 4.0, 0.2)
     assert (y["armature"], y["friction"], y["range"]) == (0.02, 0.1, None)
-    drive, thrust, _ = found["actuators"]
+    drive, thrust, _ = contents["actuators"]
     assert (drive["kind"], drive["gear"], drive["control_limits"], drive["force_limits"]) == (
         "position",
         [2],
@@ -166,20 +166,20 @@ def test_a_file_is_inspected(servo):
         None,
     )
     assert thrust["on"] == ["site", "s"]
-    assert found["equalities"] == [
+    assert contents["equalities"] == [
         {"name": "loop", "kind": "connect", "between": ["ball [1]", "world"], "active": True}
     ]
-    assert found["totals"]["degrees_of_freedom"] == 5
-    assert found["totals"]["mass"] == 3.0
-    assert found["carried"]["stops at the ends of ranges"] == 1
-    assert [i["names"] for i in found["not_carried"]] == [["grip"]]
+    assert contents["totals"]["degrees_of_freedom"] == 5
+    assert contents["totals"]["mass"] == 3.0
+    assert contents["carried"]["stops at the ends of ranges"] == 1
+    assert [i["names"] for i in contents["not_carried"]] == [["grip"]]
 
 
 def test_the_tree_of_a_file_names_units_and_losses(servo):
     result = call("inspect", servo)
     assert result.exit_code == 0, result.stderr
     shown = " ".join(result.stdout.replace("│", " ").split())
-    for said in (
+    for text in (
         "cart: 2 kg, principal moments 1, 2, 2.5 kg m², with tip",
         "slide x along (1 0 0), range -1 … 1 m, damping 0.3 N s/m, spring 4 N/m at rest at 0.2 m",
         "hinge y along (0 1 0), friction 0.1 N m, armature 0.02 kg m²",
@@ -189,7 +189,7 @@ def test_the_tree_of_a_file_names_units_and_losses(servo):
         "2 bodies of 3 kg, 3 joints with 5 degrees of freedom",
         "not carried: actuators (grip): only those on hinges",
     ):
-        assert said in shown
+        assert text in shown
     assert call("inspect", "heavy-top").exit_code == call("inspect", "none.urdf").exit_code == 2
 
 
@@ -221,14 +221,14 @@ def test_velocity_limits_that_a_run_exceeds_are_named_in_its_audit(tmp_path):
     path.write_text(f'<robot name="arms">{links}{joints}</robot>')
     rates = [f"to {name}=3" for name in kinds]
     result = call("run", str(path), "--velocities", *rates, "--t1", "0.1", "--out", str(out), "--json")
-    wanted = [
+    expected = [
         f"joint to {name} moves at up to 3 {unit}, beyond its velocity limit of {limit} {unit}, which nothing keeps"
         for name, unit, limit in (("fast", "rad/s", "2"), ("rail", "m/s", "2.5"))
     ]
-    assert json.loads(result.stdout)["audit"]["remarks"] == wanted
+    assert json.loads(result.stdout)["audit"]["remarks"] == expected
     stored = ph.load(out)
-    assert stored.audit().remarks == tuple(wanted)
-    assert wanted[0] in str(stored.audit())
+    assert stored.audit().remarks == tuple(expected)
+    assert expected[0] in str(stored.audit())
     assert (stored.joints["to fast"].velocity_limit, stored.joints["to any"].velocity_limit) == (2, float("inf"))
 
 
@@ -236,10 +236,10 @@ def test_orders_on_a_model_file(pendulum):
     arguments = ["convergence", pendulum, "--set", "pivot=0.5", "--integrator", "lie-midpoint", "--t1", "0.2", "--json"]
     result = call(*arguments, "--steps", "2e-2:1e-2:2", "--option", "coordinates=cayley")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["options"] == {"coordinates": "cayley"}
-    assert found["reference"]["lie-midpoint"].startswith("rkmk6")
-    assert found["orders"]["lie-midpoint"]["joint_positions"] == pytest.approx(2, abs=0.2)
+    output = json.loads(result.stdout)
+    assert output["options"] == {"coordinates": "cayley"}
+    assert output["reference"]["lie-midpoint"].startswith("rkmk6")
+    assert output["orders"]["lie-midpoint"]["joint_positions"] == pytest.approx(2, abs=0.2)
 
 
 def test_reasons_are_told_where_something_was_chosen(capsys):
@@ -268,8 +268,8 @@ def test_folders_of_meshes_are_given_by_an_option(tmp_path):
     result = call("inspect", str(path))
     assert result.exit_code == 2
     assert "mesh_paths=" in result.stderr
-    for given in (("--mesh-path", str(folder)), ("--set", f"mesh_paths={folder}")):
-        result = call("inspect", str(path), *given, "--json")
+    for arguments in (("--mesh-path", str(folder)), ("--set", f"mesh_paths={folder}")):
+        result = call("inspect", str(path), *arguments, "--json")
         assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout)["totals"]["mass"] == pytest.approx(1000 / 6)
     result = call("run", "heavy-top", "--mesh-path", str(folder))

@@ -19,23 +19,23 @@ def call(*arguments):
 def test_a_sweep_is_stored_and_gone_on_with(tmp_path):
     path = tmp_path / "tops.zarr"
     line = [*TOP, "--param", "mass=13:17:3", "--parameter", "length=0.9,1.1", "--out", path, "--json"]
-    done = call(*line)
-    assert done.exit_code == 0
-    assert json.loads(done.stdout)["stats"]["members"] == 6
-    found = ph.load_ensemble(path)
-    assert found["mass"].values.tolist() == [13, 13, 15, 15, 17, 17]
+    process = call(*line)
+    assert process.exit_code == 0
+    assert json.loads(process.stdout)["stats"]["members"] == 6
+    report = ph.load_ensemble(path)
+    assert report["mass"].values.tolist() == [13, 13, 15, 15, 17, 17]
     assert call(*line).exit_code == 2
     assert call(*line, "--resume").exit_code == 0
-    np.testing.assert_array_equal(ph.load_ensemble(path)["state.1"], found["state.1"])
+    np.testing.assert_array_equal(ph.load_ensemble(path)["state.1"], report["state.1"])
 
 
 def test_failed_members_are_listed_with_their_parameters(tmp_path):
     table = tmp_path / "members.csv"
     table.write_text("mass,gravity\n15,9.81\n15,1e300\n")
-    done = call(*TOP, "--samples", table, "--statistics")
-    assert done.exit_code == 1
-    assert "1 of 2 members did not reach" in done.stderr
-    assert "gravity=1e+300" in done.stderr
+    process = call(*TOP, "--samples", table, "--statistics")
+    assert process.exit_code == 1
+    assert "1 of 2 members did not reach" in process.stderr
+    assert "gravity=1e+300" in process.stderr
 
 
 def test_tables_of_spreadsheets_are_read_and_long_words_are_refused(tmp_path):
@@ -72,6 +72,6 @@ def test_values_of_parameters():
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_made(arguments, said):
-    done = call("sweep", "heavy-top", *arguments)
-    assert done.exit_code == 2
-    assert said in done.stderr
+    process = call("sweep", "heavy-top", *arguments)
+    assert process.exit_code == 2
+    assert said in process.stderr

@@ -664,7 +664,7 @@ def test_arguments_have_the_arrays_of_their_trees_in_order():
         {"b": jnp.ones(1), "a": (None, np.zeros(1))},
     )
     for _ in range(2):
-        found = fingerprint.Arguments(*args).arrays
+        found = program_cache.Arguments(*args).arrays
         wanted = [x for x in jax.tree.leaves(args) if eqx.is_array(x)]
         assert len(found) == len(wanted)
         assert all(a is b for a, b in zip(found, wanted, strict=True))
@@ -675,7 +675,7 @@ def test_arguments_have_the_arrays_of_their_trees_in_order():
 )
 def test_arguments_that_differ_in_more_than_numbers_have_programs_of_their_own(other):
     def key(args):
-        return fingerprint.Arguments(args)._key
+        return program_cache.Arguments(args)._key
 
     assert key((None, 1.0)) == key((None, 1.0))
     assert key((None, 1.0)) != key(other)

@@ -82,8 +82,8 @@ def test_forces_do_not_depend_on_coordinates(run, formulation):
     for name, force in short.forces.items():
         for quantity in ("forces", "moments", "efforts"):
             for key, values in getattr(force, quantity).items():
-                known = getattr(run.forces[name], quantity)[key][: len(short.t)]
-                np.testing.assert_allclose(values, known, atol=size * max(1.0, np.abs(known).max()))
+                reference = getattr(run.forces[name], quantity)[key][: len(short.t)]
+                np.testing.assert_allclose(values, reference, atol=size * max(1.0, np.abs(reference).max()))
 
 
 def test_forces_are_saved_and_labelled(run, tmp_path):
@@ -124,7 +124,7 @@ def test_what_there_is_not_is_said(run):
     assert "tendon" in repr(run)
 
 
-def stretched(formulation: str):
+def stretched_spring(formulation: str):
     """A slider with springs along its joint, to a point and to a wheel about an axis, above a plane that it hits."""
     model = ph.Model(gravity=(0, 0, -9.81), units="SI")
     slider = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0, 0, 1.0), name="slider")
@@ -143,7 +143,7 @@ def stretched(formulation: str):
 
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_lengths_and_deflections_are_those_of_the_law(formulation):
-    run = ph.simulate(stretched(formulation), "rkmk4" if formulation == "minimal" else "herk4", save_every=10)
+    run = ph.simulate(stretched_spring(formulation), "rkmk4" if formulation == "minimal" else "herk4", save_every=10)
     slider, coil, clock, band, strut, floor = (
         run.bodies["slider"], *(run.forces[name] for name in ("coil", "clock", "band", "strut", "floor"))
     )  # fmt: skip
@@ -185,16 +185,16 @@ def test_charts_have_forces_by_name_with_units(run):
         titles = [chart.title for chart in known]
         assert len(set(titles)) == len(titles)
         assert not [title for title in titles if "loads" in title]
-        found = {chart.title: chart for chart in known}
+        entries = {chart.title: chart for chart in known}
         units = {
             "tendon · force": "N", "tendon · moment": "N m", "tendon · power": "W", "tendon · length": "m",
             "motor · torque": "N m", "knee spring · deflection": "rad", "both · effort along hip": "N m",
             "both · force on lower": "N",
         }  # fmt: skip
-        assert {title: found[title].unit for title in units} == units
-        assert {found[title].group for title in units} == {"Forces"}
-        np.testing.assert_array_equal(found["motor · torque"].curves[""], each.forces["motor"].torque)
-        np.testing.assert_array_equal(found["tendon · force"].curves["z"], each.forces["tendon"].force[:, 2])
+        assert {title: entries[title].unit for title in units} == units
+        assert {entries[title].group for title in units} == {"Forces"}
+        np.testing.assert_array_equal(entries["motor · torque"].curves[""], each.forces["motor"].torque)
+        np.testing.assert_array_equal(entries["tendon · force"].curves["z"], each.forces["tendon"].force[:, 2])
 
 
 def test_an_output_of_ones_own_keeps_its_chart(run):

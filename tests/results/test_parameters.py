@@ -49,10 +49,10 @@ def test_gradients_are_those_of_differences(problem):
         changed = problem.replace(length=length, stiffness=stiffness)
         return ph.simulate(changed, save_every=None).joints["hinge"].angle[-1]
 
-    found = jax.grad(angle, argnums=(0, 1))(1.0, 30.0)
+    gradient = jax.grad(angle, argnums=(0, 1))(1.0, 30.0)
     by_length = (angle(1.0 + 1e-5, 30.0) - angle(1.0 - 1e-5, 30.0)) / 2e-5
     by_stiffness = (angle(1.0, 30.0 + 1e-3) - angle(1.0, 30.0 - 1e-3)) / 2e-3
-    np.testing.assert_allclose(found, (by_length, by_stiffness), rtol=1e-6)
+    np.testing.assert_allclose(gradient, (by_length, by_stiffness), rtol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -62,8 +62,8 @@ def test_batches_are_runs_one_by_one(problem):
         return run.joints["hinge"].angle
 
     masses = jnp.array([1.5, 2.0, 2.5])
-    found = jax.jit(jax.vmap(force))(masses)
-    for mass, row in zip(masses, found, strict=True):
+    batch = jax.jit(jax.vmap(force))(masses)
+    for mass, row in zip(masses, batch, strict=True):
         np.testing.assert_allclose(row, force(float(mass)), rtol=0, atol=1e-12)
 
 

@@ -257,8 +257,8 @@ def test_loads_are_those_of_the_multipliers_of_absolute_coordinates(options):
     frames = Frames(run.t, states, {}, {}, {}, None)
     other = ph.simulate(absolute, t1=0.01)
     for name in ("joint_forces", "joint_moments", "joint_efforts", "joint_powers"):
-        found, wanted = run.reader.values(run.saved, name), other.reader.values(frames, name)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8, err_msg=name)
+        loads, other_loads = run.reader.values(run.saved, name), other.reader.values(frames, name)
+        np.testing.assert_allclose(loads, other_loads, rtol=0, atol=1e-8, err_msg=name)
     assert np.ptp(run.joints["base"].angle) > 0.1
     assert max(np.max(np.abs(run.joints[name].moment)) for name in run.joints) > 0.05
     if "actuated" in options:
@@ -309,9 +309,9 @@ def test_outputs_are_trees_as_dictionaries_are():
 def test_orientations_have_the_sign_of_their_derivatives(axis):
     """Of a turn by a about n: ±(cos a/2, n sin a/2), at half a turn as well, where w is zero but for rounding."""
     n = np.array(axis) / np.linalg.norm(axis)
-    given = lambda a: without_jumps(quaternions(ph.rotation_vector(a * n)[None]))[0]  # noqa: E731
+    concrete = lambda a: without_jumps(quaternions(ph.rotation_vector(a * n)[None]))[0]  # noqa: E731
     for angle in (np.pi, np.pi * (1 + 1e-15), -np.pi, 3.0, 0.5 * np.pi, -0.5 * np.pi, 0.0):
-        value, (traced, rate) = np.asarray(given(angle)), jax.jvp(given, (angle,), (1.0,))
+        value, (traced, rate) = np.asarray(concrete(angle)), jax.jvp(concrete, (angle,), (1.0,))
         np.testing.assert_allclose(traced, value, atol=1e-14)
         exact = np.array([np.cos(angle / 2), *(np.sin(angle / 2) * n)])
         sign = np.sign(exact @ value)

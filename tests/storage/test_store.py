@@ -242,7 +242,7 @@ def test_another_process_reads_while_the_run_goes_on(tmp_path, spin_frames):
     command = [sys.executable, "-c", READER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout.readline() == "ready\n"
-        seen = []
+        counts = []
         for start in range(0, 3000, 250):
             store.append(jax.tree.map(lambda x, a=start: x[a : a + 250], whole))
             store.flush()
@@ -250,11 +250,11 @@ def test_another_process_reads_while_the_run_goes_on(tmp_path, spin_frames):
             reader.stdin.write("\n")
             reader.stdin.flush()
         reader.stdin.close()
-        seen = [int(line) for line in reader.stdout]
+        counts = [int(line) for line in reader.stdout]
         assert reader.wait() == 0
-    assert len(seen) == 12
-    assert seen == sorted(seen)
-    assert set(seen) <= set(range(250, 3001, 250))
+    assert len(counts) == 12
+    assert counts == sorted(counts)
+    assert set(counts) <= set(range(250, 3001, 250))
 
 
 def test_what_was_cut_off_is_loaded_up_to_the_last_published_block(tmp_path, spin_frames, monkeypatch):
@@ -330,8 +330,8 @@ def test_existing_things_are_not_overwritten(tmp_path, spin_solution):
 def test_what_others_have_put_into_a_store_is_not_lost(tmp_path, spin_solution, name):
     path = tmp_path / "run.zarr"
     spin_solution.save(path)
-    for left in (".DS_Store", ".zarr.json.0123456789ab"):
-        (path / left).touch()
+    for remaining in (".DS_Store", ".zarr.json.0123456789ab"):
+        (path / remaining).touch()
     spin_solution.save(path, overwrite=True)
     (path / name).symlink_to(tmp_path) if name == "link" else (path / name).write_text("years of work")
     with pytest.raises(ph.StoreError, match=f"`{name}` in it is none of its files"):
@@ -547,7 +547,7 @@ def test_other_formats_and_hostile_metadata_are_refused(tmp_path, spin_solution)
     def result(whole, attributes):
         attributes["stats"] = '{"result": "splendid"}'
 
-    for change, said in [
+    for change, message in [
         (other, "has the format 999"),
         (deep, "damaged"),
         (huge, "is missing|damaged"),
@@ -557,7 +557,7 @@ def test_other_formats_and_hostile_metadata_are_refused(tmp_path, spin_solution)
         (result, "damaged"),
     ]:
         written(change)
-        with pytest.raises(ph.StoreError, match=said):
+        with pytest.raises(ph.StoreError, match=message):
             ph.load(path)
 
 
@@ -585,12 +585,12 @@ def test_intact_chunks_in_other_places_are_damage(tmp_path, spin_frames):
     Solution(spin_frames(40_000, 1.0, 3.0), {"result": ph.Result.successful}, META).save(older)
     for source, number in [(path, 0), (older, 1)]:
         name = chunk(path, "outputs.tip", 1)
-        kept = name.read_bytes()
+        content = name.read_bytes()
         shutil.copyfile(chunk(source, "outputs.tip", number), name)
         with pytest.raises(ph.StoreError, match=r"the chunk c/1/0 is another one than.*first 5000 frames are whole"):
             ph.load(path)
         assert_same(ph.load(path, salvage=True).t, whole.t[:5000])
-        name.write_bytes(kept)
+        name.write_bytes(content)
     ph.load(path)
 
 
@@ -598,18 +598,18 @@ def test_intact_chunks_in_other_places_are_damage(tmp_path, spin_frames):
 def test_without_the_kept_checksums_chunks_are_compared_with_their_own(tmp_path, spin_frames, damage):
     path, whole = tmp_path / "run.zarr", spin_frames(40_000)
     Solution(whole, {"result": ph.Result.successful}, META).save(path)
-    (kept,) = (path / documents.HIDDEN).glob("checksums-*")
+    (file,) = (path / documents.HIDDEN).glob("checksums-*")
     if damage == "noise":
-        kept.write_bytes(b"noise")
+        file.write_bytes(b"noise")
     else:
-        kept.unlink()
-    with pytest.raises(ph.StoreError, match=rf"{kept.name}` (does not have|is missing)"):
+        file.unlink()
+    with pytest.raises(ph.StoreError, match=rf"{file.name}` (does not have|is missing)"):
         ph.load(path)
-    with pytest.raises(ph.StoreError, match=rf"{kept.name}` (does not have|is missing)"):
+    with pytest.raises(ph.StoreError, match=rf"{file.name}` (does not have|is missing)"):
         RunStore.reopen(path)
     saved = ph.load(path, salvage=True)
     assert_same(saved.frames, as_loaded(whole))
-    assert kept.name in saved.stats["damage"]
+    assert file.name in saved.stats["damage"]
     data = bytearray(chunk(path, "outputs.tip", 2).read_bytes())
     data[1000] ^= 1
     chunk(path, "outputs.tip", 2).write_bytes(data)
@@ -636,11 +636,11 @@ def test_damaged_stores_are_not_gone_on_with(tmp_path, spin_frames):
     Solution(spin_frames(40_000), {"result": ph.Result.successful}, META).save(path)
     for number in (0, 3):
         name = chunk(path, "outputs.tip", number)
-        kept = name.read_bytes()
-        name.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+        content = name.read_bytes()
+        name.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(ph.StoreError, match=rf"run\.zarr` is damaged: `outputs\.tip`: the chunk c/{number}/0 does"):
             RunStore.reopen(path)
-        name.write_bytes(kept)
+        name.write_bytes(content)
     store, _ = RunStore.reopen(path)
     store.release()
 

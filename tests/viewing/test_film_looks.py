@@ -41,8 +41,8 @@ def test_arrows_are_as_long_as_the_vectors(run):
     scene = scene_of(run)
     motion = sample(scene, run)
     radius = motion.bounds(scene)[1]
-    found = list(arrow_fields.of_run(scene, motion, run))
-    weight, force = arrow_fields.scale(found, ["joint force", "weight"], radius)
+    fields = list(arrow_fields.of_run(scene, motion, run))
+    weight, force = arrow_fields.scale(fields, ["joint force", "weight"], radius)
     # Both are forces, so one scale serves them; the longest of the run has a length of 0.45 radii.
     largest = np.linalg.norm(run.joints["pin"].force, axis=1).max()
     np.testing.assert_allclose(weight.vectors[:, 0], [[0, 0, -2 * 9.81 * 0.45 * radius / largest]] * len(run.t))
@@ -50,11 +50,11 @@ def test_arrows_are_as_long_as_the_vectors(run):
     np.testing.assert_allclose(force.vectors[:, 0], run.joints["pin"].force * 0.45 * radius / largest, atol=1e-12)
     plain = scene.without_symbols()
     motion = sample(plain, run)
-    bare, drawn = (FrameRenderer(plain, motion, (720, 480), arrows=arrows) for arrows in ((), [force]))
+    bare, scaled_fields = (FrameRenderer(plain, motion, (720, 480), arrows=arrows) for arrows in ((), [force]))
     k = int(np.argmax(np.linalg.norm(force.vectors[:, 0], axis=1)))
-    changed = np.abs(drawn.frame(k) - bare.frame(k)).max(axis=2) > 0.15
+    changed = np.abs(scaled_fields.frame(k) - bare.frame(k)).max(axis=2) > 0.15
     ends = np.stack([force.feet[k, 0], force.feet[k, 0] + force.vectors[k, 0]])
-    pixels = drawn._camera.project(ends)[0] / 2
+    pixels = scaled_fields._camera.project(ends)[0] / 2
     along = pixels[0] + np.linspace(0.1, 0.9, 50)[:, None] * (pixels[1] - pixels[0])
     columns, rows = np.rint(along - 0.5).astype(int).T
     assert np.linalg.norm(pixels[1] - pixels[0]) > 40
@@ -73,9 +73,9 @@ def test_rods_have_the_colour_of_their_curvature(rod, monkeypatch, tmp_path):
     pictures = FrameRenderer(scene, motion, (240, 160), "curvature")
     assert pictures.limits == (values.min(), values.max())
     surface, colours = pictures._of_lines(1)[0]
-    wanted = colours_of(values[1], pictures.limits)
-    np.testing.assert_allclose(colours, wanted[surface.marks.astype(int)])
-    assert np.ptp(wanted, axis=0).max() > 0.05
+    expected = colours_of(values[1], pictures.limits)
+    np.testing.assert_allclose(colours, expected[surface.marks.astype(int)])
+    assert np.ptp(expected, axis=0).max() > 0.05
 
 
 def test_films_say_what_their_colours_mean(run, rod, monkeypatch, tmp_path):

@@ -27,7 +27,7 @@ from polhode.viewing.scene.sampled_motion import sample
 from polhode.viewing.scene.scene import Arrows, Body, Cloud, Line, Scene, Tints, Trail
 
 
-def turning(n: int = 7, end: float = 1.5) -> Solution:
+def turning_body(n: int = 7, end: float = 1.5) -> Solution:
     t = np.linspace(0.0, end, n)
     c, s, o, e = np.cos(t), np.sin(t), 0 * t, 1 + 0 * t
     R = np.stack([c, -s, o, s, c, o, o, o, e], axis=1).reshape(n, 3, 3)
@@ -154,7 +154,7 @@ def test_the_nearest_triangle_is_seen_through_which_nothing_shines():
 
 
 def test_pictures_show_bodies_where_they_are():
-    solution = turning()
+    solution = turning_body()
     motion = sample(SCENE, solution)
     pictures = FrameRenderer(SCENE, motion, (240, 160), "curvature")
     first, last = pictures.frame(0), pictures.frame(6)
@@ -171,7 +171,7 @@ def test_pictures_show_bodies_where_they_are():
 def test_films_last_as_long_as_the_page_plays(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "_SMALL", (120, 80))
     counts = []
-    film.gif(turning(30, 4.0), SCENE, tmp_path / "a.gif", report=lambda *count: counts.append(count))
+    film.gif(turning_body(30, 4.0), SCENE, tmp_path / "a.gif", report=lambda *count: counts.append(count))
     assert counts == [(k, 80) for k in range(1, 81)]
     with Image.open(tmp_path / "a.gif") as image:
         assert image.size == (120, 80)
@@ -186,14 +186,14 @@ def test_films_last_as_long_as_the_page_plays(tmp_path, monkeypatch):
 def test_mp4_is_read_back(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "_SIZE", (160, 96))
     monkeypatch.setattr(film, "seconds", lambda span: 1.0)
-    film.mp4(turning(9), SCENE, tmp_path / "a.mp4")
+    film.mp4(turning_body(9), SCENE, tmp_path / "a.mp4")
     read = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", tmp_path / "a.mp4", "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
-    told = subprocess.run(read, capture_output=True, check=True)
-    assert re.search(r"Duration: 00:00:01\.00", told.stderr.decode())
-    pictures = np.frombuffer(told.stdout, np.uint8).reshape(-1, 96, 160, 3)
+    calls = subprocess.run(read, capture_output=True, check=True)
+    assert re.search(r"Duration: 00:00:01\.00", calls.stderr.decode())
+    pictures = np.frombuffer(calls.stdout, np.uint8).reshape(-1, 96, 160, 3)
     assert len(pictures) == 30
     # The first picture, but for what compression and colours of videos change.
-    motion = sample(SCENE, turning(9), 30)
+    motion = sample(SCENE, turning_body(9), 30)
     first = 255 * FrameRenderer(SCENE, motion, (160, 96)).frame(0)
     assert np.abs(pictures[0, :80].astype(float) - first[:80]).mean() < 4
 
@@ -202,7 +202,7 @@ def test_what_ffmpeg_says_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "_SIZE", (160, 96))
     monkeypatch.setattr(film, "seconds", lambda span: 0.1)
     with pytest.raises(OSError, match=r"ffmpeg could not write .*No such file"):
-        film.mp4(turning(), SCENE, tmp_path / "missing" / "a.mp4")
+        film.mp4(turning_body(), SCENE, tmp_path / "missing" / "a.mp4")
 
 
 @pytest.mark.parametrize("ending", ["mp4", "gif"])
@@ -216,7 +216,7 @@ def test_a_film_that_is_cut_off_leaves_the_one_before(tmp_path, monkeypatch, end
 
     monkeypatch.setattr(film, "_pictures", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        getattr(film, ending)(turning(), SCENE, path)
+        getattr(film, ending)(turning_body(), SCENE, path)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == b"before"
 
@@ -224,11 +224,11 @@ def test_a_film_that_is_cut_off_leaves_the_one_before(tmp_path, monkeypatch, end
 def test_mp4_without_its_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(ValueError, match=r"pip install 'polhode\[video\]'"):
-        film.mp4(turning(), SCENE, tmp_path / "a.mp4")
+        film.mp4(turning_body(), SCENE, tmp_path / "a.mp4")
 
 
 def test_gltf_holds_the_motion(tmp_path):
-    solution = turning()
+    solution = turning_body()
     gltf.write(solution, SCENE, tmp_path / "a.glb")
     read = pygltflib.GLTF2().load(str(tmp_path / "a.glb"))
     blob = read.binary_blob()
@@ -257,11 +257,11 @@ def test_gltf_holds_the_motion(tmp_path):
 def test_gltf_of_too_many_spheres_says_what_to_write_instead(tmp_path):
     many = Scene((Cloud("sand", lambda t, s: s["R"], np.ones(5000)),))
     with pytest.raises(ValueError, match=r"5000 spheres.*\.pvd"):
-        gltf.write(turning(), many, tmp_path / "a.glb")
+        gltf.write(turning_body(), many, tmp_path / "a.glb")
 
 
 def test_files_for_paraview_hold_the_motion(tmp_path):
-    solution = turning(3)
+    solution = turning_body(3)
     vtk.write(solution, SCENE, tmp_path / "a.pvd")
     listed = (tmp_path / "a.pvd").read_text()
     assert [f'timestep="{float(t)!r}"' in listed for t in solution.t] == [True] * 3
@@ -285,7 +285,7 @@ def test_files_for_paraview_hold_the_motion(tmp_path):
 @pytest.mark.parametrize("name", ["a.mp4", "a.gif", "a.glb", "a.pvd"])
 def test_a_run_without_a_scene_has_no_motion_to_write(tmp_path, name):
     with pytest.raises(ValueError, match="no scene"):
-        export(turning(), tmp_path / name)
+        export(turning_body(), tmp_path / name)
 
 
 def test_arrows_without_their_outputs_are_left_out():

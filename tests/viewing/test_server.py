@@ -30,10 +30,10 @@ def server():
         calls.append(1)
         return {"runs": []}, struct.pack("<2f", 1.0, 2.0)
 
-    made = Server("a run", lambda: (state["word"], state["live"]), payload)
+    server_ = Server("a run", lambda: (state["word"], state["live"]), payload)
     state = {"word": "one", "live": True}
-    yield made, state, calls
-    made.close()
+    yield server_, state, calls
+    server_.close()
 
 
 def ask(server, path, host=None):

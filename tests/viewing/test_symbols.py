@@ -41,12 +41,12 @@ def symbols(run, name):
     """Shape, place and third direction of each symbol of a joint in all frames."""
     scene = scene_of(run)
     motion = sample(scene, run)
-    found = []
+    rows = []
     for part, x, q in zip(scene.of(Body), motion.positions, motion.quaternions, strict=True):
         if part.symbol and part.name == name:
             axis = np.stack([rotation(each) @ np.asarray(part.turn)[:, 2] for each in q])
-            found.append((part, x + rotate(q, np.asarray(part.at)), axis))
-    return found
+            rows.append((part, x + rotate(q, np.asarray(part.at)), axis))
+    return rows
 
 
 def test_symbols_are_where_joints_are(run):

@@ -187,7 +187,7 @@ class JointMeasurements(eqx.Module):
             )
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
-        coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
+        coordinates = [tuple(self.coordinates[k].coordinate for k in force.along) for force in self.forces]
         parts = list(zip(elements, coordinates, strict=True))
         results = vmap_alike(strengths, parts, lambda members: where.batch([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)

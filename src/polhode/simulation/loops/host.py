@@ -177,7 +177,7 @@ class _Run:
         try:
             self._run_steps()
         except KeyboardInterrupt as pressed:
-            error, self.stop = pressed, Result.interrupts
+            error, self.stop = pressed, Result.interrupted
         except Exception as unforeseen:
             # Whatever it was, hours of frames must not go with it.
             error, self.stop = unforeseen, Result.unexpected_error
@@ -245,7 +245,7 @@ class _Run:
             if self.is_over():
                 break
             if self.interrupts.is_set():
-                self.stop = Result.interrupts
+                self.stop = Result.interrupted
                 break
             if self.is_segment_over():
                 self.next_segment()
@@ -275,7 +275,7 @@ class _Run:
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         frames = self.frames_until(at)
-        report_position = self.batched_observer
+        former_observer = self.batched_observer
         state, ends = self.events.act(float(at.t), at.carry.state, at.events)
         if ends:
             self.stop = Result.event_reached
@@ -295,7 +295,7 @@ class _Run:
             frames = [row(at)]
         for frame in frames:
             # They show the state before, with the contacts that were closed then.
-            self.append(report_position.frames(*self._without_contacts(*frame)))
+            self.append(former_observer.frames(*self._without_contacts(*frame)))
 
     def frames_until(self, at: Progress) -> list[Any]:
         """Frames that are due in the last step, which an event has ended."""
