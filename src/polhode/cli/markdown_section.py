@@ -28,6 +28,6 @@ def parts(path: Path, name: str) -> tuple[str, str]:
 
 def write(path: Path, name: str, lines: list[str]) -> None:
     """Replace the lines of a section. Raises ValueError as `parts` does, and OSError."""
-    before, behind = parts(path, name)
+    before, after = parts(path, name)
     with replacement(path) as part:
-        part.write_text("\n".join([before, *lines, behind]), encoding="utf-8")
+        part.write_text("\n".join([before, *lines, after]), encoding="utf-8")
