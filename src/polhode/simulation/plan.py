@@ -135,7 +135,7 @@ def _with_start(segments: list[Segment], metadata: dict[str, Any], task: Task, p
         return Plan(segments, metadata, run_types.Start(task.state0, aftermath=aftermath))
     if not previous.has_equal_steps(task, segments[0]):
         # The memory of a method is of no use for steps of another length or direction.
-        segments = [segments[0]._replace(fresh=True), *segments[1:]]
+        segments = [segments[0]._replace(after_jump=True), *segments[1:]]
     return Plan(
         segments, metadata, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath)
     )
