@@ -30,7 +30,7 @@ def end(t1: float = 1.0, values: Any = VALUES, method: BDF | None = None, **how:
     system, state, _ = FORM.make(values)
     run = ph.simulate(system, method or BDF(), t1=t1, state0=state, **how)
     assert int(run.stats["result"]) == ph.Result.successful
-    return *FORM.seen(jax.tree.map(lambda x: x[-1], run.state), values), run.multipliers[-1], run
+    return *FORM.view(jax.tree.map(lambda x: x[-1], run.state), values), run.multipliers[-1], run
 
 
 def errors(**how: Any) -> tuple[list[float], ph.Solution]:
@@ -129,7 +129,7 @@ def test_frames_between_steps_have_the_order_of_the_method() -> None:
         middle = (np.floor(0.77 * count) + 0.5) / count
         system, state, _ = FORM.make(VALUES)
         run = ph.simulate(system, BDF(max_order=4), h=1 / count, t1=1.0, state0=state, save_at=np.array([middle]))
-        attitude, velocity = FORM.seen(jax.tree.map(lambda x: x[-1], run.state), VALUES)
+        attitude, velocity = FORM.view(jax.tree.map(lambda x: x[-1], run.state), VALUES)
         exact = FORM.motion(float(middle))
         return float(np.abs(attitude - exact[0]).max() + np.abs(velocity - exact[1]).max())
 
