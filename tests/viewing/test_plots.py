@@ -20,7 +20,7 @@ def test_a_run_shows_outputs_drifts_residuals(spin_solution):
     assert titles == [
         "energies · kinetic", "energies · potential", "nodes", "tip", "Drift of invariants", "Residuals", "Multipliers",
     ]  # fmt: skip
-    figure = plots.draw_run(spin_solution)
+    figure = plots.run(spin_solution)
     assert [axis.get_title("left").lower() for axis in figure.axes] == [title.lower() for title in titles]
     drift = figure.axes[4]
     assert drift.get_yscale() == "log"
@@ -47,7 +47,7 @@ def test_adaptive_runs_show_their_steps(spin_solution):
     np.testing.assert_allclose(chart.curves["step"], [0.1, 0.2, 0.4])
     assert charts(Solution(frames, {}, {"h": 0.1})) == []
     with pytest.raises(ValueError, match="nothing to draw"):
-        plots.draw_run(Solution(frames, {}, {"h": 0.1}))
+        plots.run(Solution(frames, {}, {"h": 0.1}))
 
 
 def test_convergence_draws_a_triangle_for_each_order():
@@ -71,7 +71,7 @@ def test_long_runs_keep_their_extremes_and_nothing_is_drawn_as_such(spin_frames,
     still = {name: 0 * values for name, values in frames.residuals.items()}
     frames = frames._replace(invariants={"energy": energy, "momentum": 0 * energy}, residuals=still)
     axes = {
-        axis.get_title("left"): axis for axis in plots.draw_run(Solution(frames, {}, spin_solution.meta)).axes
+        axis.get_title("left"): axis for axis in plots.run(Solution(frames, {}, spin_solution.meta)).axes
     }  # fmt: skip
     drift = axes["Drift of invariants"]
     assert np.nanmax(drift.lines[0].get_ydata()) == pytest.approx(1.0)
@@ -97,7 +97,7 @@ def test_every_joint_and_force_of_many_can_be_chosen():
 def test_titles_of_long_names_stay_within_their_panels(spin_solution):
     tip = spin_solution.outputs["tip"]
     names = {f"{'a very long name ' * 5}of it {k}": tip for k in range(7)}
-    figure = plots.draw_run(Solution(spin_solution.frames._replace(outputs=names), {}, {}))
+    figure = plots.run(Solution(spin_solution.frames._replace(outputs=names), {}, {}))
     figure.set_dpi(60)
     figure.draw_without_rendering()
     shown = ((axis.get_title("left"), axis.get_children()) for axis in figure.axes)
@@ -111,7 +111,7 @@ def test_titles_of_long_names_stay_within_their_panels(spin_solution):
 
 def test_plotting_leaves_global_state_alone(spin_solution):
     before, figures = dict(matplotlib.rcParams), matplotlib.pyplot.get_fignums()
-    plots.draw_run(spin_solution)
+    plots.run(spin_solution)
     plots.convergence({"a": (np.array([0.1, 0.2, 0.4]), np.array([1.0, 2.0, 4.0]))})
     assert dict(matplotlib.rcParams) == before
     assert matplotlib.pyplot.get_fignums() == figures

@@ -121,7 +121,7 @@ def _png(solution: Solution, path: Path, options: _FormatOptions) -> None:
     del options
     from polhode.viewing import plots
 
-    plots.draw_run(solution).savefig(path, dpi=_FINE)
+    plots.run(solution).savefig(path, dpi=_FINE)
 
 
 def _html(solution: Solution, path: Path, options: _FormatOptions) -> None:

@@ -26,7 +26,7 @@ _ROW = 12.5
 """Height of a row of a legend in points."""
 
 
-def draw_run(solution: Run) -> Figure:
+def run(solution: Run) -> Figure:
     """Outputs, drifts of invariants, residuals and, for adaptive runs, step sizes over time."""
     panels = charts(solution)
     if not panels:

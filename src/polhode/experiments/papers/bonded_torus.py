@@ -79,7 +79,7 @@ def impact() -> Outcome:
     for name in ("rotation", "bending", "axial", "shear", "contact", "wall"):
         share = float(parts[name].max() / first)
         checks.append(Check(f"largest share of the energy, {name}", "takes part", share, share > 1e-3))
-    return Outcome(checks, {"Run (Figs. 3, 4)": plots.draw_run(run)}, {"energies": {"t": t, **parts}})
+    return Outcome(checks, {"Run (Figs. 3, 4)": plots.run(run)}, {"energies": {"t": t, **parts}})
 
 
 @experiment("003-3", paper="003", title="Torus against a wall: energy over t = 500 (Fig. 5)")
@@ -101,7 +101,7 @@ def long_time() -> Outcome:
         Check("drift per unit of time, map 25, h = 5e-4, diameter 3", 0, drift, abs(drift) < 2e-5, _STIFF),
         _divergence(),
     ]
-    return Outcome(checks, {"Energy (Fig. 5)": plots.draw_run(stiff)}, {"energies": columns})
+    return Outcome(checks, {"Energy (Fig. 5)": plots.run(stiff)}, {"energies": columns})
 
 
 def _divergence() -> Check:
@@ -138,7 +138,7 @@ def momenta() -> Outcome:
             Check(f"range of linear_momentum, {text}", "round-off", linear, linear < 1e-10),
             Check(f"range of {variable}, {text}", "not kept", change[variable], change[variable] > 0.1),
         ]
-    return Outcome(checks, {"Run (Fig. 6)": plots.draw_run(_run("25", 1e-3, 25.0, shear="literal"))})
+    return Outcome(checks, {"Run (Fig. 6)": plots.run(_run("25", 1e-3, 25.0, shear="literal"))})
 
 
 def _free_ring(shear: str) -> ph.Solution:

@@ -68,7 +68,7 @@ def time_histories() -> Outcome:
         Check("explicit: ω_y in the inertial frame at t = 2", _SPIN_Y, spin, abs(spin - _SPIN_Y) < 1e-4),
     ]
     t, x, v = _motion(run)
-    return Outcome(checks, {"Run": plots.draw_run(run)}, {"motion": {"t": t, "x": x, "v": v}})
+    return Outcome(checks, {"Run": plots.run(run)}, {"motion": {"t": t, "x": x, "v": v}})
 
 
 def _motion(run: ph.Solution) -> Motion:

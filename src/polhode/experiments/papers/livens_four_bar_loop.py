@@ -37,7 +37,7 @@ def four_bar_loop() -> Outcome:
     checks = [*_vector_checks(runs), *_invariant_checks(runs)]
     for joints in _JOINTS:
         checks += _common_checks(joints, runs[joints, 0.1])
-    figures = {f"Run, {joints} joints (Figs. 15, 16)": plots.draw_run(runs[joints, 0.1]) for joints in _JOINTS}
+    figures = {f"Run, {joints} joints (Figs. 15, 16)": plots.run(runs[joints, 0.1]) for joints in _JOINTS}
     snapshots = {str(t): _at(runs["vector", 0.1], "positions", t) for t in (0, 2, 4, 6, 8, 10)}
     return Outcome(checks, figures, {"positions of the bars (Fig. 14)": snapshots})
 

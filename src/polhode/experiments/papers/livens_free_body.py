@@ -51,7 +51,7 @@ def free_rotation() -> Outcome:
         text: {label: (steps, errors[:, k]) for label, errors in orders.items()}
         for k, text in enumerate(("error of the attitude at t = 2", "error of Ω at t = 2"))
     }
-    figures = {"Run, EML (Figs. 5–8)": plots.draw_run(runs["EML"]), "Errors": plots.convergence_panels(panels)}
+    figures = {"Run, EML (Figs. 5–8)": plots.run(runs["EML"]), "Errors": plots.convergence_panels(panels)}
     data = {
         label: {"h": steps, "attitude": errors[:, 0], "angular_velocity": errors[:, 1]}
         for label, errors in orders.items()

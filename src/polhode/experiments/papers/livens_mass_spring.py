@@ -35,7 +35,7 @@ def mass_spring() -> Outcome:
     columns = {name: np.asarray(run.outputs["coordinates"])[:, k] for k, name in enumerate(("x1", "q2", "x2"))}
     return Outcome(
         checks,
-        {"Run (Figs. 1, 2)": plots.draw_run(run), "Errors": plots.convergence(curves, "error of q at t = 10")},
+        {"Run (Figs. 1, 2)": plots.run(run), "Errors": plots.convergence(curves, "error of q at t = 10")},
         {"motion": {"t": np.asarray(run.t), **columns}, "errors": {"h": np.array(_STEPS), **errors}},
     )
 

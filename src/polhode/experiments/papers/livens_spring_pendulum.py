@@ -38,7 +38,7 @@ def spring_pendulum() -> Outcome:
     energies = {"generalised": np.asarray(run.invariants["energy"]), "total": np.asarray(run.outputs["total_energy"])}
     return Outcome(
         checks,
-        {"Run (Figs. 3, 4)": plots.draw_run(run), "Errors": plots.convergence(curves, "error of q at t = 1")},
+        {"Run (Figs. 3, 4)": plots.run(run), "Errors": plots.convergence(curves, "error of q at t = 1")},
         {
             "motion": {"t": np.asarray(run.t), "r": q[:, 0], "theta": q[:, 1], "phi": q[:, 2], **energies},
             "errors": {"h": np.array(_STEPS), "EML": errors, "with another derivative": wrong_errors},

@@ -37,7 +37,7 @@ def steady_precession() -> Outcome:
     """h = 0.01 up to t = 2 with all four schemes, against the motion in closed form, (120) of the paper."""
     runs = {label: _run(name, 0.01) for label, name in SCHEMES.items()}
     checks = [*_start_checks(runs["EML"]), *_energy_checks(runs), *_momentum_checks(runs), *_path_checks()]
-    figures = {f"Run, {label} (Figs. 10–12)": plots.draw_run(run) for label, run in runs.items()}
+    figures = {f"Run, {label} (Figs. 10–12)": plots.run(run) for label, run in runs.items()}
     data = {
         label: {
             "t": np.asarray(run.t),

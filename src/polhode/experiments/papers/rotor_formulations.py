@@ -74,7 +74,7 @@ def _comparison(implicit_steps: int, explicit_steps: int) -> Outcome:
     every = {**results, **{f"{_SHORT[f]}, {name}": s for name, both in explicit.items() for f, s in both.items()}}
     figures = {
         "Errors of p₁ at t = 4 (Fig. 11)": plots.convergence(curves(every), "error of p₁ at t = 4"),
-        "Run (Fig. 10)": plots.draw_run(run),
+        "Run (Fig. 10)": plots.run(run),
     }
     data = {**columns(every), "p1": {"t": np.asarray(run.t), "p1": np.asarray(run.outputs["p1"])}}
     return Outcome(checks, figures, data)

@@ -106,7 +106,7 @@ def _comparison(steps: Sequence[float]) -> Outcome:
     figures = {
         "Errors of s at t = 5 (Fig. 16)": plots.convergence(curves(results), "error of s at t = 5"),
         "Newton iterations (Fig. 17)": plots.convergence(curves(results, "iterations"), "mean iterations a step"),
-        "Run with h = 4e-3 (Fig. 15)": plots.draw_run(coarse),
+        "Run with h = 4e-3 (Fig. 15)": plots.run(coarse),
     }
     return Outcome(checks, figures, {**columns(results), "converged": converged._asdict()})
 
