@@ -112,9 +112,9 @@ def test_joints_become_what_they_were_checked_with():
     _, bodies = pair_of_bodies()
     joint = ph.joints.Revolute(*bodies, point=(0.1, 0.2, 0.3), axis=(1.0, 2.0, 2.0))
     anew = joint.place(tuple(Pose(body.x, body.R) for body in bodies))
-    assert joint.placed() is joint.placed()
-    jax.tree.map(np.testing.assert_array_equal, joint.placed(), anew)
-    e = np.asarray(joint.placed().a) @ np.asarray(bodies[0].R).T
+    assert joint.initial_element() is joint.initial_element()
+    jax.tree.map(np.testing.assert_array_equal, joint.initial_element(), anew)
+    e = np.asarray(joint.initial_element().a) @ np.asarray(bodies[0].R).T
     np.testing.assert_allclose(e @ (np.array([1.0, 2.0, 2.0]) / 3), 0, atol=1e-15)
 
 
@@ -122,7 +122,7 @@ def test_driven_joints_are_placed_with_what_their_functions_capture_now():
     _, bodies = pair_of_bodies()
     gain = [1.0]
     joint = ph.joints.PrescribedRotation(*bodies, axis=(0, 0, 1), angle=lambda t: gain[0] * t)
-    assert joint.placed() is not joint.placed()
+    assert joint.initial_element() is not joint.initial_element()
 
 
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])

@@ -119,7 +119,7 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
-    parts_with_elements = [(name, part, part.placed()) for name, part in model.parts]
+    parts_with_elements = [(name, part, part.initial_element()) for name, part in model.parts]
     elements = layout.remaining_elements(parts_with_elements)
     try:
         state = layout.start()

@@ -33,7 +33,7 @@ def describe(model: ModelParts) -> list[tuple[str, str]]:
 def _degrees_of_freedom(model: ModelParts) -> str:
     """Degrees of freedom; a lower bound with loops, whose constraints may be redundant."""
     coordinates = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
-    elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]
+    elements = [part.initial_element() for _, part in model.parts if isinstance(part, AbstractJoint)]
     constraints = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
     least = "at least " if has_loops(model) else ""
     return f"{least}{max(coordinates - constraints, 0)} ({coordinates} coordinates, {constraints} constraints)"

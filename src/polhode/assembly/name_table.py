@@ -58,7 +58,7 @@ def build_name_table(
     def element_of(part: AbstractPart) -> Any:
         # Cached: it takes long in models with thousands of parts.
         if id(part) not in elements:
-            elements[id(part)] = part.placed()
+            elements[id(part)] = part.initial_element()
         return elements[id(part)]
 
     pairs: dict[str, Any] = {
@@ -105,7 +105,7 @@ def build_name_table(
 
 def _joint_measurement(name: str, part: AbstractJoint) -> MeasuredJoint:
     first, second = part.bodies
-    points = part.placed().points()
+    points = part.initial_element().points()
     return MeasuredJoint(points[1] if len(points) == 2 else _CENTRE, name, first.name, second.name)
 
 

@@ -69,7 +69,7 @@ class TreeLayout(AbstractLayout):
                     "the joints for all bodies. Leave `formulation` of the body out, or assemble in other coordinates."
                 )
         self.repair = repair
-        self.placed: list[PlacedLink] = []
+        self.placements: list[PlacedLink] = []
         self.carrying: set[str] = set()
         self.efforts: list[AbstractJointCoordinateForce] = []
         self._ties = LinearCoordinateConstraints(self._may_follow)
@@ -92,11 +92,11 @@ class TreeLayout(AbstractLayout):
             )
         else:
             self.carrying.add(name)
-            self._carried[id(joint)] = len(self.placed)
+            self._carried[id(joint)] = len(self.placements)
             parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
             frame = joint_motion.initial
-            motion = joint_motion.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
-        first = self.placed[-1].link.last if self.placed else 0
+            motion = joint_motion.on(self.placements[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
+        first = self.placements[-1].link.last if self.placements else 0
         centre, attitude, inertia = _in_link_frame(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
         link = Link(
             motion=motion,
@@ -111,8 +111,8 @@ class TreeLayout(AbstractLayout):
             first=first,
             last=first + motion.n,
         )
-        self._numbers[body.name] = len(self.placed)
-        self.placed.append(PlacedLink(link, body, frame))
+        self._numbers[body.name] = len(self.placements)
+        self.placements.append(PlacedLink(link, body, frame))
 
     def remaining_elements(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that are neither joints, couplings nor forces along coordinates of the tree."""
@@ -169,13 +169,13 @@ class TreeLayout(AbstractLayout):
         number = self._carried.get(id(term.pair.carrier))
         if number is None:
             return None
-        link = self.placed[number].link
+        link = self.placements[number].link
         component = component_of(term.pair, term.name, link.motion)
         return None if component is None else CoordinateIndex(number, component, link.first + component)
 
     def has_coordinate(self, joint: Any, name: str) -> bool:
         number = self._carried.get(id(joint))
-        return number is not None and name in self.placed[number].link.motion.names
+        return number is not None and name in self.placements[number].link.motion.names
 
     def _ties_up(self, part: Any) -> bool:
         """Adds the equation of a part between coordinates of the tree; returns whether it could."""
@@ -194,8 +194,8 @@ class TreeLayout(AbstractLayout):
 
     def _may_follow(self, place: CoordinateIndex) -> bool:
         """Whether a coordinate is the only one of its joint, and not the last independent one."""
-        alone = self.placed[place.link].link.motion.n == 1
-        return alone and self.placed[-1].link.last - len(self._ties.dependents) > 1
+        alone = self.placements[place.link].link.motion.n == 1
+        return alone and self.placements[-1].link.last - len(self._ties.dependents) > 1
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
@@ -203,19 +203,19 @@ class TreeLayout(AbstractLayout):
     def slot(self, bodies: Sequence[Body]) -> Slot:
         """One end of several elements; all bodies are links, or all are the ground."""
         nodes = np.array([self._numbers[body.name] for body in bodies])
-        nodes = np.where(nodes < 0, len(self.placed), nodes)
+        nodes = np.where(nodes < 0, len(self.placements), nodes)
         columns = Indices(np.zeros((len(bodies), 0), dtype=int))
         return Slot(self.kind(bodies[0]), Indices(nodes), Indices(nodes), columns)
 
     def finish(
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[JointTree | ReducedTree, Mechanism, tuple[str, ...]]:
-        if self.placed[-1].link.last == 0:
+        if self.placements[-1].link.last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
         return self._coordinates(turns), mechanism, labels
 
     def _coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
-        tree = JointTree(tuple(row.link for row in self.placed), tuple(self.efforts), self._rotors(), turns)
+        tree = JointTree(tuple(row.link for row in self.placements), tuple(self.efforts), self._rotors(), turns)
         return reduce_tree(
             tree, [(place, dependent.ratios, dependent.offset) for place, dependent in self._ties.dependents.items()]
         )
@@ -223,7 +223,7 @@ class TreeLayout(AbstractLayout):
     def _rotors(self) -> tuple[JointRotor, ...]:
         rotors = []
         for part, joint, component in self._carried_rotors.values():
-            place = self.placed[self._carried[id(joint)]].link.first + component
+            place = self.placements[self._carried[id(joint)]].link.first + component
             rotors.append(JointRotor(jnp.asarray(part.rotor.mass), place))
         return tuple(rotors)
 
@@ -232,14 +232,14 @@ class TreeLayout(AbstractLayout):
         points: list[Any] = []
         velocities: list[Array] = []
         dependent_links = {place.link for place in self._ties.dependents}
-        for number, (link, body, _) in enumerate(self.placed):
+        for number, (link, body, _) in enumerate(self.placements):
             point = _origin(link.motion, body)
             if link.motion.n and number not in dependent_links:
                 points.append(point)
-            parent = self.placed[link.parent] if link.parent >= 0 else None
-            velocities.append(starting.velocity(self.placed[number], parent, point, self.repair))
-        if not all(body.inert for _, body, _ in self.placed):
-            starting.check_mass(self._coordinates(), [row.link for row in self.placed], tuple(points))
+            parent = self.placements[link.parent] if link.parent >= 0 else None
+            velocities.append(starting.velocity(self.placements[number], parent, point, self.repair))
+        if not all(body.inert for _, body, _ in self.placements):
+            starting.check_mass(self._coordinates(), [row.link for row in self.placements], tuple(points))
         if not self.repair:
             self._check_following(velocities)
         independent = [v for number, v in enumerate(velocities) if number not in dependent_links]
@@ -253,7 +253,7 @@ class TreeLayout(AbstractLayout):
         apart = self._ties.violations(np.zeros(len(rates)))
         slips = self._ties.violations(np.asarray(rates), constant=False)
         off = [
-            f"the coordinate of `{self.placed[place.link].link.joint}` is off by {gap:.3g}, its velocity by "
+            f"the coordinate of `{self.placements[place.link].link.joint}` is off by {gap:.3g}, its velocity by "
             f"{slips[place]:.3g}"
             for place, gap in apart.items()
             if max(abs(gap), abs(slips[place])) > consistent_start.POSITION_TOLERANCE

@@ -86,7 +86,7 @@ def _nearest(
     r, A = motion.pose(point)
     target = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
     none = jnp.zeros((motion.n, 3))
-    rotation_rows, translation_rows = motion.turning(point), motion.sliding(point)
+    rotation_rows, translation_rows = motion.rotation_axes(point), motion.translation_axes(point)
     rows = jnp.concatenate(
         (none if rotation_rows is None else rotation_rows, none if translation_rows is None else translation_rows),
         axis=1,

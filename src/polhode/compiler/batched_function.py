@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache.program_cache import cached, xla_jit
+from polhode.compiler.cache.program_cache import find_program, xla_jit
 from polhode.compiler.loops.row_map import RowMapResult, row_map_serialiser, try_row_map
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.placement import on_host
@@ -57,7 +57,7 @@ def _native(function: eqx.Module, batch: Any) -> Callable[[Any], Any] | None:
     if not on_host(function):
         return None
     examples = function, jax.tree.map(lambda x: x[0], batch)
-    (mapping, _), (inputs, _) = cached(_compile, *examples, serialiser=_SERIALISER)
+    (mapping, _), (inputs, _) = find_program(_compile, *examples, serialiser=_SERIALISER)
     return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 

@@ -13,7 +13,7 @@ from jax.extend import core
 
 from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Serialiser
-from polhode.compiler.cache.program_cache import cached, xla_jit
+from polhode.compiler.cache.program_cache import find_program, xla_jit
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
@@ -52,7 +52,7 @@ def native_jit(function: Callable[..., T], *consts: Any) -> Callable[..., T]:
 def _prepare(function: Callable[..., T], consts: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
     if not on_host((consts, others)):
         return functools.partial(cast(Callable[..., T], _xla_jit(function)), *consts)
-    (program, structure), (arrays, _) = cached(_native, (function, consts), others, serialiser=_SERIALISER)
+    (program, structure), (arrays, _) = find_program(_native, (function, consts), others, serialiser=_SERIALISER)
     if program is None:
         return functools.partial(cast(Callable[..., T], _numpy_jit(function)), *consts)
     call = _whole(program, arrays) if isinstance(program, RowMap) else _by_rows(program, structure, arrays)

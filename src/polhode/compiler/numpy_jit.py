@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Serialiser
-from polhode.compiler.cache.program_cache import Arguments, cached, xla_jit
+from polhode.compiler.cache.program_cache import Arguments, find_program, xla_jit
 from polhode.compiler.loops.row_scan import codes, compile_scans
 from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedNumPyOperation, from_jaxpr
 from polhode.compiler.placement import device_array, on_host
@@ -84,7 +84,7 @@ def numpy_jit(function: Callable[P, T]) -> Callable[P, T]:
 
 def shapes(function: Callable[..., Any], *args: Any) -> Any:
     """Shapes and types of the result of `function`, one of this library that captures nothing; cached like programs."""
-    return cached(_shapes, function, *args, serialiser=_SHAPES)[0]
+    return find_program(_shapes, function, *args, serialiser=_SHAPES)[0]
 
 
 def _shapes(inputs: Any, rest: Any) -> Any:
@@ -95,4 +95,4 @@ def _shapes(inputs: Any, rest: Any) -> Any:
     return jax.eval_shape(flat, inputs)
 
 
-_SHAPES: Serialiser[Any] = Serialiser(dump=lambda made: made, load=lambda state, _: state)
+_SHAPES: Serialiser[Any] = Serialiser(dump=lambda shapes: shapes, load=lambda state, _: state)

@@ -54,7 +54,7 @@ def export(model: ModelParts, name: str, file_links: Sequence[Link] = (), *, str
     """A model as text; see `Model.to_mjcf`. - `file_links`: the joints of a file that the model was read from."""
     checks.word("name", name, "of the model")
     checks.flag("strict", strict)
-    elements = {part_name: part.placed() for part_name, part in model.parts}
+    elements = {part_name: part.initial_element() for part_name, part in model.parts}
     numbers = [(b.mass, b.inertia, b.x, b.R, b.u, b.omega) for b in model.bodies]
     if not checks.is_concrete(model.gravity, numbers, elements):
         raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")

@@ -31,7 +31,7 @@ class Spring(AbstractEffort):
         del t, rate
         return -self.stiffness * (s - self.rest)
 
-    def stored(self, s: Array) -> Float[Array, ""]:
+    def stored_energy(self, s: Array) -> Float[Array, ""]:
         return 0.5 * self.stiffness * (s - self.rest) ** 2
 
     def deflection(self, s: Array) -> Float[Array, "1"]:
@@ -56,7 +56,7 @@ class SpringDamper(AbstractEffort):
         del t
         return -self.stiffness * (s - self.rest) - self.damping * rate
 
-    def stored(self, s: Array) -> Float[Array, ""]:
+    def stored_energy(self, s: Array) -> Float[Array, ""]:
         return 0.5 * self.stiffness * (s - self.rest) ** 2
 
     def deflection(self, s: Array) -> Float[Array, "1"]:
@@ -79,7 +79,7 @@ class Stops(AbstractEffort):
         below, above = self._depths(s)
         return self._push(below, -rate) - self._push(above, rate)
 
-    def stored(self, s: Array) -> Float[Array, ""]:
+    def stored_energy(self, s: Array) -> Float[Array, ""]:
         below, above = self._depths(s)
         return 0.5 * self.stiffness * (below**2 + above**2)
 

@@ -54,7 +54,7 @@ class SphereOnPlane(AbstractForceElement):
         """δ, negative where the sphere is apart from the plane."""
         return self.radius - (self.normal @ poses[0].x - self.level)
 
-    def measured(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+    def measurements(self, t: Array, poses: Poses) -> Float[Array, "1"]:
         del t
         return self.depth(poses)[None]
 
@@ -89,8 +89,8 @@ class DampedSphereOnPlane(AbstractForceElement):
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         return self.contact.potential(t, poses)
 
-    def measured(self, t: Array, poses: Poses) -> Float[Array, "1"]:
-        return self.contact.measured(t, poses)
+    def measurements(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        return self.contact.measurements(t, poses)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t

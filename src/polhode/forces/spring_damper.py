@@ -66,7 +66,7 @@ class LineSpring(AbstractForceElement):
         del t, twists
         return self.loads(poses, self.pull(poses))
 
-    def measured(self, t: Array, poses: Poses) -> Float[Array, "2"]:
+    def measurements(self, t: Array, poses: Poses) -> Float[Array, "2"]:
         """|d| and |d| - L."""
         del t
         distance = norm(self.reach(poses)[0])
@@ -107,8 +107,8 @@ class LineSpringDamper(AbstractForceElement):
         resistance = self.damping * (direction @ (second - first)) * direction
         return self.spring.loads(poses, self.spring.pull(poses) + resistance)
 
-    def measured(self, t: Array, poses: Poses) -> Float[Array, "2"]:
-        return self.spring.measured(t, poses)
+    def measurements(self, t: Array, poses: Poses) -> Float[Array, "2"]:
+        return self.spring.measurements(t, poses)
 
     def points(self) -> tuple[Array, ...]:
         return self.spring.points()

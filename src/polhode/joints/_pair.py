@@ -55,9 +55,9 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractConstraintElement: ...
 
-    def placed(self) -> AbstractConstraintElement | AbstractForceElement:
+    def initial_element(self) -> AbstractConstraintElement | AbstractForceElement:
         # Values that functions capture may have changed since.
-        return self._element if is_immutable(self._element) else super().placed()
+        return self._element if is_immutable(self._element) else super().initial_element()
 
     @functools.cached_property
     def _element(self) -> AbstractConstraintElement:

@@ -99,7 +99,7 @@ class AbstractPart(abc.ABC):
     def place(self, poses: Poses) -> AbstractConstraintElement | AbstractForceElement:
         """The element with its data in the frames of its bodies, from their initial poses."""
 
-    def placed(self) -> AbstractConstraintElement | AbstractForceElement:
+    def initial_element(self) -> AbstractConstraintElement | AbstractForceElement:
         """The element at the initial poses of its bodies."""
         return self.place(tuple(Pose(body.x, body.R) for body in self.bodies))
 

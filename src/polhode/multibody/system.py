@@ -69,7 +69,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     kind_name: ClassVar = "multibody system"
 
     mechanism: Mechanism
-    coordinates: Coordinates
+    coordinates: Coordinates  # pyright: ignore[reportIncompatibleVariableOverride]
     labels: tuple[str, ...] = eqx.field(static=True)
     redundant: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: MultibodySystem[Coordinates] | None

@@ -20,7 +20,7 @@ def save(solution: Run, path: str | Path, *, overwrite: bool = False) -> None:
             f"`t` of this solution has {np.ndim(solution.t)} axes, so it is not one run; a store holds one. Of a "
             "batch, as `jax.vmap` makes them, save each case: `jax.tree.map(lambda x: x[k], solution).save(…)`."
         )
-    store = RunStore.create(path, solution.meta, overwrite=overwrite, expected=len(solution.t))
+    store = RunStore.create(path, dict(solution.meta), overwrite=overwrite, expected=len(solution.t))
     try:
         for frames in solution.blocks():
             store.append(frames, None)

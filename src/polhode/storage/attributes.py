@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from polhode.result_codes import Result
 from polhode.storage.documents import RUN
 
 
-def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
+def attributes(meta: Mapping[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
     """The description of a run in a store, a data set or a netCDF file: strings and numbers only."""
     integrator, result = meta.get("integrator"), stats.get("result")
     if result is not None and not isinstance(result, Result) and np.ndim(result) == 0:

@@ -60,13 +60,13 @@ class Conversion(AbstractConversion):
     - `system`: of another kind.
     - `into`, `back`: functions from a state of the source to one of `system`, and the inverse; None where both have
       the same states.
-    - `said`: a remark for users.
+    - `remark_text`: a remark for users.
     """
 
     system: AbstractSystem
     into: Callable[[State], State] | None = None
     back: Callable[[State], State] | None = None
-    said: str = eqx.field(static=True, default="")
+    remark_text: str = eqx.field(static=True, default="")
 
     @property
     def kind(self) -> type[AbstractSystem]:
@@ -74,7 +74,7 @@ class Conversion(AbstractConversion):
 
     @property
     def note(self) -> str:
-        return self.said
+        return self.remark_text
 
     @property
     def obstacle(self) -> str:

@@ -135,7 +135,7 @@ class _Period(NamedTuple):
     point: LinearisationPoint
     period: float
     options: dict[str, Any]
-    with_default_device: bool
+    by_default: bool
 
     @classmethod
     def of(cls, point: LinearisationPoint, period: float, options: dict[str, Any]) -> _Period:

@@ -40,6 +40,6 @@ def memoised_on_disk(function: Callable[P, T]) -> Callable[P, T]:
 
 
 _SERIALISER: Serialiser[tuple[Any, float]] = Serialiser(
-    dump=lambda made: (made[0],) if made[1] > _WORTH_STORING else None,
+    dump=lambda result: (result[0],) if result[1] > _WORTH_STORING else None,
     load=lambda state, _: (state[0], 0.0),
 )

@@ -41,7 +41,7 @@ def xla_jit(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def cached(
+def find_program(
     build: Callable[..., T],
     *args: Any,
     serialiser: disk_cache.Serialiser[T] | None = None,
@@ -83,7 +83,7 @@ class Arguments:
         self._key = tuple(key)
 
     def program(self, build: Callable[..., T], serialiser: disk_cache.Serialiser[T] | None = None) -> T:
-        """The program that `cached` would return."""
+        """The program that `find_program` would return."""
         return _PROGRAMS.find(
             (build, self._key), lambda: _load_or_build(build, *split_arguments(self._args)[:3], serialiser, ())
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from polhode.compiler.llvm.control_flow import Block, rows
-from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.builder import Builder
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 
@@ -33,13 +33,11 @@ class LaneMask:
         """Operations that become basic blocks of their own."""
         return {"while": self._loop, "cond": self._branch, "rows": rows}
 
-    def among(self, w: IRBuilder, which: str) -> str:
+    def among(self, w: Builder, which: str) -> str:
         """The active ones among some lanes."""
         return which if self.mask is None else w.do("and", "i1", which, self.mask)
 
-    def program(
-        self, w: IRBuilder, operation: Operation, key: str, n: int | None, mask: str, x: list[str]
-    ) -> list[str]:
+    def program(self, w: Builder, operation: Operation, key: str, n: int | None, mask: str, x: list[str]) -> list[str]:
         """The results of a region of an operation, for these lanes."""
         region = operation.params[key] if n is None else operation.params[key][n]
         outer, self.mask = self.mask, mask
@@ -47,7 +45,7 @@ class LaneMask:
         self.mask = outer
         return results
 
-    def _loop(self, w: IRBuilder, operation: Operation, start: list[str]) -> list[str]:
+    def _loop(self, w: Builder, operation: Operation, start: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
         loop = LoopBuilder(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
         body, after = w.label(), w.label()
@@ -61,7 +59,7 @@ class LaneMask:
         w.open(after)
         return loop.values
 
-    def _branch(self, w: IRBuilder, operation: Operation, x: list[str]) -> list[str]:
+    def _branch(self, w: Builder, operation: Operation, x: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]
         previous: list[str] | None = None
         for k, here in enumerate(self._branch_masks(w, operation, x[0])):
@@ -82,7 +80,7 @@ class LaneMask:
             ]
         return previous or []
 
-    def _branch_masks(self, w: IRBuilder, operation: Operation, which: str) -> list[str]:
+    def _branch_masks(self, w: Builder, operation: Operation, which: str) -> list[str]:
         """For every alternative of a branch the lanes that take it; the last one has those of no other."""
         kind, count = type_of(operation.operands[0]), len(operation.params["branches"])
         if kind == "i1":
@@ -94,6 +92,6 @@ class LaneMask:
         return [*masks, w.logical_not(others)]
 
 
-def any_lane(w: IRBuilder, lanes: str) -> str:
+def any_lane(w: Builder, lanes: str) -> str:
     """Whether any lane is set."""
     return w.call(f"llvm.vector.reduce.or.v{w.width}i1", "i1", (w.of("i1"), lanes))

@@ -37,11 +37,11 @@ def lower_rows(params: Any) -> Callable[..., list[Any]]:
     if not on_processor():
         return on_arrays(params)
     body = TracedFunction(core.jaxpr_as_fun(params["jaxpr"]), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
-    used = _used(body)
+    used = _used_outputs(body)
     return on_arrays(params) if used is None else functools.partial(_loop, params, body, used)
 
 
-def _used(program: TracedFunction) -> list[bool] | None:
+def _used_outputs(program: TracedFunction) -> list[bool] | None:
     """The elements that a body reads; None if it is too large for scalars or has operations that need arrays."""
     jaxpr = program.closed_jaxpr.jaxpr
     if program.cost > size_limits.XLA_ROW or calls_out(jaxpr, NO_LIBRARY) or iterates(jaxpr):

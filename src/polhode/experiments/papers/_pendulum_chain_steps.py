@@ -25,7 +25,7 @@ _STARTS = {"paper": (np.pi / 4, 1.0), "level": (np.pi / 2, 0.0)}
 class Comparison:
     """RKMK(5,4) with controlled steps against RKMK5 with as many constant ones.
 
-    - `t`: (steps + 1,) times of the accepted steps; `rejected`: how many were tried in vain.
+    - `t`: (steps + 1,) times of the accepted steps; `rejected`: how many attempts failed.
     - `variable`, `constant`: Euclidean norms in R^{6n} of the errors at the end.
     """
 

@@ -50,7 +50,7 @@ def error_control(safety: float = 0.8, min_factor: float = 0.2) -> Rule:
 class History(NamedTuple):
     """Accepted steps: ends t, sizes h, the indicator err of equation (21) and ‖ŷ - y‖, shape (n,) each.
 
-    `rejected`: attempts in vain; `state`: at the end.
+    `rejected`: failed attempts; `state`: at the end.
     """
 
     t: np.ndarray

@@ -106,7 +106,7 @@ class ForceMeasurements(eqx.Module):
             strengths = [
                 load_strength(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)
             ]
-            return _effect_of(wrenches, poses, twists, real, stack_or_empty(strengths), element.measured(t, poses))
+            return _effect_of(wrenches, poses, twists, real, stack_or_empty(strengths), element.measurements(t, poses))
 
         elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in forces]
         parts = [(element, _coordinates(force)) for element, force in zip(elements, forces, strict=True)]

@@ -64,7 +64,7 @@ class AbstractEffort(AbstractForceElement):
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         """The generalised force f."""
 
-    def stored(self, s: Array) -> Float[Array, ""]:
+    def stored_energy(self, s: Array) -> Float[Array, ""]:
         """Potential of the part of the force that has one; zero unless overridden."""
         del s
         return jnp.zeros(())
@@ -80,9 +80,9 @@ class AbstractEffort(AbstractForceElement):
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         del t
-        return self.stored(self.coordinate.value(poses))
+        return self.stored_energy(self.coordinate.value(poses))
 
-    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+    def measurements(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         del t
         return self.deflection(self.coordinate.value(poses))
 

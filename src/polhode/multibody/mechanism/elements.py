@@ -193,7 +193,7 @@ class AbstractForceElement(eqx.Module):
         del t, poses
         return jnp.zeros(())
 
-    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+    def measurements(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         """Lengths or angles of its law, which are output with the names `measures`."""
         del t, poses
         return jnp.zeros(0)

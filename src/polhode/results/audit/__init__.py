@@ -9,7 +9,7 @@ absolute change of an invariant since the first frame, or a residual itself:
   million steps is found out.
 - "newton" is kept while a residual is ≤ 10·s·τ and the drift of an invariant ≤ s·τ·(10 + n), with the tolerance τ of
   the nonlinear solve: constraints are solved in each step, errors of invariants add up. The equations are solved
-  at the ends of steps. Where `save_at` asked for times between, more than that is the error of interpolation there:
+  at the ends of steps. Where `save_at` has times between, more than that is the error of interpolation there:
   the verdict is "between steps", unless frames that do lie on steps break the promise. The same
   goes for every promise of methods on Livens' principle, whose interpolation keeps nothing exactly.
 - "bounded" is kept unless the drift exceeds the round-off allowance and one of three things happens. (a) *It wanders

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from polhode.compiler.cache.disk_cache import Serialiser
-from polhode.compiler.cache.program_cache import cached
+from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.loops.jvp_loop import TangentLoop
 from polhode.compiler.loops.row_map import RowMap
 from polhode.integrators.base import AbstractIntegrator
@@ -58,7 +58,7 @@ def steps_jvp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
     """A function of stacked steps like this one: see `TangentLoop`."""
-    loop, inputs = cached(_steps_jvp, (system, integrator), step, places, serialiser=_TANGENT_LOOPS)
+    loop, inputs = find_program(_steps_jvp, (system, integrator), step, places, serialiser=_TANGENT_LOOPS)
     return lambda steps, carried, fixed: loop(inputs[0], steps, carried, fixed)
 
 
@@ -71,7 +71,7 @@ def interpolation_jvp(
 ) -> Callable[[Instant, Any], Tree]:
     """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
     row = instant, directions
-    (row_map,), inputs = cached(_interpolation_jvp, (system, integrator), row, places, serialiser=ROW_MAPS)
+    (row_map,), inputs = find_program(_interpolation_jvp, (system, integrator), row, places, serialiser=ROW_MAPS)
     return lambda instants, directions: row_map(inputs[0], (instants, directions))
 
 
@@ -86,7 +86,7 @@ def observation_jvp(
 
     `leaf_numbers`: the leaves of `Observation` that are differentiated.
     """
-    (row_map,), inputs = cached(_observation_jvp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
+    (row_map,), inputs = find_program(_observation_jvp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
     return lambda rows: row_map(inputs[0], rows)
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Serialiser
-from polhode.compiler.cache.program_cache import cached
+from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.vjp_loop import AdjointLoop
 from polhode.integrators.base import AbstractIntegrator
@@ -62,7 +62,7 @@ def steps_vjp(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
     """A function of stacked steps like this one: see `AdjointLoop`."""
-    loop, inputs = cached(_steps_vjp, (system, integrator), step, places, serialiser=_ADJOINT_LOOPS)
+    loop, inputs = find_program(_steps_vjp, (system, integrator), step, places, serialiser=_ADJOINT_LOOPS)
     return lambda steps, carried, added: loop(inputs[0], steps, carried, added)
 
 
@@ -78,7 +78,7 @@ def interpolation_vjp(
     From there to parameters, and to what their steps began and ended with.
     """
     row = instant, floats(instant.end.state)
-    (row_map,), inputs = cached(_interpolation_vjp, (system, integrator), row, places, serialiser=ROW_MAPS)
+    (row_map,), inputs = find_program(_interpolation_vjp, (system, integrator), row, places, serialiser=ROW_MAPS)
     return lambda instants, cotangents: row_map(inputs[0], (instants, cotangents))
 
 
@@ -93,7 +93,7 @@ def observation_vjp(
 
     It returns cotangents of parameters and states. `leaf_numbers`: the leaves of `Observation` with cotangents.
     """
-    (row_map,), inputs = cached(_observation_vjp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
+    (row_map,), inputs = find_program(_observation_vjp, observer, row, (places, leaf_numbers), serialiser=ROW_MAPS)
     return lambda rows: row_map(inputs[0], rows)
 
 
@@ -103,7 +103,7 @@ def _observation_vjp(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 def map_single(make: Callable[..., tuple[RowMap]], static: Any, row: Any, places: Any) -> Any:
     """The result of a map of rows for a single row."""
-    (row_map,), inputs = cached(make, static, row, places, serialiser=ROW_MAPS)
+    (row_map,), inputs = find_program(make, static, row, places, serialiser=ROW_MAPS)
     return jax.tree.map(lambda x: x[0], row_map(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Serialiser
-from polhode.compiler.cache.program_cache import cached
+from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.fingerprint.argument_key import split_arguments
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap, RowMapResult, row_map_serialiser, try_row_map
@@ -121,7 +121,7 @@ def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
     (args, progress), others = inputs, rest[0]
 
     def with_all(function: Callable) -> Callable:
-        return lambda given, p, control: function(eqx.combine(given, others), p, control)
+        return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
         loop = SimdStepLoop.of(
@@ -191,8 +191,10 @@ class Program:
         self._inputs, _, self._shapes, _ = _parts(first, progress)
         self._key, self._checked = _identity(first, progress), members.extremes()[:CHECK_LIMIT]
         task, instant = first.task, (progress.t, progress.carry.state)
-        (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), progress, serialiser=_LANES)
-        (observe, no_observe_reason), _ = cached(_outputs, task.observer, instant, serialiser=_OUTPUTS)
+        (lanes, why), _ = find_program(
+            _lanes, (first.stepper, task.system, task.integrator), progress, serialiser=_LANES
+        )
+        (observe, no_observe_reason), _ = find_program(_outputs, task.observer, instant, serialiser=_OUTPUTS)
         if lanes is None or observe is None:
             raise UnsupportedNativeOperation(why or no_observe_reason)
         self.lanes, self._observe_rows = lanes, observe
@@ -243,7 +245,7 @@ class Program:
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
-        (starts, _), _ = cached(_starts, Recipe(self._request).of_starts(), row, serialiser=_STARTS)
+        (starts, _), _ = find_program(_starts, Recipe(self._request).of_starts(), row, serialiser=_STARTS)
         # Functions in the structure are other objects for each member; the checks have shown that they agree.
         if starts is None or not starts.has_result_like(MemberArrays(*self._inputs[:3])):
             return None

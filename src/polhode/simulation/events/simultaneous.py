@@ -76,7 +76,7 @@ class SimultaneousEvents(NamedTuple):
         """
         space, velocity = self.system.state_space, self.system.velocity(t, state)
         if velocity is None:
-            return _undefined(follows, t, state)
+            return _undefined_time(follows, t, state)
         # Second derivatives need the value of the acceleration alone.
         at, here, rate = jax.lax.stop_gradient((t, state, velocity))
         along = lambda s: (at + s, space.move(here, s * rate))  # noqa: E731
@@ -106,7 +106,7 @@ def _same(t: Array, state: State) -> State:
     return state
 
 
-def _undefined(follows: Array, t: Array, state: State) -> tuple[Array, State]:
+def _undefined_time(follows: Array, t: Array, state: State) -> tuple[Array, State]:
     """Time and state with derivatives that are not a number, where states have no velocity."""
     factor = jnp.where(follows, jnp.nan, 1.0)
     late = root_at_zero(lambda late: factor * (late + follows * t), follows)

@@ -186,7 +186,7 @@ class _Run:
         frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.frames) if self.frames else none
         p = self.p._replace(result=np.int32(code))
         wall_time = time.perf_counter() - began
-        return Outcome(frames, p, self.checkpoint, start_time, compile_time, wall_time, self.compiled, error)
+        return Outcome(frames, p, self.checkpoint, start_time, compile_time, wall_time, self.compile_report, error)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -196,7 +196,7 @@ class _Run:
         return Checkpoint(self.p._replace(result=np.int32(code)), self.segment, self.saved_count, event_arrays)
 
     @property
-    def compiled(self) -> CompileReport:
+    def compile_report(self) -> CompileReport:
         """The report of the compilation of steps."""
         step_loop = None if self.native is None else self.native[0]
         return _BY_XLA if step_loop is None else step_loop.code.report._replace(kept=not self.compiled_here)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.compiler.cache.disk_cache import Serialiser
-from polhode.compiler.cache.program_cache import cached
+from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.step_loop import LoopControl, StepLoop
@@ -50,7 +50,9 @@ def steps(
 ) -> tuple[StepLoop | None, Any]:
     """Steps in machine code with its arguments, if possible; `report` is called with a report of each compilation."""
     make = _native if on_host((system, p)) else _on_devices
-    (step_loop,), (args, _) = cached(make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,))
+    (step_loop,), (args, _) = find_program(
+        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,)
+    )
     return step_loop, None if step_loop is None else step_loop.arguments(args)
 
 
@@ -59,7 +61,7 @@ def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> 
     (args, progress), others = inputs, rest[0]
 
     def with_all(function: Callable) -> Callable:
-        return lambda given, p, control: function(eqx.combine(given, others), p, control)
+        return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
         return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, frame(progress), report),)
@@ -78,7 +80,7 @@ def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> No
 
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
-    dump=lambda found: None if found[0] is None else found[0].code,
+    dump=lambda loops: None if loops[0] is None else loops[0].code,
     load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], frame(inputs[1])),),
     watch=_on_improved,
 )

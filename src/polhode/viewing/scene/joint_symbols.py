@@ -72,7 +72,7 @@ def _joints(model: ModelParts) -> Iterator[_Joint]:
     for name, part in model.parts:
         if not (_is_pair(part) and isinstance(part, AbstractJoint)):
             continue
-        element = part.placed()
+        element = part.initial_element()
         assert isinstance(element, AbstractConstraintElement)
         points = element.points()
         if len(points) != 2 or element.driven or element.slips:
@@ -171,7 +171,7 @@ def _anchors(model: ModelParts) -> Iterator[np.ndarray]:
     for _, part in model.parts:
         if not isinstance(part, AbstractForce) or [body.kind == "ground" for body in part.bodies].count(True) != 1:
             continue
-        points = part.placed().points()
+        points = part.initial_element().points()
         for body, point in zip(part.bodies, points, strict=False):
             if body.kind == "ground":
                 yield np.asarray(point)

@@ -196,7 +196,9 @@ def _skeleton(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, 
 
 def _between(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """Lines from body to body: rods of constant length, and springs."""
-    placements = [(part, part.placed()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))]
+    placements = [
+        (part, part.initial_element()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))
+    ]
     springs = [part for part, element in placements if isinstance(element, LineSpring | LineSpringDamper)]
     for part in (part for part, element in placements if isinstance(element, ConstantDistance)):
         yield _line(part, rows, "rods", _JOINTS)
@@ -238,7 +240,7 @@ def _parts(model: ModelParts, kind: type[Part]) -> list[Part]:
 
 def _points(part: AbstractPart) -> list[list[float]]:
     """Points of a part on its two bodies, in their frames; empty if it has no such points."""
-    return [np.asarray(point).tolist() for point in part.placed().points()]
+    return [np.asarray(point).tolist() for point in part.initial_element().points()]
 
 
 def _farthest(model: ModelParts, bodies: Sequence[Body]) -> list[Body]:

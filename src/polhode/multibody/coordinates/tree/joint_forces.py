@@ -96,7 +96,7 @@ class JointEffort(AbstractJointCoordinateForce):
         return self.element.deflection(self.ratios @ s + self.zero)
 
     def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
-        return self.element.stored(self.ratios @ _values(points, self.places) + self.zero)
+        return self.element.stored_energy(self.ratios @ _values(points, self.places) + self.zero)
 
     def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
         return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)

@@ -42,11 +42,11 @@ class Link(eqx.Module):
 
     def work(self, point: Point, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
         """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
-        return _work(self.motion.turning(point), self.motion.sliding(point), A, loads)
+        return _work(self.motion.rotation_axes(point), self.motion.translation_axes(point), A, loads)
 
     def unit_loads(self, point: Point, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
         """Inertial loads of the composite body that the joint carries, at unit accelerations of the joint."""
-        return _unit_loads(self.motion.turning(point), self.motion.sliding(point), A, composite)
+        return _unit_loads(self.motion.rotation_axes(point), self.motion.translation_axes(point), A, composite)
 
 
 class Inertia(NamedTuple):

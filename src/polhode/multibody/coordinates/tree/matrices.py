@@ -65,11 +65,11 @@ def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, 
     zero = jnp.zeros((motion.n, 3))
 
     def s(point: Point) -> Rows:
-        axes = motion.turning(point)
+        axes = motion.rotation_axes(point)
         return zero if axes is None else axes
 
     def d(point: Point) -> Rows:
-        displacements = motion.sliding(point)
+        displacements = motion.translation_axes(point)
         return zero if displacements is None else displacements @ A
 
     s_change, d_change = (
@@ -121,7 +121,7 @@ def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Seq
                 loads, j = loads.transform(relative[j]), links[j].parent
                 if links[j].motion.n:
                     # Rotations of an ancestor carry the velocity field of this joint along: ∂w = s × w.
-                    axes = links[j].motion.turning(points[j])
+                    axes = links[j].motion.rotation_axes(points[j])
                     tilt = np.zeros((links[j].motion.n, 3)) if axes is None else cross_rows(axes, down[j])
                     blocks[i, j] = loads.forces @ tilt.T
                     blocks[j, i] = blocks[i, j].T

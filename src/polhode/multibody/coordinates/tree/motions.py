@@ -25,8 +25,8 @@ class AbstractRelativeMotion(eqx.Module):
     """Motion of a link on its parent: the frame of the link in that of the parent, as a function of coordinates.
 
     With ω the angular velocity in the frame of the link and r its origin in the frame of the parent,
-    ω = ωₚ + turning(q)ᵀ v and ṙ = sliding(q)ᵀ v. Frames are chosen so that as many entries as possible are constants,
-    which the compiled step then skips.
+    ω = ωₚ + rotation_axes(q)ᵀ v and ṙ = translation_axes(q)ᵀ v. Frames are chosen so that as many
+    entries as possible are constants, which the compiled step then skips.
     """
 
     @property
@@ -43,12 +43,12 @@ class AbstractRelativeMotion(eqx.Module):
     def pose(self, q: Point) -> Pose:
         """Origin r (3,) and rotation A (3, 3) of the link in the frame of its parent."""
 
-    def turning(self, q: Point) -> Rows | None:
+    def rotation_axes(self, q: Point) -> Rows | None:
         """Axes of rotation in the frame of the link, or None if there are none."""
         del q
         return None
 
-    def sliding(self, q: Point) -> Rows | None:
+    def translation_axes(self, q: Point) -> Rows | None:
         """Directions of translation in the frame of the parent, or None if there are none."""
         del q
         return None
@@ -122,10 +122,10 @@ class AxisMotion(AbstractJointMotion):
             R = jnp.stack((c * R[:, 0] + s * R[:, 1], c * R[:, 1] - s * R[:, 0], R[:, 2]), axis=1)
         return Pose(x, R)
 
-    def turning(self, q: Point) -> Rows | None:
+    def rotation_axes(self, q: Point) -> Rows | None:
         return constant(np.eye(self.n, 3, 2)) if self.turns else None
 
-    def sliding(self, q: Point) -> Rows | None:
+    def translation_axes(self, q: Point) -> Rows | None:
         if not self.slides:
             return None
         rows = self.initial.R.T[np.array(self.slides)]
@@ -153,10 +153,10 @@ class ScrewMotion(AbstractJointMotion):
         attitude = jnp.stack((c * R[:, 0] + s * R[:, 1], c * R[:, 1] - s * R[:, 0], R[:, 2]), axis=1)
         return Pose(x + self.advance * q[0] * R[:, 2], attitude)
 
-    def turning(self, q: Point) -> Rows:
+    def rotation_axes(self, q: Point) -> Rows:
         return constant(np.eye(1, 3, 2))
 
-    def sliding(self, q: Point) -> Rows:
+    def translation_axes(self, q: Point) -> Rows:
         return self.advance * self.initial.R[:, 2][None]
 
 
@@ -191,7 +191,7 @@ class CrossMotion(AbstractJointMotion):
         return Pose(self.initial.x, self.initial.R @ attitude)
 
     @jax.jit
-    def turning(self, q: Point) -> Rows:
+    def rotation_axes(self, q: Point) -> Rows:
         zero = jnp.zeros(())
         first = jnp.stack((jnp.cos(q[1]), -jnp.sin(q[1]), zero))
         return jnp.stack((first, jnp.array([0.0, 0.0, 1.0])))
@@ -226,13 +226,13 @@ class HingesMotion(AbstractJointMotion):
         return Pose(self.initial.x, self.initial.R @ first @ second @ third)
 
     @jax.jit
-    def turning(self, q: Point) -> Rows:
+    def rotation_axes(self, q: Point) -> Rows:
         second, third = axis_rotation(self.axes[1], q[1]), axis_rotation(self.axes[2], q[2])
         return jnp.stack((self.axes[0] @ second @ third, self.axes[1] @ third, self.axes[2]))
 
     @jax.jit
     def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
-        first, second, third = self.turning(q)
+        first, second, third = self.rotation_axes(q)
         # Axes are fixed in their carriers, which rotate relative to the frame of the link.
         return v[0] * v[1] * cross(first, second) + v[2] * cross(v[0] * first + v[1] * second, third)
 
@@ -257,7 +257,7 @@ class BallMotion(AbstractJointMotion):
     def pose(self, q: Point) -> Pose:
         return Pose(self.initial.x, self.initial.R @ S3().to_matrix(q))
 
-    def turning(self, q: Point) -> Rows:
+    def rotation_axes(self, q: Point) -> Rows:
         return constant(np.eye(3))
 
 
@@ -271,10 +271,10 @@ class FreeMotion(AbstractRelativeMotion):
     def pose(self, q: Point) -> Pose:
         return Pose(q[1], q[0])
 
-    def turning(self, q: Point) -> Rows:
+    def rotation_axes(self, q: Point) -> Rows:
         return constant(np.eye(6, 3))
 
-    def sliding(self, q: Point) -> Rows:
+    def translation_axes(self, q: Point) -> Rows:
         return jnp.concatenate((np.zeros((3, 3)), q[0].T))
 
     @jax.jit
@@ -294,5 +294,5 @@ class PointMotion(AbstractRelativeMotion):
     def pose(self, q: Point) -> Pose:
         return Pose(jnp.concatenate((q, np.zeros(3 - self.size))), constant(np.eye(3)))
 
-    def sliding(self, q: Point) -> Rows:
+    def translation_axes(self, q: Point) -> Rows:
         return constant(np.eye(self.size, 3))

@@ -42,7 +42,7 @@ def link_twist(motion: AbstractRelativeMotion, point: Point, rates: Vector, fram
 
     `frame` is the frame of the link in that of the parent.
     """
-    axes, directions = motion.turning(point), motion.sliding(point)
+    axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
     r, A = frame
     u = below.u + cross(below.omega, r)
     u = (u if directions is None else u + rates @ directions) @ A
@@ -69,7 +69,7 @@ def link_acceleration(
 ) -> LinkAcceleration:
     """Accelerations of a link at vanishing joint accelerations, from those of the parent, `below`."""
     r, A = frame
-    axes, directions = motion.turning(point), motion.sliding(point)
+    axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
     slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
     a = below.a + below.spin @ r
     a = a if directions is None else a + 2 * cross(below.omega, rates @ directions)
@@ -97,7 +97,7 @@ def pass_to_parent(
 ) -> tuple[Vector, Wrench]:
     """Generalised forces of a load on a link, and the load on its parent, `below` plus this one."""
     r, A = frame
-    axes, directions = motion.turning(point), motion.sliding(point)
+    axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
     force = A @ load.force
     own = jnp.zeros(motion.n)
     own = own if axes is None else own + axes @ load.torque
