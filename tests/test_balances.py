@@ -84,7 +84,7 @@ def test_dampers_motors_and_drives_do_work(formulation):
     hinge = model.add(ph.joints.Revolute(cart, bob, point=(0, 0, 0), axis=(0, 1, 0)))
     model.add(ph.forces.JointSpring(hinge, stiffness=2.0, damping=0.3))
     model.add(ph.forces.Torque(bob, lambda t: jnp.array([0.0, 3 * jnp.sin(3 * t), 0.0])))
-    fine, coarse = (ph.simulate(model.problem(formulation, t1=3.0, h=h), throw=False) for h in (5e-3, 0.2))
+    fine, coarse = (ph.simulate(model.problem(formulation, t1=3.0, h=h), throw=False) for h in (2.5e-3, 0.2))
     audit = fine.audit()
     assert {"linear_momentum", "angular_momentum"}.isdisjoint(row.quantity for row in audit)
     assert audit["energy"].accuracy == "accurate"

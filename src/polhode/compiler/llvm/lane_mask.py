@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from polhode.compiler.llvm.control_flow import Block, rows
 from polhode.compiler.llvm.builder import Builder
+from polhode.compiler.llvm.control_flow import Block, rows
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 

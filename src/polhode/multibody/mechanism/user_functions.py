@@ -22,8 +22,8 @@ class Function(AbstractHolder):
     """A callable whose numbers are leaves and whose rest is hashable.
 
     Numbers in fields of an `equinox.Module` stay visible to JAX, so that runs can be differentiated and batched with
-    respect to them and elements with equal functions are evaluated together. A plain function or a closure is distinguished
-    from others by its code and what it captures (`polhode.compiler.fingerprint`).
+    respect to them and elements with equal functions are evaluated together. A plain function or a closure is
+    identified by its code and what it captures (`polhode.compiler.fingerprint`).
 
     **Arguments:**
 
