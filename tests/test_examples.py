@@ -104,5 +104,5 @@ def test_the_notebook_at_the_top_is_its_page_without_results():
     notebooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(notebooks)
     page, notebook = notebooks.QUICKSTART
-    assert notebook.read_text(encoding="utf-8") == notebooks.written(page, results=False)
+    assert notebook.read_text(encoding="utf-8") == notebooks.notebook_text(page, results=False)
     assert not any(cell.get("outputs") for cell in book.cells)

@@ -474,7 +474,7 @@ def _numbers_of_the_module():
     OfClass.k = ModuleOfClass.k = PACKAGE.sub.k = 1.0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(42)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_captured_number_that_has_changed_is_seen(way):
     field, change = way()

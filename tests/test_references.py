@@ -25,7 +25,7 @@ def parsed(entry: str) -> tuple[str, str, dict[str, str]]:
     head = re.fullmatch(r"@(\w+)\{([\w-]+),\n(.*)\n\}", entry, re.DOTALL)
     assert head, entry
     fields = {}
-    for line in head[3].splitlines():
+    for line in re.sub(r"\n    +", " ", head[3]).splitlines():
         field = re.fullmatch(r"  (\w+) = \{(.*)\},", line)
         assert field, line
         depth = 0

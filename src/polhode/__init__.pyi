@@ -54,6 +54,7 @@ from .simulation.run import SimulationError as SimulationError
 from .simulation.simulate import StepSizeWarning as StepSizeWarning
 from .simulation.simulate import simulate as simulate
 from .simulation.stepping.step_control import StepControl as StepControl
+from .solution.export import export as export
 from .solution.load import load as load
 from .solution.solution import Solution as Solution
 from .storage.errors import StoreError as StoreError

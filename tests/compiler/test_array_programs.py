@@ -145,6 +145,7 @@ def _numpy_results(function, x, where):
         return from_jaxpr(jax.make_jaxpr(lambda *args: jax.tree.leaves(function(*args)))(x, where))([x, where])
 
 
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_results_are_those_of_numpy(name):
     function = PROGRAMS[name]

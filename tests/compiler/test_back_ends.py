@@ -30,6 +30,7 @@ def same(found, name):
         np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numpy_evaluates_what_xla_compiles(name):
     same(from_jaxpr(jax.make_jaxpr(PROGRAMS[name])(A, V))([np.asarray(A), np.asarray(V)]), name)
@@ -220,6 +221,7 @@ RUNS = [
 """Systems of many bodies are loops over arrays, the others programs on scalars."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "method", "how"), RUNS)
 @pytest.mark.sampled(6)
 def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
@@ -248,6 +250,7 @@ def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
 AT_ONCE = dict.fromkeys(range(3), 0.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "setting", [("_OPTIMISED_AT_ONCE", np.inf), ("_OPTIMISED_AT_ONCE", 0), ("_SECONDS_EACH", AT_ONCE)]
 )

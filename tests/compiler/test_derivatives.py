@@ -179,6 +179,7 @@ def way(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_derivatives_along_directions_are_those_of_jax(function, way):
     close(along(function, A, B))

@@ -72,6 +72,7 @@ def n_loaded(run: dict) -> int:
     return sum(was_there for _, was_there in run["found"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "other"),
     [

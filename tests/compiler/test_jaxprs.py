@@ -187,6 +187,7 @@ builtins.__import__ = without
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "change",
     [

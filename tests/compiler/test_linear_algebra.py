@@ -50,7 +50,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(33)
 @pytest.mark.parametrize("n", [1, 3, 6])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_factorisations_are_those_of_lapack(name, n):

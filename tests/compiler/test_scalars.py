@@ -13,6 +13,7 @@ from polhode.compiler.xla import scalar_backend
 from polhode.compiler.xla.entry_points import scalarise
 
 
+@pytest.mark.sampled(52)
 @pytest.mark.parametrize("one_kernel", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_result(name, one_kernel):

@@ -42,6 +42,7 @@ WRITES = {
 }
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(
     "function", [*READS.values(), *WRITES.values()], ids=[*READS, *(f"{w} written" for w in WRITES)]
 )

@@ -66,6 +66,7 @@ def ends(restitution):
     return [contact(lambda t, s, sign=sign: s[0][0] + sign * 0.5 * jnp.sin(s[0][1]), restitution) for sign in (-1, 1)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("restitution", [0.0, 0.4, 1.0])
 def test_a_bar_that_lands_flat_rebounds_flat(restitution):
     closed, shortest = jnp.zeros(2, bool), jnp.asarray(1e-7)

@@ -73,6 +73,7 @@ def test_forces_are_those_of_the_lagrangian(name, options):
         close(a, b)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["S3xR3", "SE3"])
 @pytest.mark.parametrize("options", [{}, {"frame": "root", "damping": 0.01}], ids=["mean", "root"])
 def test_tangents_are_derivatives(name, options):

@@ -182,6 +182,7 @@ def test_controllers_hold_their_target(controllers: Any) -> None:
         np.testing.assert_allclose(end[1][system.columns("stepping-integral")], 0.5 / 60, rtol=1e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SO3xR3", "minimal"])
 def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulation: str) -> None:
     model = ph.Model()

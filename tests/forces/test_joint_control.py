@@ -92,6 +92,7 @@ ARM = """<mujoco><compiler angle="radian"/><default><geom type="box" size="0.05 
 </actuator></mujoco>"""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_controls_of_files_see_all_joints(formulation):

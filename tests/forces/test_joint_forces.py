@@ -53,6 +53,15 @@ def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: st
     assert energy == pytest.approx(float(0.5 * MASS * rate[-1] ** 2 + 9.0 * (s[-1] - 0.2) ** 2), rel=1e-12)
 
 
+@pytest.mark.parametrize("make", [slider, disc])
+def test_a_spring_without_damper_swings_as_in_the_textbook(make: Any) -> None:
+    model, joint = make(RATE)
+    model.add(ph.forces.JointSpring(joint, stiffness=18.0, rest=0.2))
+    run, s, _, _ = values(model, joint, "minimal", "rkmk4", 1.0, 1e-3)
+    t = 3 * np.asarray(run.t)
+    np.testing.assert_allclose(s, 0.2 - 0.2 * np.cos(t) + RATE / 3 * np.sin(t), atol=1e-11)
+
+
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])

@@ -48,7 +48,7 @@ def outcome(call: Call, arguments: dict[str, Any]) -> BaseException | None:
     return KeyError("raw")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(84)
 @pytest.mark.parametrize("call", ALL, ids=lambda call: getattr(call.function, "__name__", "call"))
 def test_the_calls_work_as_they_are(call):
     if call.function in REFUSED or {"part", "file"} & call.arguments.keys():

@@ -32,6 +32,7 @@ def at_key(text):
     return model, data
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("options", "motor"),
     [

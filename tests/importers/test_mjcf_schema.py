@@ -233,6 +233,7 @@ def quick():
     return [pytest.param(*one, marks=() if one in SAMPLE else pytest.mark.exhaustive) for one in ALL]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("path", "attribute"), quick())
 def test_attributes_are_carried_or_named_or_without_effect(path, attribute):
     verdict(path, attribute, PROBES[path][attribute])

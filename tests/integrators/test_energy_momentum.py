@@ -78,6 +78,7 @@ def test_order_is_2_with_a_quartic_potential_for_coordinates_velocities_and_mome
     assert np.all(fine < 1e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_energies_and_constraint(method):
@@ -117,6 +118,7 @@ def test_momentum_about_the_vertical_needs_a_gradient_through_the_height(method)
     assert np.ptp(momentum["plain"]) > 1e-7
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["eml", "null-eml"])
 @pytest.mark.parametrize("system", ["tumbling", "free"])
 def test_unknowns_do_not_change_the_solution(system, method):
@@ -163,6 +165,7 @@ def test_a_step_back_undoes_a_step(method):
         assert np.abs(far - y).max() > 0.01
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("potential", ["printed", "code"])
 def test_singular_mass_matrix(potential):

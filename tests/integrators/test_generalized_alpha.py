@@ -126,6 +126,7 @@ def errors(formulation: str, method: GeneralizedAlpha, counts: tuple[int, ...], 
     return np.array(result)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", STAGED)
 def test_order_two_of_positions_velocities_and_multipliers_of_the_top(formulation: str) -> None:

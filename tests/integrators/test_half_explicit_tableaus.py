@@ -27,6 +27,7 @@ def test_numbers_of_trees():
     assert all(conditions.fat_order(u) == 3 for u in conditions.fat_trees(3))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tableau", AUTHORS + EXTENDED, ids=ids)
 def test_all_conditions_hold_exactly(tableau):
     tableau.verify()

@@ -129,6 +129,7 @@ class StickEquations(AbstractEquations):
         return jnp.max(jnp.abs(correction)) <= EPS * 1e-3
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", ["full", "modified"])
 @pytest.mark.parametrize("guess", [0.01, 1.0, 100.0])
 def test_what_sticks_is_found_from_far_away(kind: Any, guess: float) -> None:

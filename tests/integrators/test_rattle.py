@@ -90,6 +90,7 @@ def one_step(method, system, q, v, h):
     return method.step(system, jnp.zeros(()), jnp.asarray(h), carry)[0].state
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_steps_back_undo_steps(case):
     system, start, name = CASES[case]
@@ -298,6 +299,7 @@ def test_interpolation_in_a_step_is_as_good_as_the_step(case):
 METHODS = {"stormer-verlet": StormerVerlet(), "rattle": Rattle()}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("system", "message"),

@@ -119,6 +119,7 @@ def derivatives(formulation: str) -> Any:
     return evaluated(evaluate, q, v)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SO3xR3", "SE3"])
 @pytest.mark.parametrize("name", CASES)
 def test_jacobian_and_curvature_against_closed_forms(name: str, formulation: str) -> None:
@@ -185,6 +186,7 @@ def statics() -> dict[str, Any]:
     return evaluated(evaluate, v)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", HELD)
 def test_multipliers_are_the_load_on_the_first_body(name: str) -> None:
@@ -222,6 +224,7 @@ def test_runs_are_read_frame_by_frame() -> None:
     assert whole[0][0].shape == (3,)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", CASES)
 def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
     case, element = CASES[name], elements()[name]

@@ -42,6 +42,7 @@ def end_angle(angle: Any, formulation: str = "SO3xR3", every: int | None = None)
     return ph.simulate(problem, "rkmk4", save_every=every).joints["axle"].angle[-1]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("formulation", "method", "error"),
     [
@@ -70,6 +71,7 @@ def test_turns_are_those_of_the_motion_however_few_frames_are_saved(
         assert run.joints["axle"].angle[-1] == axle.angle(problem.system, 0.0, run.state)[-1]
 
 
+@pytest.mark.exhaustive
 def test_turns_inside_transformations() -> None:
     """The angle is in proportion to the torque."""
     np.testing.assert_allclose(jax.value_and_grad(end_angle)(TURNED), (TURNED, 1.0), rtol=1e-7)
@@ -100,6 +102,7 @@ def test_a_step_of_many_turns_is_counted_by_its_rates() -> None:
     np.testing.assert_allclose(run.joints["axle"].angle, 500 * run.t, rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["axle", None])
 def test_own_events_see_the_turns(name: str | None) -> None:
     """A joint that was given no name is known by its bodies."""
@@ -122,6 +125,7 @@ FORCES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("force", FORCES)
 @pytest.mark.parametrize("formulation", ["SO3xR3", pytest.param("minimal", marks=pytest.mark.exhaustive)])
 def test_forces_beyond_half_a_turn(force: str, formulation: str) -> None:
@@ -175,6 +179,7 @@ def test_controlled_steps_stay_below_half_a_turn_where_a_force_reads_the_angle()
     np.testing.assert_allclose(run.joints["axle"].angle, swing, atol=0.1)
 
 
+@pytest.mark.exhaustive
 def test_stops_and_limits_beyond_half_a_turn() -> None:
     """Thrown at 5 rad/s against an elastic stop at 4 rad, which gives way by ω sqrt(J/k)."""
     for formulation in ("SO3xR3", "minimal"):
@@ -218,6 +223,7 @@ def four_bar() -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("SO3xR3", marks=pytest.mark.exhaustive)])
 def test_joints_that_close_loops_and_drives_count(formulation: str) -> None:
     """The hinges of a triangle of bars add up to nothing: those of the crank make turns, the rocker's make none."""
@@ -254,6 +260,7 @@ def test_energy_with_a_spring_of_several_turns_is_kept() -> None:
     assert run.joints["axle"].angle.max() > 17
 
 
+@pytest.mark.exhaustive
 def test_free_bodies_with_a_torsional_spring_on_their_cotangent_bundle() -> None:
     """Two equal bodies wind up against each other at twice the stiffness."""
     model = ph.Model()
@@ -275,6 +282,7 @@ class Lever(eqx.Module):
         return -self.stiffness * (s - 5.0)
 
 
+@pytest.mark.exhaustive
 def test_members_of_ensembles_count_their_turns() -> None:
     """5(1 - cos ωt) at half a period of the first member, which is a whole one of the second."""
     model, axle = wheel(0.0)

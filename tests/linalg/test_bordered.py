@@ -61,6 +61,7 @@ def test_the_border_has_what_closes_loops():
     assert find_border(connected_system(3, [], springs=[(0, 1), (1, 2), (2, 0)])) is None
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("compliant", [False, True])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_trees_with_a_border_agree_with_numpy(name, compliant):

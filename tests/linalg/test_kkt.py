@@ -45,7 +45,7 @@ def check(found, system, r, s):
     np.testing.assert_allclose(found, expected, rtol=0, atol=bound * np.abs(expected).max())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_elimination_agrees_with_numpy(name, padded):
@@ -282,6 +282,7 @@ def test_runs_on_few_scalars():
     assert not any(name in text for name in ("scatter", "gather", "dot_general"))
 
 
+@pytest.mark.exhaustive
 def test_derivatives_and_batches():
     system = connected_system(2, [((0,), 1), ((0, 1), 2)], springs=[(0, 1)], size=2)
     r, s = system.right_sides()

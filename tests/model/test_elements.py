@@ -355,7 +355,7 @@ def test_loads_turn_with_those_who_look(name: str) -> None:
 SIZES = (0.0, 1e-300, 1e-160, 1e-12, 1e-8, 1e-3, 1.0, np.pi)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(96)
 @pytest.mark.parametrize("name", [*JOINTS, *FORCES])
 @pytest.mark.parametrize("meeting", [False, True], ids=["from the start", "from where all bodies meet"])
 def test_derivatives_are_finite_and_agree_at_every_distance(name: str, meeting: bool) -> None:

@@ -25,6 +25,7 @@ def top(**changes):
     return model
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("formulation", LIE_GROUPS)
 def test_the_heavy_top_starts_with_the_published_multipliers(formulation):
     system, (q, v) = top().assemble(formulation)

@@ -117,6 +117,7 @@ def test_the_frames_and_outputs_are_those_of_xla(monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_the_same_bytes_whatever_the_effort_and_wherever_they_go(monkeypatch, tmp_path):
     made = pile()
     once = [a.tobytes() for a in parts(run(made).state)]

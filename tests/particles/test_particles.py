@@ -21,6 +21,7 @@ def _ring(**options):
     return pt.Particles(1.0, 1.0, ring.diameters, ring.positions, ring.pairs, _MATERIAL, **options), ring
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [1, 2, 50, 700])
 def test_neighbours_are_those_of_all_pairs(n):
     rng = np.random.default_rng(n)
@@ -328,6 +329,7 @@ def test_audits_know_single_precision():
     assert run.audit().kept
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "speed", "h", "message"),
     [

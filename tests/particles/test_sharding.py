@@ -63,6 +63,7 @@ def test_the_same_collision_with_bonds_that_break_across_domains(runs):
     assert found["known"]
 
 
+@pytest.mark.exhaustive
 def test_domains_are_compact(runs):
     """Boxes around the four domains fill the space about once, though particles are numbered at random."""
     assert runs["collision"]["compact"] < 0.45

@@ -38,6 +38,7 @@ def integrate(inertia, omega, t):
     return run.y[:9, -1].reshape(3, 3), run.y[9:, -1]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_motion_is_euler_equations(formulation, seed):
@@ -97,6 +98,7 @@ def test_solution_in_degenerate_cases(case, t):
         np.testing.assert_allclose(result, exact, atol=1e-12)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(20))
 def test_solution_at_random(seed):
     rng = np.random.default_rng(seed)

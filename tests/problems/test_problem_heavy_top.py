@@ -21,6 +21,7 @@ def state_of(problem, seed):
     return ((q if formulation == "S3" else R), jnp.asarray(omega)), R, omega
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("parameters", [{}, {"data": "A"}, ODD], ids=["benchmark", "A", "asymmetric"])
 def test_motion_balances_the_moment_of_the_weight(formulation, parameters):

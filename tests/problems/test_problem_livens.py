@@ -52,6 +52,7 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
         problems.get(name, **parameters)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_outputs_scene_and_start(name, parameters):
@@ -102,6 +103,7 @@ def test_mass_spring_reference_is_the_motion_of_the_two_elongations(potential):
     assert not problems.get("mass-spring", potential=potential, width=0.2).reference
 
 
+@pytest.mark.exhaustive
 def test_mass_spring_gradient_is_the_difference_quotient():
     system = problems.get("mass-spring").system
     q0, q1 = jnp.array([0.3, 1.4, -0.5]), jnp.array([0.7, 1.8, 0.1])
@@ -123,6 +125,7 @@ def test_spring_pendulum_reference_is_the_motion_in_cartesian_coordinates():
     np.testing.assert_allclose(problems.get("spring-pendulum").reference["coordinates"]["value"], expected, atol=3e-11)
 
 
+@pytest.mark.exhaustive
 def test_spring_pendulum_hangs_from_its_spring_under_gravity():
     """A vertical rest position: EA ε r/l₀ = m g with r below the pivot."""
     r = 1.0 + 1e-3
@@ -137,6 +140,7 @@ def test_spring_pendulum_hangs_from_its_spring_under_gravity():
     assert run.outputs["coordinates"][-1, 1] > np.pi - 0.29
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["SO3", "S3", "lie-poisson"])
 def test_formulations_of_the_precessing_top_agree_with_the_closed_form(formulation):
@@ -153,6 +157,7 @@ def test_formulations_of_the_precessing_top_agree_with_the_closed_form(formulati
         np.testing.assert_allclose(problem.invariants[name](0.0, problem.state0), known, rtol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_precessing_top_starts_as_the_closed_form_says():
     t = jnp.asarray(0.0)
     centre, rotation = steady_precession_solution(0.075, np.pi / 3, 10.0, 135.6, t)
@@ -175,6 +180,7 @@ def test_momenta_of_the_precessing_top():
     np.testing.assert_allclose(problem.invariants["spin_momentum"](0.0, problem.state0), spin, rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_starts_can_be_differentiated_by_every_number(name, parameters):

@@ -51,6 +51,7 @@ def cartesian_acceleration(masses, lengths, gravity, q, omega):
     return np.linalg.solve(matrix, np.concatenate((force, -np.sum(d_dot**2, axis=1))))[: 3 * n].reshape(n, 3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", SIZES)
 def test_accelerations_against_the_dense_system_and_newton(n):
     masses, lengths, q, omega = random_chain(n)

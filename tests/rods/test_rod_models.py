@@ -89,6 +89,7 @@ def test_tubes_and_poisson_numbers_are_checked():
 # --- strains --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("angle", [1e-12, 1e-8, 1e-4, 0.1, 1.0, 3.0])
 @pytest.mark.parametrize("length", [1e-6, 1.0, 1e3])
 @pytest.mark.parametrize("name", MEASURES)

@@ -98,6 +98,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
     return whole, copies
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.exhaustive if c in LONG else ()) for c in CASES])
 def test_every_published_state_continues_to_the_bytes_of_an_uninterrupted_run(case, tmp_path, monkeypatch):
@@ -272,6 +273,7 @@ def test_runs_that_failed_for_good_are_not_repeated(tmp_path):
     assert on.state[-1] == pytest.approx(10.0, rel=1e-5)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", ["rkmk4", "rkmk54 controlled", "generalized-alpha", "herk5"])
 def test_runs_continue_in_memory_with_all_that_the_method_remembers(case):
     problem, method, how = CASES[case]()
@@ -290,6 +292,7 @@ def test_runs_continue_in_memory_with_all_that_the_method_remembers(case):
         np.testing.assert_allclose(second.outputs[name][-1], whole.outputs[name][-1], atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_runs_begin_in_any_frame_of_another_also_where_it_would_be_refused_as_a_start():
     problem = ph.problems.get("heavy-top-constrained", formulation="SO3xR3")
     coarse = ph.simulate(problem, "generalized-alpha", h=2e-3, t1=0.2)

@@ -39,6 +39,7 @@ def test_members_are_single_runs_to_the_last_bit(top):
         same_as_alone(result, k, ph.simulate(top.replace(mass=MASSES[k]), "rkmk4", **options))
 
 
+@pytest.mark.exhaustive
 def test_lanes_that_need_other_steps_are_single_runs_too(top):
     options = {"rtol": 1e-6, "t1": 0.05, "save_at": [0.02, 0.05]}
     speeds = np.array([[0.0, 150.0, -4.6], [0.0, 20.0, -1.0], [3.0, 400.0, 9.0]])
@@ -146,6 +147,7 @@ def test_on_devices_members_are_single_runs_up_to_rounding(top, options, tmp_pat
     assert np.isnan(result.dataset["state.1"][1, -1]).all()
 
 
+@pytest.mark.exhaustive
 def test_starts_are_members_on_devices_too(top):
     states = jax.tree.map(lambda x: np.stack([x, x, x]), top.state0)
     result = ph.ensemble(top, "rkmk4", by="devices", states=states, h=1e-3, t1=0.002).dataset

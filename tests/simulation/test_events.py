@@ -34,6 +34,7 @@ def bounces(restitution, count):
 STEPS: dict[str, dict[str, Any]] = {"large": {"h": 0.05}, "small": {"h": 0.001}, "controlled": {"rtol": 1e-9}}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("method", ["dopri5", "rkmk54", "implicit-midpoint"])
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_bouncing_ball_meets_the_ground_when_it_must(method, steps):

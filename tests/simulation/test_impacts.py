@@ -186,6 +186,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(("formulation", "method", "error"), METHODS)
 def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):

@@ -136,6 +136,7 @@ def test_the_table_of_events_can_be_used_inside():
     assert number[:, :2].tolist() == [[0, -1], [-1, -1]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "mode",
     [

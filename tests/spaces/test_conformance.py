@@ -34,6 +34,7 @@ def test_shapes_and_scales(case: Case):
     np.testing.assert_array_equal(scale[rotations], 1.0)
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_points_lie_on_the_space(case: Case):
     space = case.space
@@ -42,6 +43,7 @@ def test_points_lie_on_the_space(case: Case):
     assert float(jnp.max(every(space.residual, q))) <= 8 * EPS
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_project(case: Case):
     space = case.space
@@ -58,6 +60,7 @@ def test_project(case: Case):
     assert float(jnp.max(kept)) <= 16 * EPS
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(16)
 @ALL
 def test_move_starts_at_the_point_with_the_given_velocity(case: Case):
@@ -202,6 +205,7 @@ def test_a_hundred_moves_stay_on_the_space(case: Case):
         assert float(jnp.max(jnp.abs(after[name] - value))) <= 200 * EPS * unit, name
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_derivatives_are_finite_and_agree(case: Case):
     """Forward, reverse and second derivatives of move, rate and difference, at zero and away from it."""
@@ -226,7 +230,7 @@ def test_derivatives_are_finite_and_agree(case: Case):
     assert bool(jnp.all(jnp.isfinite(second)))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @ALL
 def test_a_batch_is_a_loop(case: Case):
     space: AbstractSpace = case.space

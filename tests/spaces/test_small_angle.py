@@ -97,6 +97,7 @@ DERIVATIVES = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("function", "derivative"), DERIVATIVES, ids=["B", "C", "f", "cos half"])
 def test_derivatives_with_respect_to_s(function: Callable, derivative: Callable):

@@ -236,6 +236,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.exhaustive
 def test_another_process_reads_while_the_run_goes_on(tmp_path, spin_frames):
     path, whole = tmp_path / "run.zarr", spin_frames(3000)
     store = RunStore.create(path, META)

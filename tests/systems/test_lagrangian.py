@@ -48,7 +48,7 @@ def of_a_step(name, gradient, size, shift=0.0):
     return float(lack), float(jnp.max(jnp.abs(f(x0)))), float(jnp.max(jnp.abs(jax.jacfwd(f)(x0))))
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(88)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-6, 1e-3, 1.0])
@@ -131,7 +131,7 @@ def potential(q):
     return jnp.cos(q[1]) * q[0] + q[2] ** 4
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", KINETIC)
 @pytest.mark.parametrize("size", [1e-8, 1e-2, 1.0])

@@ -32,14 +32,14 @@ def row(request):
     cells.forget()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_order(row):
     result = cells.orders(row)
     assert cells.keeps_order(row, result), result
     assert cells.is_machine_code() or jit.llvm is None
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(10)
 def test_promises(row):
     for quantity, (promise, verdict) in cells.promises(row).items():
         assert verdict == "kept", (quantity, promise)
@@ -47,7 +47,7 @@ def test_promises(row):
     assert cells.wrongly_promised(row)[MOVING] == "broken"
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_perturbed_methods_lose_their_order_and_their_promises(row):
     # Large beside the method's own error, but not so large that a step of order 1 fails.
     size = 100.0 if row.name == "bdf" else 10.0 if row.method.order >= 4 else 1.0
@@ -86,7 +86,7 @@ def test_batches_are_loops(row):
     assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], result)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 def test_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row):
     assert cells.differing_bytes(row) == 0
 
@@ -96,6 +96,7 @@ def test_stored_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row, 
     assert cells.differing_bytes(row, tmp_path / "run.zarr") == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(42)
 def test_derivatives_are_those_of_differences(row):
     row = row.light

@@ -11,7 +11,14 @@ import numpy as np
 from polhode.exporters.body_tree import AffineCoordinate
 from polhode.exporters.mjcf_document import Document
 from polhode.forces.controllers import TrackingEffort
-from polhode.forces.coordinate_forces import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.forces.coordinate_forces import (
+    AbstractEffort,
+    Actuation,
+    Friction,
+    SpringDamperEffort,
+    SpringEffort,
+    Stops,
+)
 from polhode.forces.file_elements import BallDamper, FreeDamper
 from polhode.forces.joint_forces import JointStops
 from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
@@ -119,8 +126,8 @@ def _limits(name: str, limits: Any) -> dict[str, Any]:
 
 
 EFFORTS: dict[type, Callable[[Document, str, AffineCoordinate, Any], str]] = {
-    Spring: _spring,
-    SpringDamper: _spring,
+    SpringEffort: _spring,
+    SpringDamperEffort: _spring,
     Friction: _friction,
     Stops: _stops,
     Actuation: _actuation,

@@ -12,7 +12,7 @@ from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordi
 from polhode.multibody.mechanism.user_functions import Function
 
 
-class Spring(AbstractEffort):
+class SpringEffort(AbstractEffort):
     """A linear spring, $-k(s - s_0)$."""
 
     conservative: ClassVar[bool] = True
@@ -38,10 +38,10 @@ class Spring(AbstractEffort):
         return (s - self.rest)[None]
 
 
-class SpringDamper(AbstractEffort):
+class SpringDamperEffort(AbstractEffort):
     r"""A linear spring and a damper, $-k(s - s_0) - d\dot s$."""
 
-    measures: ClassVar[tuple[str, ...]] = Spring.measures
+    measures: ClassVar[tuple[str, ...]] = SpringEffort.measures
 
     coordinate: AbstractRelativeCoordinate
     stiffness: Float[Array, ""]

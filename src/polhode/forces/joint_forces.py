@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import check_constant, is_zero
-from polhode.forces.coordinate_forces import Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.forces.coordinate_forces import Actuation, Friction, SpringDamperEffort, SpringEffort, Stops
 from polhode.joints._frames import initial_pose
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -88,14 +88,14 @@ class JointSpring(AbstractJointForce):
     def along(self) -> str | None:
         return self.coordinate
 
-    def place(self, poses: Poses) -> Spring | SpringDamper:
+    def place(self, poses: Poses) -> SpringEffort | SpringDamperEffort:
         del poses
         stiffness = check_constant("stiffness", self.stiffness, "force per displacement, torque per radian")
         damping = checks.array("damping", self.damping, (), "force per velocity, torque per angular velocity")
         rest = checks.array("rest", self.rest, (), "coordinate at rest")
         if is_zero(damping):
-            return Spring(self.measured, stiffness, rest)
-        return SpringDamper(self.measured, stiffness, rest, damping)
+            return SpringEffort(self.measured, stiffness, rest)
+        return SpringDamperEffort(self.measured, stiffness, rest, damping)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

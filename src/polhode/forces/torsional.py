@@ -7,7 +7,7 @@ from typing import Any
 
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, is_zero
-from polhode.forces.coordinate_forces import Spring, SpringDamper
+from polhode.forces.coordinate_forces import SpringDamperEffort, SpringEffort
 from polhode.joints._frames import axis, check_has_rotation
 from polhode.joints._pair import angle_about
 from polhode.multibody.mechanism.poses import Poses
@@ -36,11 +36,15 @@ class TorsionalSpringDamper(AbstractPairForce):
     angle: Any = 0.0
     name: str | None = None
 
-    def place(self, poses: Poses) -> Spring | SpringDamper:
+    def place(self, poses: Poses) -> SpringEffort | SpringDamperEffort:
         for body in self.bodies:
             check_has_rotation(body, type(self).__name__)
         angle = angle_about(axis("axis", self.axis), poses)
         stiffness = checks.array("stiffness", self.stiffness, (), "torque per radian")
         rest = checks.array("angle", self.angle, (), "angle at rest, rad")
         damping = checks.array("damping", self.damping, (), "torque per angular velocity")
-        return Spring(angle, stiffness, rest) if is_zero(damping) else SpringDamper(angle, stiffness, rest, damping)
+        return (
+            SpringEffort(angle, stiffness, rest)
+            if is_zero(damping)
+            else SpringDamperEffort(angle, stiffness, rest, damping)
+        )

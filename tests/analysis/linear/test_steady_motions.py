@@ -83,6 +83,7 @@ def test_an_unround_rotor_in_round_bearings_is_seen_in_its_own_frame_and_else_re
 # --- rolling --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rate", [2.0, 3.0])
 @pytest.mark.parametrize(
     "formulation",
@@ -253,6 +254,7 @@ def test_a_body_that_wobbles_is_refused() -> None:
     assert ph.linearise(problem, anyway=True).stable is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rate", "formulation", "scale"),
     [

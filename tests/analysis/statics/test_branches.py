@@ -40,6 +40,7 @@ def near(share: float) -> float:
     return float(brentq(lambda z: resistance(z) - share * LIMIT, top, HEIGHT, xtol=1e-15))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("times", [(0, 1), (0, 0.4, 1), tuple(np.linspace(0, 1, 8))])
 def test_below_the_limit_the_path_is_that_of_the_bars(times: Any) -> None:
     path = equilibrium(*truss(0.98 * LIMIT), times=times).path
@@ -47,6 +48,7 @@ def test_below_the_limit_the_path_is_that_of_the_bars(times: Any) -> None:
     np.testing.assert_allclose(path.state[0][:, 0], heights, atol=1e-11)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("times", [(0, 1), (0, 0.5, 1), tuple(np.linspace(0, 1, 7)), tuple(np.linspace(0, 1, 12))])
 @pytest.mark.parametrize("share", [1.2, 1.5, 4.0])
 def test_a_path_ends_at_its_limit_point_with_a_word(share: float, times: Any) -> None:
@@ -59,6 +61,7 @@ def test_a_path_ends_at_its_limit_point_with_a_word(share: float, times: Any) ->
     assert np.all(result.path.state[0][:, 0] > near(0.999999))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [2, 3, 6])
 def test_load_steps_do_not_lead_to_the_far_branch(steps: int) -> None:
     with pytest.raises(EquilibriumError, match=r"path of equilibria ends at 83\..* % of the load"):
@@ -99,6 +102,7 @@ def driven(formulation: str, angle: Any) -> ph.Problem:
     return model.problem(formulation, t1=10.0, repair=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SO3xR3", pytest.param("minimal", marks=pytest.mark.exhaustive)])
 def test_a_drive_is_followed_however_far_it_turns_in_a_step(formulation: str) -> None:
     problem = driven(formulation, lambda t: t)

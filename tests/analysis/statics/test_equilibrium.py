@@ -105,6 +105,7 @@ def test_driven_constraints_are_taken_at_the_time() -> None:
     np.testing.assert_allclose(path.multipliers, [[-0.5], [-1]], atol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_derivatives_are_those_of_the_solution() -> None:
     def end(stiffness: Any, force: Any) -> Any:
         # A bead on a parabola between a spring and a force.

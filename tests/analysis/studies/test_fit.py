@@ -45,6 +45,7 @@ def fit_result(problem: ph.Problem) -> ph.Fit:
     return ph.fit(problem, _data(), ["stiffness", "damping"], integrator="rkmk4")
 
 
+@pytest.mark.exhaustive
 def test_it_is_the_fit_of_the_exact_solution(fit_result: ph.Fit) -> None:
     best, covariance = curve_fit(_exact, T, _data()["rail.displacement"], (10.0, 0.4), xtol=1e-12, ftol=1e-12)
     assert fit_result.converged
@@ -143,6 +144,7 @@ def test_bad_input_is_refused_before_any_run(
         ph.fit(problem, data, parameters, **options)
 
 
+@pytest.mark.exhaustive
 def test_numbers_that_the_data_dont_depend_on_are_named(problem: ph.Problem) -> None:
     with pytest.raises(ValueError, match="don't depend on side at the first guess"):
         ph.fit(problem, _data(), ["stiffness", "side"], integrator="rkmk4")

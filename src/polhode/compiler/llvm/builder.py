@@ -48,6 +48,18 @@ class Builder(Protocol):
         """An instruction with operands of one kind."""
         ...
 
+    def logical_not(self, a: str) -> str:
+        """The negation of a truth."""
+        ...
+
+    def blend(self, which: str, kind: str, yes: str, no: str) -> str:
+        """One of two values in each lane."""
+        ...
+
+    def call(self, function: str, kind: str, *arguments: tuple[str, str]) -> str:
+        """A call of a function of the module."""
+        ...
+
     def select(self, which: str, kind: str, yes: str, no: str) -> str:
         """One of two values."""
         ...
