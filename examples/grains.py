@@ -40,4 +40,4 @@ print(f"force on the floor {gained[-10:].mean() + weight:.3f} N, weight {weight:
 speed = np.linalg.norm(places[-1] - places[-2], axis=1).max() / (run.t[-1] - run.t[-2])
 print(f"fastest at the end {speed * 1e3:.3f} mm/s")
 
-ph.solution.export(run, folder / "grains.html")
+ph.export(run, folder / "grains.html")

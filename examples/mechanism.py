@@ -48,4 +48,4 @@ energy = run.outputs["kinetic_energy"] + run.outputs["potential_energy"]
 work = np.trapezoid(motor.power, run.t)
 print(f"work of the motor {work:.2f} J, gain in energy {energy[-1] - energy[0]:.2f} J")
 
-ph.solution.export(run, folder / "mechanism.html")
+ph.export(run, folder / "mechanism.html")

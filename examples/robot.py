@@ -30,4 +30,4 @@ for name, angle in target.items():
     joint = run.joints[name]
     print(f"{name}: {joint.angle[-1]:.3f} of {angle} rad, held by {joint.torque[-1]:.2f} N m")
 
-ph.solution.export(run, folder / "robot.html")
+ph.export(run, folder / "robot.html")

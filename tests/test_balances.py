@@ -166,6 +166,7 @@ def test_joints_that_follow_others_keep_the_momenta_of_the_whole():
     assert audit["energy"].accuracy == "accurate"
 
 
+@pytest.mark.exhaustive
 def test_velocity_constraints_are_measured_by_the_speeds_of_the_run():
     """An arm that a drive spins up from rest is right to 0.2 % of its speed: coarse, and not wrong."""
     runs = []

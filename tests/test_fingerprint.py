@@ -485,6 +485,7 @@ def test_a_captured_number_that_has_changed_is_seen(way):
     assert end(field) == pytest.approx(np.exp(-0.1), abs=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_forces_of_models_see_what_has_changed_also_in_new_models():
     strength = [1.0]
 

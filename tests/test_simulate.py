@@ -182,6 +182,7 @@ def sent(path, *signals):
             signal.signal(number, handler)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_script_that_handles_signals_gets_them_when_everything_is_stored(top, tmp_path, name):
     path, number, stored = tmp_path / "run.zarr", getattr(signal, name), []

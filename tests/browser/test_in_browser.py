@@ -211,7 +211,7 @@ def test_a_live_run_is_followed(browser, tmp_path):
         assert browser.run("document.getElementById('badge').textContent") == "running"
         assert browser.run("polhode.time") == pytest.approx(0.3)
         ph.resume(path, t1=0.6)
-        browser.until("polhode.storage[0].moments.at(-1) > 0.59")
+        browser.until("polhode.runs[0].moments.at(-1) > 0.59")
         assert browser.run("polhode.time") == pytest.approx(0.6)
         ph.resume(path, t1=0.7)
         # Not before: a page that hears that nothing goes on any more doesn't ask again.

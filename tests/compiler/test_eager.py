@@ -106,6 +106,7 @@ def pendulum(length):
     return model.problem("SE3", t1=1.0)
 
 
+@pytest.mark.exhaustive
 def test_models_are_built_without_compiling(compiled):
     ph.problems.get("slider-crank", formulation="S3xR3")
     ph.problems.get("four-bar-loop")
@@ -125,6 +126,7 @@ def test_rest_positions_and_vibrations_are_found_without_compiling(compiled):
     assert compiled() == []
 
 
+@pytest.mark.exhaustive
 def test_derivatives_pass_through_the_numbers_of_a_model():
     def energy(length):
         problem = pendulum(length)

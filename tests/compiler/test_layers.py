@@ -69,6 +69,7 @@ def test_the_library_uses_only_the_interface_of_the_compiler():
     assert seen > 50
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["contextvars", "os.environ", "os.getenv", "os"])
 def test_nothing_around_a_call_decides_how_it_is_executed(name):
     """Where programs are cached and who wrote a function is a matter of the system, so two folders may ask it."""

@@ -104,6 +104,7 @@ def answer_traced_late(x):
     return lapack_or(lambda x: x - 1, lambda x: x + 1, x, x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("answer", "yes"),
     [

@@ -53,6 +53,7 @@ def test_reads_and_writes_are_those_of_jax(function):
     np.testing.assert_array_equal(results, expected)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "function",
     [

@@ -30,6 +30,7 @@ def solve_by_enumeration(A, b):
     raise AssertionError
 
 
+@pytest.mark.exhaustive
 def test_small_complementarity_problems_have_their_only_solution():
     rng = np.random.default_rng(3)
     for _ in range(12):

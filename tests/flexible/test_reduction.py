@@ -50,6 +50,7 @@ def test_static_modes_carry_loads_exactly():
     np.testing.assert_allclose(tip, [0, 0, BEAM.length**3 / (3 * BEAM.bending)], rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_sparse_matrices_give_the_same_part():
     n = 90
     beam = Beam(length=2.0)

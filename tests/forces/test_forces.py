@@ -93,6 +93,7 @@ def loads() -> dict[str, Any]:
     return evaluated(lambda *at: {name: measured(element, *at) for name, element in parts.items()}, *somewhere(4))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PAIRS)
 def test_action_is_reaction_and_power_comes_from_the_store(name: str) -> None:
     element = elements()[name]

@@ -192,6 +192,7 @@ def test_bad_values_are_named() -> None:
         ph.forces.Actuator(joint, control=lambda t: jnp.zeros(2))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_controllers_keep_to_their_limits(formulation: str) -> None:
     for integral, (s, rate), limits, target in (

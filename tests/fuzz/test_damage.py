@@ -267,7 +267,7 @@ def looks(path, folder):
     source.look()
     payload([source.read()])
     for ending in ("csv", "html", "glb"):
-        ph.solution.export(run, folder / f"run.{ending}")
+        ph.export(run, folder / f"run.{ending}")
 
 
 @pytest.mark.filterwarnings("ignore:The page has charts only")

@@ -232,6 +232,7 @@ def test_curved_couplings_and_any_ratio_are_carried(tmp_path, curve):
 FAR = MIMIC.replace('offset="0.3"', 'offset="9"')
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["SO3xR3", "minimal"])
 @pytest.mark.parametrize(
     ("positions", "velocities", "expected"),

@@ -96,6 +96,7 @@ def test_energies_and_constraint(method):
         assert np.abs(np.sum(result.state.q * result.state.v, axis=1)).max() > 1e-4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["reml", "emh"])
 def test_energies_are_kept_without_invariants_of_the_potential_too(method):
     assert np.abs(np.diff(run("plain", method, 0.1, 5.0).invariants["energy"])).max() < 2e-14
@@ -129,6 +130,7 @@ def test_unknowns_do_not_change_the_solution(system, method):
     assert np.abs(one.state.q - run(system, "mpl", 0.1, 5.0).state.q).max() > 1e-4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unknowns", ["all", "null-space"])
 def test_midpoint_does_not_depend_on_the_unknowns_either(unknowns):
     one = run("tumbling", "mpl", 0.1, 5.0)
@@ -212,6 +214,7 @@ def test_steady_precession_has_the_known_errors(method):
     np.testing.assert_allclose(measured, PRECESSION[method], rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_loads_do_their_work_and_energy_is_not_promised():
     system = Lagrangian(1, jnp.eye(1), lambda q: 0.5 * q @ q, loads=lambda t, q, v: jnp.cos(t)[None])
     assert "energy" not in system.invariants()

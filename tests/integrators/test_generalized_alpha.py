@@ -149,6 +149,7 @@ def test_the_plain_start_disturbs_the_first_multipliers() -> None:
     np.testing.assert_allclose(disturbed[:, :2], clean[:, :2], rtol=0.02)
 
 
+@pytest.mark.exhaustive
 def test_stabilisation_keeps_both_constraints_where_index_3_keeps_one() -> None:
     def parabola(t: Any, q: Any) -> Any:
         return (q[1] - q[0] * q[0] - jnp.sin(t))[None]

@@ -48,6 +48,7 @@ def test_extended_multipliers_have_the_order_of_the_state(tableau):
     assert tableau.rows[: tableau.stages] == base.rows[: base.stages]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("tableau", "y_broken", "z_broken"),
     [

@@ -164,6 +164,7 @@ def test_matrices_whose_leading_minors_vanish():
     np.testing.assert_allclose(result.state[-1], np.linalg.solve(np.eye(2) - A, (np.eye(2) + A) @ (0.2, 0.1)))
 
 
+@pytest.mark.exhaustive
 def test_interpolation_has_the_order_that_it_says():
     method = ImplicitMidpoint()
     t, state = jnp.zeros(()), BODY_START

@@ -138,6 +138,7 @@ def sphere(angles):
     return jnp.stack((jnp.cos(a) * jnp.cos(b), jnp.cos(a) * jnp.sin(b), jnp.sin(a)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("projected", [True, False])
 def test_rattle_keeps_the_symplectic_form_of_the_constrained_motion(projected):
     """In angles and their momenta. The control leaves the velocity as it is instead of projecting it."""
@@ -197,6 +198,7 @@ def test_what_other_methods_do_to_the_spherical_pendulum():
     assert np.ptp(q[:, 0] * v[:, 1] - q[:, 1] * v[:, 0]) > 1e-6
 
 
+@pytest.mark.exhaustive
 def test_linear_and_angular_momentum_of_particles():
     """Two free particles on a spring that is not linear; a rigid bar in place of the spring."""
     gap = lambda q: q[3:] - q[:3]  # noqa: E731
@@ -227,6 +229,7 @@ def test_rk4_does_not_keep_angular_momentum():
     assert np.ptp(momentum, axis=0).max() > 1e-5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("case", "drifts"), [("free", False), ("rk4", True)])
 def test_energy_of_free_systems_without_drift(case, drifts):
     if drifts:
@@ -260,6 +263,7 @@ class Brake(eqx.Module):
         return -self.drag * (1 + jnp.sin(t)) * v + jnp.array([0.1, 0.0, 0.2]) * jnp.cos(2 * t)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", ["free", "pendulum"])
 def test_loads_that_depend_on_time_and_velocities_keep_the_order(case):
     system, start, name = CASES[case]
@@ -272,6 +276,7 @@ def test_loads_that_depend_on_time_and_velocities_keep_the_order(case):
     np.testing.assert_allclose(q[2], np.concatenate((reference.q[-1], reference.v[-1])), atol=1e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", ["free", "pendulum"])
 def test_interpolation_in_a_step_is_as_good_as_the_step(case):
     system, start, name = CASES[case]

@@ -100,6 +100,7 @@ def test_a_subclass_of_a_hinge_carries_its_body_as_a_hinge_does(kind, swapped):
     np.testing.assert_allclose(result[:3], (0, fall, 0), atol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "data", "sizes"), [(Revolute, (), (6, 3)), (Ball, (), (3, 0)), (ShiftedJoint, (AXIS,), (6, 3))]
 )

@@ -198,6 +198,7 @@ def test_multipliers_are_the_load_on_the_first_body(name: str) -> None:
         np.testing.assert_allclose(vdot, 0, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_runs_are_read_frame_by_frame() -> None:
     model, first, second = two_bodies()
     joint = model.add(ph.joints.Cylindrical(first, second, POINT, AXIS, name="tube"))

@@ -91,6 +91,7 @@ def driven_crank(formulation, offset, repair):
     return float(hinge.angle(system, 0.0, state))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("formulation", "offset"),
     [

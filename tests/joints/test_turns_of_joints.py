@@ -171,6 +171,7 @@ def test_forces_that_read_rates_alone_take_steps_of_several_turns(force: str) ->
     np.testing.assert_allclose(run.joints["axle"].angle, total, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_controlled_steps_stay_below_half_a_turn_where_a_force_reads_the_angle() -> None:
     run = _spin_run("spring", "SO3xR3", integrator="herk54", rtol=1e-3, atol=1e-3)
     assert run.stats["result"] is ph.Result.successful
@@ -194,6 +195,7 @@ def test_stops_and_limits_beyond_half_a_turn() -> None:
         np.testing.assert_allclose(run.events.t, 0.8, atol=1e-10)
 
 
+@pytest.mark.exhaustive
 def test_forces_by_name_read_the_turns() -> None:
     model, axle = wheel(0.0, spin=5.0)
     model.add(F.JointSpring(axle, 1e-9, name="weak"))

@@ -105,6 +105,7 @@ def test_the_solver_of_numbers_knows_singular_matrices():
     assert np.isnan(solution(HostKKT(system.n, system.m), system, values, r, s)).all()
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_agrees_with_numpy_for_several_right_sides(name):
     system = chain(3, rows=1, size=2)
@@ -180,6 +181,7 @@ def test_elimination_along_chains_and_trees_agrees_with_numpy(name):
     check(evaluated(solution, along(system), system, system.values(), r, s), system, r, s)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("system", [chain(4), STRUCTURES["tree"]], ids=["chain", "tree"])
 def test_elimination_along_chains_and_trees_has_derivatives_and_batches(system):
     r, s = system.right_sides()
@@ -336,6 +338,7 @@ class _VanishingMinors(Mechanical):
         return SparseKKT(2, 1, Analysis(pattern((A,)), pattern((P,)), 2, 1))
 
 
+@pytest.mark.exhaustive
 def test_a_singular_matrix_ends_the_run_and_not_the_program():
     line = lambda t, q: jnp.where(t < 0.055, q[1:], 0 * q[1:])  # noqa: E731
     system = _VanishingMinors(Rn(2), jnp.eye(2), lambda t, q, v: jnp.array([0.0, -1.0]), line, 1)
@@ -362,6 +365,7 @@ def test_sparse_lu_of_dependent_constraints():
         assert np.isnan(np.concatenate(evaluated(solve, matrix, rows, jnp.array(s)))).all()
 
 
+@pytest.mark.exhaustive
 def test_light_bodies_between_heavy_ones_move_as_they_do_without_compliance():
     A, Q = np.diag([0.75, 1e-8, 0.75]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
     r, s = np.array([1.0, 2e-8, 3.0]), np.array([0.5, -0.25])

@@ -183,6 +183,7 @@ def test_every_method_says_whether_it_takes_a_problem_and_why_not():
     assert "rattle " in str(of_loop)
 
 
+@pytest.mark.exhaustive
 def test_what_one_would_try_first_comes_first():
     of_tree, of_loop = (problem(m, f) for m, f in ((tree(), "minimal"), (loop(), "SE3")))
     rows = ph.integrators.suited(of_tree)
@@ -227,6 +228,7 @@ def test_quasi_velocities_are_in_the_table():
     assert rows["herk4"].suited
 
 
+@pytest.mark.exhaustive
 def test_refusals_name_the_methods_that_take_the_problem():
     made = problem(loop(), "SE3")
     with pytest.raises(ValueError, match="Integrators for it: ") as refused:

@@ -123,6 +123,7 @@ def test_the_choice_can_be_repeated_where_numbers_are_traced():
     np.testing.assert_allclose(evaluated(multipliers, 9.81), expected, atol=1e-10)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("dropped", "message"),
     [

@@ -84,6 +84,7 @@ def test_rows_of_outputs_are_in_the_order_of_the_model_in_any_coordinates():
         np.testing.assert_allclose(positions[:, 0], (2, 3, 1), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_refusals_say_what_stands_in_the_way_and_what_would_do():
     ball = ph.Model()
     body = ball.add_body(mass=1.0, inertia=(0.1, 0.2, 0.25), position=(0.3, 0, 0), name="body")

@@ -55,6 +55,7 @@ def mixed_model():
     return model
 
 
+@pytest.mark.exhaustive
 def test_coordinates_of_all_kinds_mix_in_one_model():
     system, (q, v) = mixed_model().assemble("SE3")
     assert (system.n, system.m) == (6 + 6 + 3 + 1, 9)
@@ -211,6 +212,7 @@ def test_problems_that_make_no_sense_are_refused(changes, message):
         top().problem("SE3", t1=1.0, **changes)
 
 
+@pytest.mark.exhaustive
 def test_coordinates_with_other_velocities_get_an_explicit_method():
     problem = top(velocity=(0, 0, 0), angular_velocity=(0, 0, 0)).problem("euler-angles-kinematic", t1=0.02)
     run = ph.simulate(problem)

@@ -54,6 +54,7 @@ def test_energy_and_momentum_about_the_vertical_are_kept_by_emh_alone():
     assert size["mph"][0] > 1e-5
 
 
+@pytest.mark.exhaustive
 def test_a_base_that_is_fixed_changes_nothing():
     alone, based = (
         ph.simulate(tumbling_body(base=base), "emh", h=1 / 64).outputs["positions"] for base in (False, True)

@@ -79,6 +79,7 @@ def test_spin_is_claimed_only_for_a_symmetric_top():
 
 
 # Of the Lie–Poisson form, the slowest to compile, the precession in closed form is checked with every change.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "formulation",
     [pytest.param(f, marks=[pytest.mark.exhaustive] if f == "lie-poisson" else []) for f in FORMULATIONS],

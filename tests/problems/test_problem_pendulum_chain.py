@@ -121,6 +121,7 @@ def test_published_final_states(n):
         np.testing.assert_allclose(problem.outputs[name](3.0, end), reference["value"], atol=reference["error"])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("n", "energy"), [(2, 23.310153), (4, 84.367175), (10, 574.019464), (20, 2891.711)])
 def test_energy_of_the_papers_start(n, energy):
     problem = problems.get("pendulum-chain", n=n)

@@ -141,6 +141,7 @@ def stretched_spring(formulation: str):
     return model.problem(formulation, t1=1.0, h=1e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_lengths_and_deflections_are_those_of_the_law(formulation):
     run = ph.simulate(stretched_spring(formulation), "rkmk4" if formulation == "minimal" else "herk4", save_every=10)
@@ -226,6 +227,7 @@ def test_the_power_of_a_controller_leaves_its_integral_out():
     np.testing.assert_allclose(run.forces["pid"].power, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", "SE3"])
 def test_a_spring_along_a_sum_of_angles_acts_on_all_of_its_bodies(formulation):
     model = ph.Model(gravity=(0, 0, -9.81))

@@ -119,7 +119,7 @@ def test_tables_have_names_that_a_person_writes(swing, tmp_path):
     import pandas
 
     for ending, read in ((".parquet", pandas.read_parquet), (".csv", pandas.read_csv)):
-        path = ph.solution.export(swing, tmp_path / f"run{ending}", columns=["hinge"])
+        path = ph.export(swing, tmp_path / f"run{ending}", columns=["hinge"])
         found = read(path)
         assert next(iter(found)) == "time"
         np.testing.assert_array_equal(found["hinge.force_z"], swing.joints["hinge"].force[:, 2])
@@ -128,7 +128,7 @@ def test_tables_have_names_that_a_person_writes(swing, tmp_path):
     assert wrong.exit_code == 2
     assert "Did you mean `hinge." in wrong.stderr
     with pytest.raises(ValueError, match="shows the whole run"):
-        ph.solution.export(swing, tmp_path / "run.html", columns="hinge")
+        ph.export(swing, tmp_path / "run.html", columns="hinge")
 
 
 def test_data_sets_are_labelled(swing, tmp_path):

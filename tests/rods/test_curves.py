@@ -31,6 +31,7 @@ def test_directions_of_gravity_and_cables_without_slack():
     assert sag == pytest.approx(np.sqrt(3e-10 / 8), rel=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stiffness", [pytest.param(1e4, marks=pytest.mark.exhaustive), 1e8])
 def test_statics_converge_from_there_however_stiff_the_edges_are(stiffness):
     length, edges, weight = 10.0, 16, 0.5

@@ -37,6 +37,7 @@ def near(pose, d):
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_sections_have_the_numbers_of_textbooks():
     E, rho = 2.0, 3.0
     full = ph.rods.circular(0.5, youngs_modulus=E, density=rho, poisson=0.25)

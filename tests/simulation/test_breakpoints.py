@@ -50,6 +50,7 @@ def test_error_control_does_not_step_over_a_short_pulse(method):
     assert report.outputs["velocities"][-1, 0, 0] == pytest.approx(0.5, rel=1e-6)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("h", [0.1, 0.0137])
 @pytest.mark.parametrize("method", ["rkmk4", "herk4", "generalized-alpha"])
 def test_constant_steps_end_at_breakpoints_on_and_off_their_grid(method, h):

@@ -370,6 +370,7 @@ def test_nonsense_in_the_place_of_a_run_is_refused():
         run[99]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -331,6 +331,7 @@ ph.ensemble(top, "rkmk4", h=1e-3, t1=0.01, save_every=5, workers=1, statistics=T
 """
 
 
+@pytest.mark.exhaustive
 def test_a_killed_sweep_lets_go_of_its_place_and_continues(top, tmp_path, whole):
     path = tmp_path / "tops.zarr"
     command = [sys.executable, "-c", SWEEP, str(path)]

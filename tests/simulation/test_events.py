@@ -53,6 +53,7 @@ def test_a_bouncing_ball_meets_the_ground_when_it_must(method, steps):
     np.testing.assert_allclose(run.state[-1], [speed * since - G * since**2 / 2, speed - G * since], atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_saved_frames_stay_where_they_are_asked_for():
     at = np.linspace(0, 3, 61)
     options: dict[str, Any] = {"state0": jnp.array([1.0, 0.0]), "t1": 3.0, "events": bounce(0.8)}
@@ -90,6 +91,7 @@ class SlidingBlock(eqx.Module):
         return self.free * jnp.array([y[1], -y[0] - self.friction])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("steps", [{"h": 0.02}, {"rtol": 1e-11}], ids=["constant", "controlled"])
 def test_a_block_with_dry_friction_stops_where_it_must(steps):
     mu = 0.3
@@ -156,6 +158,7 @@ def test_an_event_at_the_start_or_at_the_end_of_a_step_comes_once():
     np.testing.assert_allclose(back.events.t, [1.0, 0.5, 0.0], atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("restitution", [0.5, 0.0])
 def test_bounces_that_accumulate_end_the_run_with_a_remedy(restitution):
     options: dict[str, Any] = {"state0": jnp.array([1.0, 0.0]), "h": 0.05, "t1": 3.0}

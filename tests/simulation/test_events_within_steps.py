@@ -73,6 +73,7 @@ def test_clocks_lose_no_tick_on_the_host_and_in_batches(steps):
         np.testing.assert_allclose(traced, host.events.t, atol=1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("speed", "shift", "share", "span"),
     [

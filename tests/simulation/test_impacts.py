@@ -220,6 +220,7 @@ def test_a_function_that_moves_in_jumps_only_has_events():
     np.testing.assert_allclose(run.events.t, [0.53], atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_an_impulse_on_livens_principle_keeps_the_joint_and_turns_its_rate():
     problem, joint, _ = pendulum("livens")
     system: Any = problem.system

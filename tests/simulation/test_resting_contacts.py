@@ -67,6 +67,7 @@ def test_bounces_that_accumulate_end_in_rest_and_a_resumed_run_has_equal_bytes(t
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_begins_on_a_stop_rests_there_from_the_start():
     problem, stop = slider("minimal", 0.0, lift=60.0)
     first = ph.simulate(problem, "rkmk4", events=stop, t1=0.6)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.sampled(8)
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_shapes_and_scales(case: Case):
     space = case.space
@@ -106,6 +107,7 @@ def test_bracket_gives_the_series_of_rate(case: Case):
     np.testing.assert_allclose(space.bracket(v, theta), -once, atol=4 * EPS)
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_difference_undoes_move(case: Case):
     space = case.space
@@ -142,6 +144,7 @@ def _block_norms(case: Case, v: jax.Array) -> jax.Array:
     return jnp.stack([jnp.linalg.norm(v[e - n : e]) for n, e in zip(case.space.blocks, ends, strict=True)])
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_difference_of_a_point_with_itself_vanishes(case: Case):
     q = points(case, 9)

@@ -121,6 +121,7 @@ def test_rotation_from_matrix_at_every_switch():
             np.testing.assert_allclose(quaternions.vector_from_matrix(R), angle * axis, atol=1e-15 * (4 + angle))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("space", [sp.SO3(), sp.S3(), sp.SE3(), sp.TS2(), sp.S2()], ids=lambda s: type(s).__name__)
 def test_an_increment_beyond_three_turns_is_nan_not_wrong(space: sp.AbstractSpace):
     theta = jnp.zeros(space.dim).at[0].set(18.9)

@@ -153,6 +153,7 @@ def test_kinetic_energy_changes_by_the_products_with_both_steps(name, gradient, 
         assert abs(float(wrong - change)) > 1e-4
 
 
+@pytest.mark.exhaustive
 def test_partitioned_derivative_by_velocities_has_the_mean_mass_matrix():
     system = Lagrangian(3, kinetic)
     q0, v0, q1, v1 = (jnp.asarray(x) for x in np.random.default_rng(8).standard_normal((4, 3)))
@@ -190,6 +191,7 @@ def test_body_has_the_energy_and_momentum_of_its_angular_velocity():
     np.testing.assert_allclose([BODY.generalised_energy(state), BODY.total_energy(state)], energy, rtol=1e-14)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_body_changes_its_energy_by_the_products(seed):
     q0, v0, q1, v1 = quaternion_step(seed)

@@ -62,6 +62,7 @@ def test_arrows_are_as_long_as_the_vectors(run):
     assert np.mean(near) > 0.9
 
 
+@pytest.mark.exhaustive
 def test_rods_have_the_colour_of_their_curvature(rod, monkeypatch, tmp_path):
     small(monkeypatch)
     export(rod, tmp_path / "rod.gif", tint="curvature")

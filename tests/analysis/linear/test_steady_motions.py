@@ -155,6 +155,7 @@ def test_the_bicycle_has_its_published_eigenvalues(speed: float, formulation: st
 # --- tops and satellites --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "formulation", ["S3|xR3", *(pytest.param(f, marks=pytest.mark.exhaustive) for f in ("minimal", "SO3xR3", "SE3"))]
 )
@@ -186,6 +187,7 @@ def test_a_top_that_precesses_steadily_nods(formulation: str) -> None:
 INERTIA = np.array([6.0, 8.0, 3.0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_satellite_spins_steadily_about_its_largest_and_smallest_axes_alone(axis: int) -> None:
     rate, other = 3.0, [k for k in range(3) if k != axis]
@@ -219,6 +221,7 @@ def gyrostat(rate: float, wheel: float, backwards: bool, place: Any, speed: Any)
     return model, np.sqrt(complex(((C - A) * rate - 0.05 * wheel) * ((A - B) * rate + 0.05 * wheel) / (B * C)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("rate", "wheel", "place", "speed", "formulation", "backwards"),
     [

@@ -70,6 +70,7 @@ def test_load_steps_do_not_lead_to_the_far_branch(steps: int) -> None:
     np.testing.assert_allclose(ends.state[0], near(0.9), atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_inside_transformations_there_is_no_other_branch_either() -> None:
     def end(load: Any) -> Any:
         return equilibrium(*truss(load), times=jnp.array([0.0, 0.5, 1.0])).state[0][0]
@@ -114,6 +115,7 @@ def test_a_drive_is_followed_however_far_it_turns_in_a_step(formulation: str) ->
             np.testing.assert_allclose(rest.state[0][0], times[-1], atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_joint_half_a_turn_off_is_no_equilibrium() -> None:
     problem = driven("SO3xR3", lambda t: t)
     with pytest.raises(EquilibriumError, match=r"half a turn off\. Start closer, or give `times`"):

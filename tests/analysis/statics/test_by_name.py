@@ -61,6 +61,7 @@ def test_reactions_are_those_of_statics(formulation):
     assert {"joints", "forces", "bodies"} <= set(dir(rest))
 
 
+@pytest.mark.exhaustive
 def test_reactions_at_each_of_some_times_and_none_of_held_loads():
     problem = structure("minimal", load=lambda t: jnp.stack([0 * t, 0 * t, -LOAD * t]), redundant="minimum-norm")
     rest = ph.equilibrium(problem, times=[0.0, 1.0, 2.0])

@@ -200,6 +200,7 @@ def test_four_bar_vibrates_as_it_runs() -> None:
     np.testing.assert_allclose(crossing, np.pi / omega * np.array([1, 2]), rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_sleeping_top() -> None:
     # (θx + iθy) e^{st}: I s² - i I3 Ω s - m g l = 0 in the inertial frame.
     mass, length, inertia, axial, spin = 1.0, 0.5, 0.4, 0.3, 12.0
