@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.integrators import compatibility, registry
+from polhode.integrators import registry, suited
 from polhode.viewing.page import page
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -37,7 +37,7 @@ def problems():
 
 @functools.cache
 def methods(k):
-    return frozenset(row.name for row in compatibility(problems()[k]) if row.suited)
+    return frozenset(row.name for row in suited(problems()[k]) if row.suited)
 
 
 def end(problem, method, h):

@@ -4,7 +4,6 @@ In: frames with statistics, from a run or a store. Out: results by name, tables,
 `solution.py`; `export.py` has the formats, `show.py` the browser and notebooks.
 """
 
-import lazy_loader
-
-# The names are in `__init__.pyi`, and are loaded when they are used.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from polhode.solution.export import export as export
+from polhode.solution.load import load as load
+from polhode.solution.solution import Solution as Solution
