@@ -11,7 +11,7 @@ import polhode as ph
 from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
 from polhode.simulation.ensembles.executors import SerialExecutor, SimdExecutor
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.plan import Steps
+from polhode.simulation.run_plan import Steps
 from polhode.simulation.save_schedule import SaveSchedule
 
 MASSES = np.linspace(13.0, 17.0, 11)

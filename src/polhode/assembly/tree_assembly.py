@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.assembly import tree_start as starting
+from polhode.assembly import tree_start
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.dependent_coordinates import LinearCoordinateConstraints
 from polhode.assembly.joint_rotors import carried_rotors, component_of
@@ -237,9 +237,9 @@ class TreeLayout(AbstractLayout):
             if link.motion.n and number not in dependent_links:
                 points.append(point)
             parent = self.placements[link.parent] if link.parent >= 0 else None
-            velocities.append(starting.velocity(self.placements[number], parent, point, self.repair))
+            velocities.append(tree_start.velocity(self.placements[number], parent, point, self.repair))
         if not all(body.inert for _, body, _ in self.placements):
-            starting.check_mass(self._coordinates(), [row.link for row in self.placements], tuple(points))
+            tree_start.check_mass(self._coordinates(), [row.link for row in self.placements], tuple(points))
         if not self.repair:
             self._check_following(velocities)
         independent = [v for number, v in enumerate(velocities) if number not in dependent_links]

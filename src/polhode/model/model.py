@@ -25,7 +25,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.systems.base import AbstractSystem, Observable, State
-from polhode.units import check_units as checked_units
+from polhode.units import check_units
 
 if TYPE_CHECKING:
     from polhode.flexible.flexible_part import FlexiblePart
@@ -62,7 +62,7 @@ class Model:
 
     @eager_numpy()
     def __init__(self, gravity: Any = (0.0, 0.0, 0.0), *, units: str | Mapping[str, str] | None = None) -> None:
-        self.units = checked_units(units)
+        self.units = check_units(units)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self._given_gravity = gravity
         self.history = History()

@@ -2,7 +2,7 @@
 
 In: a problem or system, a method, steps or tolerances. Out: a `Solution`, in memory or in a store.
 Open first: `simulate.py`, then `run.py`. A call becomes a task (`task.py`: names resolved, input checked) and a plan
-(`plan.py`: segments between discontinuities, with their steps), which a loop carries out.
+(`run_plan.py`: segments between discontinuities, with their steps), which a loop carries out.
 
 - `stepping/`: one step, constant or controlled, and the segments of a run. - `loops/`: host, machine code, XLA, traced.
 - `events/`: detection within steps, and their effects. - `derivatives/`: tangents and adjoints of whole runs.

@@ -14,8 +14,8 @@ import numpy as np
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.loops.signals import Interrupts
-from polhode.simulation.plan import Plan
 from polhode.simulation.run import Run, SimulationError, compute
+from polhode.simulation.run_plan import Plan
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.store_sink import StoreSink, open_sink

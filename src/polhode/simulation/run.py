@@ -19,8 +19,8 @@ from polhode.simulation.checkpoint.continuation import InMemoryCheckpoint
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import host
 from polhode.simulation.loops.signals import Interrupts, interruption
-from polhode.simulation.plan import Plan
 from polhode.simulation.progress_display import open_display
+from polhode.simulation.run_plan import Plan
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task

@@ -15,16 +15,15 @@ from polhode.jax_context import check_environment, inside_transformation, warn
 from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.results.observer import Observer
-from polhode.simulation import plan as planning
-from polhode.simulation import store_sink
+from polhode.simulation import run_plan, store_sink
 from polhode.simulation.checkpoint.continuation import PreviousRun
 from polhode.simulation.checkpoint.resume import ResumeRequest, resume_task
 from polhode.simulation.error_estimate import estimate_run_error
 from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.loops import traced, traced_events
 from polhode.simulation.loops.signals import interrupts
-from polhode.simulation.plan import Plan
 from polhode.simulation.run import Run, carry_out, statistics, step_size_diagnosis
+from polhode.simulation.run_plan import Plan
 from polhode.simulation.save_schedule import SaveSchedule, frame_count, save_schedule
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.task import Task
@@ -148,15 +147,15 @@ def simulate(
     ).with_events(event_list, 64 if max_events is None and inside_transformation() else max_events or 10_000)
     schedule = save_schedule(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
-    limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
-    steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
-    plan = planning.plan(task, steps, previous)
+    limit = run_plan.limit(max_steps, 4096 if inside else 10_000_000)
+    steps = run_plan.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
+    plan = run_plan.plan(task, steps, previous)
     observer = task.observer
     meta = task.describe(plan.metadata, schedule)
     if inside:
         return _run_traced(task, plan, schedule, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
-        explicit_steps = steps._replace(breakpoints=planning.breakpoint_times(breakpoints))
+        explicit_steps = steps._replace(breakpoints=run_plan.breakpoint_times(breakpoints))
         request = ResumeRequest(explicit_steps, t1, max_steps, schedule, starts=True)
         return resume_task(store, task, request, when_full, progress, throw, start_time)
     aftermath = plan.start.aftermath
@@ -174,9 +173,9 @@ def simulate(
     return solution
 
 
-def simulate_stoppable(task: Task, steps: planning.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
+def simulate_stoppable(task: Task, steps: run_plan.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
     """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
-    plan = planning.plan(task, steps, None)
+    plan = run_plan.plan(task, steps, None)
     run = Run(task, plan, schedule, task.observer, task.describe(plan.metadata, schedule), False, False, 0.0)
     _warn_of_stiffness(run)
     with interrupts(stop) as signals:

@@ -28,7 +28,7 @@ from polhode.simulation.checkpoint.event_state import (
     state_after,
 )
 from polhode.simulation.events.handler import EventHandler
-from polhode.simulation.plan import Steps
+from polhode.simulation.run_plan import Steps
 from polhode.simulation.stepping.constant import ConstantSteps
 from polhode.simulation.stepping.controlled import ControlledSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment

@@ -22,13 +22,12 @@ from polhode.jax_context import check_environment
 from polhode.problem import Problem
 from polhode.problems.rebuild import rebuild
 from polhode.result_codes import Result
-from polhode.simulation import plan as planning
-from polhode.simulation import run_types
+from polhode.simulation import run_plan, run_types
 from polhode.simulation.checkpoint import continuation
 from polhode.simulation.checkpoint.compatibility import differences
 from polhode.simulation.loops.signals import Interrupts, interrupts
-from polhode.simulation.plan import Plan, Steps
 from polhode.simulation.run import Run, carry_out
+from polhode.simulation.run_plan import Plan, Steps
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import describe
 from polhode.simulation.stepping.step_control import StepControl
@@ -96,7 +95,7 @@ def resume(
     check_when_full(when_full)
     if not isinstance(integrator, AbstractIntegrator | str | None):
         raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(integrator)}.")
-    request = ResumeRequest(Steps(breakpoints=planning.breakpoint_times(breakpoints)), t1, max_steps)
+    request = ResumeRequest(Steps(breakpoints=run_plan.breakpoint_times(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
     with translate_os_errors(location):
         root = metadata.read_root(location)
@@ -111,7 +110,7 @@ def resume(
             "problem=…)."
         )
     method = integrator if integrator is not None else _method(facts)
-    previous = continuation.PreviousRun(root.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
+    previous = continuation.PreviousRun(root.meta["t0"], _state(problem, method, path), method, run_plan.Steps(), None)
     task = Task.prepare(problem, method, None, root.meta["t1"] if t1 is None else t1, None, previous=previous)
     task = task.with_events(flatten_events(events), max_events)
     return resume_task(path, task, request, when_full, progress, throw, began)
@@ -157,7 +156,7 @@ def _resume_task(
     interrupts: Interrupts,
 ) -> Solution:
     schedule, t1, max_steps = request.schedule, request.t1, request.max_steps
-    limit = None if max_steps is None else planning.limit(max_steps, 1)
+    limit = None if max_steps is None else run_plan.limit(max_steps, 1)
     store, root = RunStore.reopen(_place(path))
     try:
         checkpoint = root.read_checkpoint()
@@ -183,9 +182,9 @@ def _resume_task(
             raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
         run_request = dict(root.meta.get("asked", {}))
         if t_end != end:
-            planning.check_span(end, t_end, run_request.get("h") if control is None else None)
+            run_plan.check_span(end, t_end, run_request.get("h") if control is None else None)
             times = [*run_request.get("breakpoints", ()), *request.steps.breakpoints]
-            breakpoints = planning.breakpoints(task.system, times, end, t_end)
+            breakpoints = run_plan.breakpoints(task.system, times, end, t_end)
             segments = continuation.extend(segments, segment, int(p.n), t_end, breakpoints, run_request.get("h"))
             run_request.update({"breakpoints": times} if times else {})
         if limit is not None:

@@ -20,10 +20,10 @@ from polhode.compiler.loops.simd_step_loop import SimdStepLoop
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.problem import Problem
 from polhode.results.observer import Observation, Observer
-from polhode.simulation import plan as planning
+from polhode.simulation import run_plan
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.loops import host, native
-from polhode.simulation.plan import Steps
+from polhode.simulation.run_plan import Steps
 from polhode.simulation.save_schedule import SaveSchedule, frame_count
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.simulation.task import Task
@@ -76,7 +76,7 @@ def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: An
     Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that lanes can't run.
     """
     task = request.prepare(parameters, state)
-    plan = planning.plan(task, request.steps)
+    plan = run_plan.plan(task, request.steps)
     if len(plan.segments) > 1 or plan.segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
     return PreparedMember(task, plan.segments[0].stepper, frame_count(plan.segments, request.schedule) or 0)

@@ -22,7 +22,7 @@ from polhode.jax_context import check_environment, inside_transformation
 from polhode.json_values import to_plain
 from polhode.problem import Problem
 from polhode.result_codes import Result
-from polhode.simulation import plan
+from polhode.simulation import run_plan
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import MemberRequest
 from polhode.simulation.ensembles.dask_pool import open_dask_pool
@@ -180,7 +180,7 @@ def ensemble(
         members = Members.of(problem, parameters, samples, states, seeds)
         request, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
-        at = times(plan.plan(first, request.steps).segments, request.schedule, first.t0, first.t1)
+        at = times(run_plan.plan(first, request.steps).segments, request.schedule, first.t0, first.t1)
         job = Job(request, members, len(at), by)
         with _pool(workers, scheduler) as pool:
             like = job.executor.like(signals.is_set)
@@ -271,7 +271,7 @@ def _member_request(
     tolerances = sizes[1] is not None or sizes[2] is not None
     first = problem.replace(**parameters) if parameters else problem
     task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
-    steps = plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
+    steps = run_plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
     return MemberRequest(
         problem, integrator, start, end, steps, save_schedule(save[0], save[1], task.t0, task.t1)
     ), task

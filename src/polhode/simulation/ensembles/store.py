@@ -18,7 +18,7 @@ import numpy as np
 from polhode.result_codes import Result
 from polhode.simulation.ensembles.batch import ENDS, PENDING, Batch
 from polhode.simulation.ensembles.labels import Labels
-from polhode.storage import constant_arrays as constants
+from polhode.storage import constant_arrays
 from polhode.storage.constant_arrays import Constants
 from polhode.storage.documents import ENSEMBLE, FILE, HIDDEN, contents, digest, document, store_at
 from polhode.storage.errors import DamageError, StoreError, translate_os_errors
@@ -98,10 +98,10 @@ class EnsembleStore(NamedTuple):
         with translate_os_errors(path):
             attributes, arrays = contents(path, ENSEMBLE, file)
         try:
-            digests = constants.check_digests(attributes["arrays"])
+            digests = constant_arrays.check_digests(attributes["arrays"])
             members = {
                 name: ArrayFiles.from_metadata(path / name, arrays[name])
-                for name in constants.check_digests(dict.fromkeys(attributes["members"], ""))
+                for name in constant_arrays.check_digests(dict.fromkeys(attributes["members"], ""))
             }
             (count,) = {arrays[name]["shape"][0] for name in members}
             whole = all(name in members and not members[name].shape for name in ENDS)
@@ -112,7 +112,7 @@ class EnsembleStore(NamedTuple):
             metadata = {name: arrays[name] for name in digests}
             if ensemble is None or ensemble != attributes["ensemble"]:
                 # So many members are there, whatever the metadata say.
-                _, numbers = constants.read_array(path / "member", metadata["member"], digests["member"])
+                _, numbers = constant_arrays.read_array(path / "member", metadata["member"], digests["member"])
                 if len(numbers) != count:
                     raise ValueError(f"there are {len(numbers)} members instead of {count}")
             own = {name: value for name, value in attributes.items() if name not in (*_OWN, "digest")}
@@ -198,9 +198,9 @@ class EnsembleStore(NamedTuple):
         arrays: Constants = {}
         problems = []
         for name, checksum in self.digests.items():
-            problem = constants.damage(self.path / name, self.metadata[name], checksum)
+            problem = constant_arrays.damage(self.path / name, self.metadata[name], checksum)
             try:
-                arrays[name] = constants.read_array(self.path / name, self.metadata[name], checksum)
+                arrays[name] = constant_arrays.read_array(self.path / name, self.metadata[name], checksum)
             except (OSError, DamageError) as error:
                 problem = str(error)
             problems += [problem] if problem else []
@@ -224,7 +224,9 @@ class EnsembleStore(NamedTuple):
         metadata, digests = dict(self.metadata), dict(self.digests)
         for name, (axes, x) in variables.items():
             where = folder_name(name)
-            metadata[where], digests[where] = constants.write_array(folder / where, axes, np.asarray(x), self._token)
+            metadata[where], digests[where] = constant_arrays.write_array(
+                folder / where, axes, np.asarray(x), self._token
+            )
         return self._replace(metadata=metadata, digests=digests)
 
     def _files(self, number: int) -> dict[str, ArrayFiles] | None:
