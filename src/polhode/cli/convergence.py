@@ -24,6 +24,7 @@ from polhode.cli.output import (
     say,
     usage_errors,
 )
+from polhode.importers.formats import ENDINGS
 
 if TYPE_CHECKING:
     from polhode.analysis.studies.convergence import Convergence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def convergence(
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM|MODEL_FILE", help="Name of a problem, or a .urdf or MJCF .xml file.")
+        str, typer.Argument(metavar="PROBLEM|MODEL_FILE", help=f"Name of a problem, or a model file: {ENDINGS}.")
     ],
     integrator: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="Names of integrators.")],
     steps: Annotated[str, typer.Option(metavar="H0:H1:N", help="N step sizes from H0 to H1 in equal ratios.")],

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polhode.cli.models import SUFFIXES, ModelOptions, import_model, is_model_file
+from polhode.cli.models import ModelOptions, import_model, is_model_file
 from polhode.cli.output import WRONG_USAGE, Json, MeshPath, Settings, console, emit, fail, parse_settings, usage_errors
+from polhode.importers.formats import ENDINGS
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -21,14 +22,14 @@ _PLACE = {"hinge": "rad", "ball": "rad", "slide": "m", "free": ""}
 
 
 def inspect(
-    file: Annotated[str, typer.Argument(metavar="MODEL_FILE", help="A .urdf, .xacro or MJCF .xml file.")],
+    file: Annotated[str, typer.Argument(metavar="MODEL_FILE", help=f"A model file: {ENDINGS}.")],
     settings: Settings = None,
     mesh_path: MeshPath = None,
     as_json: Json = False,
 ) -> None:
     """Show bodies and joints of a model file, what a run carries over and what not; nothing is run."""
     if not is_model_file(file):
-        fail(f"`{file}` is no model file; known endings: {', '.join(SUFFIXES)}.", WRONG_USAGE)
+        fail(f"`{file}` is no model file; known endings: {ENDINGS}.", WRONG_USAGE)
     with usage_errors():
         model = import_model(file, parse_settings(settings), ModelOptions(mesh_path=mesh_path))
     from polhode.importers.inspection import describe

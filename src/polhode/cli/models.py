@@ -10,12 +10,12 @@ from typer.core import TyperCommand
 
 from polhode.checks import short_repr
 from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
+from polhode.importers.formats import SUFFIXES
 
 if TYPE_CHECKING:
     from polhode.importers.imported_model import ImportedModel
     from polhode.problem import Problem
 
-SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")
 _OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity", "mesh_paths")
 
 

@@ -31,6 +31,7 @@ from polhode.cli.output import (
     status_line,
     usage_errors,
 )
+from polhode.importers import formats
 from polhode.printable import printable
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ Problem = Annotated[
     str,
     typer.Argument(
         metavar="PROBLEM|MODEL_FILE",
-        help="Name of a problem, as `polhode list problems` shows them, or a .urdf or MJCF .xml file.",
+        help=f"Name of a problem, as `polhode list problems` shows them, or a model file: {formats.ENDINGS}.",
     ),
 ]
 Method = Annotated[str | None, typer.Option(help="Name of an integrator; the problem's own by default.")]

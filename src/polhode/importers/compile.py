@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.importers import assets, followers, urdf
+from polhode.importers import followers
 from polhode.importers._mujoco import mujoco
-from polhode.importers.assets import OmittedAssets
-from polhode.importers.construction import MASSLESS, Inertial, Start, from_principal_moments
+from polhode.importers.compiled_model import CompiledModel, ReadOptions
+from polhode.importers.construction import Start
 from polhode.importers.mesh_files import Finder
 from polhode.importers.sources import Source
 
@@ -28,23 +28,10 @@ _OBJECTS = {
 """Prefixes of the arrays of a compiled model, and the objects of their rows."""
 
 
-class CompiledModel(NamedTuple):
-    """A `mujoco.MjModel`, and inertials that replace its own, by the numbers of bodies.
-
-    - `unread`: files that were not read, each with the reason.
-    - `unseen`: numbers of geoms whose shape is missing for that reason.
-    """
-
-    model: Any
-    inertials: Mapping[int, Inertial]
-    unread: tuple[str, ...] = ()
-    unseen: frozenset[int] = frozenset()
-
-
-def compile_source(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> CompiledModel:
-    """A source compiled by MuJoCo. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
+def compile_source(source: Source, finder: Finder, options: ReadOptions) -> CompiledModel:
+    """A source compiled by MuJoCo. Raises ValueError with the reader's message, and a remedy where there is one."""
     try:
-        compiled = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia, finder)
+        compiled = source.format.reader().read(source, finder, options)
     except ValueError as error:
         raise ValueError(_explain(source, " ".join(str(error).split()))) from error
     step = compiled.model.opt.timestep
@@ -73,58 +60,6 @@ def _check_finite(model: Any, label: str) -> None:
                 )
 
 
-def _robot(source: Source, floating: bool) -> CompiledModel:
-    assert source.root is not None
-    robot = urdf.build_spec(source.root, floating)
-    model = robot.compile()
-    names = {number: mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, number) for number in range(1, model.nbody)}
-    return CompiledModel(model, {number: robot.inertials.get(name, MASSLESS) for number, name in names.items()})
-
-
-def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> CompiledModel:
-    if floating:
-        raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
-    spec, withdrawn = _build_spec(source, finder)
-    try:
-        return _compiled_model(spec.compile(), {}, withdrawn)
-    except ValueError as error:
-        if check_inertia or "inertia" not in str(error):
-            raise
-    # MuJoCo refuses the masses of some bodies: it gets placeholders, and those of the file are used.
-    spec, withdrawn = _build_spec(source, finder)
-    aside = [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
-    model = spec.compile()
-    return _compiled_model(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside}, withdrawn)
-
-
-def _build_spec(source: Source, finder: Finder) -> tuple[Any, OmittedAssets]:
-    spec = source.build_spec()
-    # A specification of the user has the paths that the user set.
-    return spec, OmittedAssets() if source.specification is not None else assets.resolve_files(spec, finder)
-
-
-def _compiled_model(model: Any, inertials: Mapping[int, Inertial], withdrawn: OmittedAssets) -> CompiledModel:
-    return CompiledModel(model, inertials, withdrawn.files, frozenset(int(geom.id) for geom in withdrawn.geoms))
-
-
-def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
-    """Replaces a body's inertial by one that MuJoCo accepts; returns its own as a function of the principal axes."""
-    mass, centre, moments, full = (
-        float(body.mass),
-        np.nan_to_num(body.ipos),
-        body.inertia.copy(),
-        body.fullinertia.copy(),
-    )
-    body.mass = 1.0
-    if np.isnan(full[0]):
-        body.inertia = np.ones(3)
-        return lambda quaternion: from_principal_moments(mass, centre, quaternion, moments)
-    body.fullinertia = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
-    xx, yy, zz, xy, xz, yz = full
-    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return lambda _: Inertial(mass, centre, matrix)
-
-
 def _explain(source: Source, message: str) -> str:
     body = re.search(r"Element name '([^']*)'", message)
     if "mass and inertia of moving bodies" in message and body:
@@ -144,7 +79,7 @@ def build_start(
     velocities: Mapping[str, Any],
 ) -> Start:
     """A compiled model at a keyframe or its defaults, with the given joint positions and velocities."""
-    model = compiled.model
+    model, positions = compiled.model, {**compiled.positions, **positions}
     data = mujoco.MjData(model)
     if keyframe is not None:
         mujoco.mj_resetDataKeyframe(model, data, _keyframe(model, keyframe))

@@ -22,6 +22,13 @@ class Frame(NamedTuple):
     x: np.ndarray
     R: np.ndarray
 
+    def compose(self, inner: Frame) -> Frame:
+        """A frame that is given in this one."""
+        return Frame(self.x + self.R @ inner.x, self.R @ inner.R)
+
+
+ORIGIN = Frame(np.zeros(3), np.eye(3))
+
 
 class Inertial(NamedTuple):
     """Mass, centre of mass (3,) in the frame of a body, and inertia about it (3, 3) along the axes of that frame."""

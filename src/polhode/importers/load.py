@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -25,16 +24,15 @@ from polhode.importers import (
     site_actuators,
     sources,
     spatial_tendons,
-    urdf_shapes,
 )
 from polhode.importers._mujoco import mujoco
+from polhode.importers.compiled_model import CompiledModel, ReadOptions
 from polhode.importers.construction import Construction, build_bodies
 from polhode.importers.imported_model import ImportedModel
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import ImportOptions
 from polhode.importers.losses import NotCarried
 from polhode.name_errors import NameDict
-from polhode.viewing.scene.robot_appearance import Machine
 
 
 class LoadRequest(NamedTuple):
@@ -76,24 +74,22 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()
     source = sources.read_source(path)
-    robot = source.root if source.is_robot else None
     finder = mesh_files.Finder(None if source.path is None else source.path.parent, request.folders)
-    compiled = compile.compile_source(source, request.floating, request.check_inertia, finder)
-    speeds = {} if robot is None else losses.velocity_limits(robot)
+    compiled = compile.compile_source(source, finder, ReadOptions(request.floating, request.check_inertia))
     try:
-        _check_moving(source, compiled.model)
+        _check_moving(compiled)
         start = compile.build_start(compiled, request.keyframe, request.positions, request.velocities)
         construction = build_bodies(start, request.check_inertia)
-        records = add_joints.build_joints(construction, speeds)
-        not_carried = _add_parts(construction, records, request.options, robot)
-        looks, undrawn = _looks(source, construction, compiled, finder)
+        records = add_joints.build_joints(construction, compiled.velocity_limits)
+        not_carried = [*compiled.losses, *_add_parts(construction, records, request.options)]
+        shapes, undrawn = compiled.draw(construction)
     except ValueError as error:
         raise ValueError(f"{source.label}: {error}") from error
     construction.model.file_joints.update({record.name: record for record in records if record.measured})
     appearance.warn_of_missing(undrawn, source.label)
     links = {start.name(mujoco.mjtObj.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(
-        name=source.name,
+        name=compiled.name or source.stem,
         source=source.label,
         model=construction.model,
         links=NameDict("link or body of the file", links),
@@ -104,17 +100,14 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
         start=start,
         held=add_joints.held_values(records, request.positions, request.velocities),
         load_time=time.perf_counter() - began,
-        looks=looks,
+        looks=appearance.machine(construction, shapes),
     )
 
 
-def _add_parts(
-    construction: Construction, joints: list[FileJoint], options: ImportOptions, robot: ElementTree.Element | None
-) -> list[NotCarried]:
+def _add_parts(construction: Construction, joints: list[FileJoint], options: ImportOptions) -> list[NotCarried]:
     """Adds all parts but bodies and joints; returns what could not be carried over."""
     site_actuators.add_compensation(construction)
     return [
-        *([] if robot is None else losses.urdf_losses(robot)),
         *equality_constraints.add_equalities(construction, joints),
         *loads.add_passive(construction, joints, options),
         *spatial_tendons.add_tendons(construction),
@@ -124,23 +117,9 @@ def _add_parts(
     ]
 
 
-def _looks(
-    source: sources.Source, construction: Construction, compiled: compile.CompiledModel, finder: mesh_files.Finder
-) -> tuple[Machine, list[str]]:
-    """The appearance of the bodies, and what can't be drawn, with the reason."""
-    if source.root is None or not source.is_robot:
-        shapes, undrawn = appearance.mujoco_shapes(construction, compiled.unseen), list(compiled.unread)
-    else:
-        shapes, undrawn = urdf_shapes.robot_shapes(source.root, construction, finder)
-    return appearance.machine(construction, shapes), undrawn
-
-
-def _check_moving(source: sources.Source, m: Any) -> None:
+def _check_moving(compiled: CompiledModel) -> None:
     """Raises ValueError, with the remedy, if nothing can move."""
-    if np.any(m.body_jntnum):
-        return
-    remedy = " Give a body a joint, or a <freejoint/>."
-    if source.is_robot:
-        loose = m.nbody > 1
-        remedy = " Read it with floating=True, which lets its root link go." if loose else " It has no link to let go."
-    raise ValueError(f"There are no moving bodies: nothing is joined by anything but fixed joints.{remedy}")
+    if not np.any(compiled.model.body_jntnum):
+        raise ValueError(
+            f"There are no moving bodies: nothing is joined by anything but fixed joints. {compiled.remedy}"
+        )

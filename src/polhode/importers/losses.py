@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -36,55 +35,6 @@ class NotCarried:
 def model_losses(start: Start) -> list[NotCarried]:
     """Losses in the compiled model, besides those that joints, loads and equalities report."""
     return [item for item in (*_joint_losses(start), *_environment_losses(start)) if item]
-
-
-def urdf_losses(root: ElementTree.Element) -> list[NotCarried]:
-    """Losses of URDF that MuJoCo's reader ignores."""
-    losses = []
-    cones = tuple(
-        joint.get("name", "")
-        for joint in root.iter("joint")
-        if joint.get("type") == "spherical" and joint.find("limit[@upper]") is not None
-    )
-    if cones:
-        losses.append(NotCarried("limits of joints", cones, "spherical joints turn without limits"))
-    followers = _idle_mimics(root)
-    if followers:
-        losses.append(NotCarried("mimic", followers, "only hinges and slides follow others of the file"))
-    colliding = tuple(link.get("name", "") for link in root.iter("link") if link.find("collision") is not None)
-    if len(colliding) > 1:
-        losses.append(NotCarried("contacts", colliding, "bodies pass through each other"))
-    return losses
-
-
-def velocity_limits(root: ElementTree.Element) -> dict[str, float]:
-    """Velocity limits of joints by name; zero stands for none."""
-    limits = {joint.get("name", ""): _limit(joint.find("limit[@velocity]")) for joint in root.findall("joint")}
-    return {name: limit for name, limit in limits.items() if 0 < limit < np.inf}
-
-
-def _limit(element: ElementTree.Element | None) -> float:
-    """The velocity limit of an element; infinite if it is no number, since it affects no motion."""
-    try:
-        return np.inf if element is None else float(element.get("velocity", "inf"))
-    except ValueError:
-        return np.inf
-
-
-def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
-    """Mimic joints without effect: one of the two joints is no hinge or slide, or is missing."""
-    movable = {
-        joint.get("name")
-        for joint in root.iter("joint")
-        if joint.get("type") in ("revolute", "continuous", "prismatic")
-    }
-    followers = [joint for joint in root.findall("joint") if joint.get("type") != "fixed"]
-    pairs = ((joint.get("name", ""), joint.find("mimic")) for joint in followers)
-    return tuple(
-        f"{name} after {mimic.get('joint')}"
-        for name, mimic in pairs
-        if mimic is not None and not {name, mimic.get("joint")} <= movable
-    )
 
 
 def _joint_losses(start: Start) -> Iterable[NotCarried | None]:

@@ -12,23 +12,23 @@ from xml.etree import ElementTree
 from polhode.checks import short_repr
 from polhode.importers import bounds, xacro
 from polhode.importers._mujoco import mujoco
-
-SUFFIXES = (".urdf", ".xml", ".mjcf")
+from polhode.importers.formats import BY_ROOT, ENDINGS, FORMATS, MACROS, MJCF, SUFFIXES, ModelFormat
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A robot of URDF, or MJCF.
+    """A document of a format that can be read.
 
-    - `label`: its name in messages.
+    - `format`: by its root. - `label`: its name in messages.
     - `stem`: the default name of the model.
     - `origin`: the path or the text, from which the model can be read again; None for a specification.
-    - `root`: `robot` of URDF or `mujoco` of MJCF; None for a specification.
+    - `root`: of the document; None for a specification.
     - `path`: of the file, if it is one.
     - `text`: the XML in place of the file: the given string, or the expanded macros.
     - `specification`: a `mujoco.MjSpec` that the user has made.
     """
 
+    format: ModelFormat
     label: str
     stem: str
     origin: str | None
@@ -36,18 +36,6 @@ class Source:
     path: Path | None = None
     text: str | None = None
     specification: Any = None
-
-    @property
-    def is_robot(self) -> bool:
-        """Whether it is URDF."""
-        return self.root is not None and self.root.tag == "robot"
-
-    @property
-    def name(self) -> str:
-        """Name of the robot or model, by default that of the file."""
-        if self.root is None:
-            return self.specification.modelname or self.stem
-        return self.root.get("name") or self.root.get("model") or self.stem
 
     def build_spec(self) -> Any:
         """A new `mujoco.MjSpec` of MJCF. Raises ValueError with MuJoCo's message."""
@@ -59,7 +47,7 @@ class Source:
 def read_source(path: Any) -> Source:
     """Source from a path, XML as a string or a `mujoco.MjSpec`. Raises ValueError for others and for no model."""
     if isinstance(path, mujoco.MjSpec):
-        return Source("`mujoco.MjSpec`", "model", None, None, specification=path)
+        return Source(MJCF, "`mujoco.MjSpec`", "model", None, None, specification=path)
     if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
         return _from_text(path.lstrip("\ufeff \t\r\n"))
     if isinstance(path, str) and not path.strip():
@@ -80,23 +68,27 @@ def _from_text(text: str) -> Source:
     if xacro.is_macro(root):
         text = xacro.expand_text(text)
         root = ElementTree.fromstring(text)
-    return Source(label, "model", original, _check_bounds(_check_root(root, label), label, None), text=text)
+    model_format = _format(root, label)
+    return Source(model_format, label, "model", original, _check_bounds(root, label, None), text=text)
 
 
 def _from_file(path: Path) -> Source:
     label = f"`{path}`"
-    if path.suffix.lower() not in (*SUFFIXES, ".xacro"):
-        raise ValueError(f"{label} is no model file that can be read; known endings: {', '.join(SUFFIXES)}, .xacro.")
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{label} is no model file that can be read; known endings: {ENDINGS}.")
     bounds.regular_file(path, label)
-    if path.suffix.lower() == ".xacro":
+    if path.suffix.lower() == MACROS:
         with contextlib.suppress(ElementTree.ParseError, UnicodeDecodeError):
             # Errors are reported by xacro.
             _check_bounds(ElementTree.parse(path).getroot(), label, path.parent)
         text = xacro.expand(path)
-        root = _check_root(ElementTree.fromstring(text), f"{label}, expanded,")
-        return Source(label, path.stem.removesuffix(".urdf"), str(path), root, path, text)
-    root = _check_bounds(_check_root(_parse_xml(path, label), label), label, path.parent)
-    return Source(label, path.stem, str(path), root, path)
+        root = ElementTree.fromstring(text)
+        inner = Path(path.stem)
+        stem = inner.stem if inner.suffix in SUFFIXES else path.stem
+        return Source(_format(root, f"{label}, expanded,"), label, stem, str(path), root, path, text)
+    root = _parse_xml(path, label)
+    model_format = _format(root, label)
+    return Source(model_format, label, path.stem, str(path), _check_bounds(root, label, path.parent), path)
 
 
 def _parse_xml(path: Path, label: str) -> ElementTree.Element:
@@ -115,7 +107,9 @@ def _check_bounds(root: ElementTree.Element, label: str, folder: Path | None) ->
     return root
 
 
-def _check_root(root: ElementTree.Element, label: str) -> ElementTree.Element:
-    if root.tag not in ("robot", "mujoco"):
-        raise ValueError(f"{label} has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
-    return root
+def _format(root: ElementTree.Element, label: str) -> ModelFormat:
+    """The format of a document. Raises ValueError if none has its root."""
+    if root.tag not in BY_ROOT:
+        *others, last = (f"<{each.root}> ({each.name})" for each in FORMATS)
+        raise ValueError(f"{label} has the root <{root.tag}>; {', '.join(others)} and {last} can be read.")
+    return BY_ROOT[root.tag]

@@ -10,9 +10,9 @@ import numpy as np
 
 from polhode.checks import short_repr
 from polhode.file_warning import ModelFileWarning
-from polhode.importers import deep_trees
 from polhode.importers._mujoco import mujoco
-from polhode.importers.construction import Frame, Inertial
+from polhode.importers.construction import ORIGIN, Frame, Inertial
+from polhode.importers.link_spec import LinkSpec
 from polhode.jax_context import warn
 
 _JOINT = mujoco.mjtJoint
@@ -27,24 +27,6 @@ WORLD = "world"
 """Name of a root link that is the ground, whatever its mass."""
 
 
-class RobotSpec(NamedTuple):
-    """A robot for MuJoCo to compile.
-
-    - `inertials`: the masses of its links by name; links without mass are missing.
-    - `parents`: of links that the specification has side by side, by name; see `deep_trees`.
-    """
-
-    spec: Any
-    inertials: Mapping[str, Inertial]
-    parents: Mapping[str, str]
-
-    def compile(self) -> Any:
-        """The compiled `mujoco.MjModel`."""
-        model = self.spec.compile()
-        deep_trees.nest(model, self.parents)
-        return model
-
-
 class _Joint(NamedTuple):
     element: ElementTree.Element
     name: str
@@ -54,44 +36,35 @@ class _Joint(NamedTuple):
     frame: Frame
 
 
-def build_spec(root: ElementTree.Element, floating: bool) -> RobotSpec:
+def build_links(root: ElementTree.Element, floating: bool) -> LinkSpec:
     """All links, joints and mimics of a robot. Raises ValueError, naming the element, for invalid input."""
     links = _elements_by_name(root, "link")
     joints = [_read_joint(element, links) for element in _elements_by_name(root, "joint").values()]
     base = _root(links, joints)
     if floating and base == WORLD and not any(j.parent == WORLD and j.kind in ("fixed", "floating") for j in joints):
         raise ValueError("`floating` has no link to let go: nothing is fixed to the link `world`, which doesn't move.")
-    spec = mujoco.MjSpec()
-    spec.modelname, spec.compiler.degree, spec.compiler.fusestatic = root.get("name", ""), False, False
-    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
-    bodies = {base: spec.worldbody}
-    still = {base: Frame(np.zeros(3), np.eye(3))}
-    if base != WORLD:
-        bodies[base] = _add_link(spec.worldbody, base, still[base])
-        if floating:
-            bodies[base].add_freejoint(name="floating base")
-            still = {}
     in_order = list(_from_the_root(base, joints))
-    deep = deep_trees.is_deep({joint.child: joint.parent for joint in in_order})
-    parents: dict[str, str] = {}
+    tree = LinkSpec(root.get("name", ""), {joint.child: joint.parent for joint in in_order})
+    tree.bodies[base] = tree.spec.worldbody
+    still = {base: ORIGIN}
+    if base != WORLD:
+        body = tree.add(base, None, ORIGIN)
+        if floating:
+            body.add_freejoint(name="floating base")
+            still = {}
     for joint in in_order:
         kind = "floating" if floating and joint.kind == "fixed" and joint.parent == WORLD == base else joint.kind
         where = still.get(joint.parent)
         if kind == "fixed" and where is not None:
-            still[joint.child] = _compose(where, joint.frame)
+            still[joint.child] = where.compose(joint.frame)
         if kind == "floating" and where is not None:
-            bodies[joint.child] = _add_link(spec.worldbody, joint.child, _compose(where, joint.frame))
-            bodies[joint.child].add_freejoint(name=joint.name)
+            tree.add(joint.child, None, where.compose(joint.frame)).add_freejoint(name=joint.name)
         else:
-            carrier = spec.worldbody if deep else bodies[joint.parent]
-            if deep:
-                parents[joint.child] = joint.parent
-            bodies[joint.child] = _add_link(carrier, joint.child, joint.frame)
-            _add_joints(bodies[joint.child], joint, kind)
-    _add_mimics(spec, joints)
+            _add_joints(tree.add(joint.child, joint.parent, joint.frame), joint, kind)
+    _add_mimics(tree.spec, joints)
     entries = {name: _inertial(link) for name, link in links.items()}
-    inertials = {name: inertial for name, inertial in entries.items() if inertial is not None}
-    return RobotSpec(spec, inertials, parents)
+    tree.inertials.update({name: inertial for name, inertial in entries.items() if inertial is not None})
+    return tree
 
 
 def _elements_by_name(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
@@ -156,13 +129,6 @@ def _from_the_root(base: str, joints: Sequence[_Joint]) -> Iterator[_Joint]:
         ready += reversed(children.get(joint.child, []))
     if count < len(joints):
         raise ValueError(f"Some joints lead around in a circle, away from the root link `{base}`.")
-
-
-def _add_link(parent: Any, name: str, frame: Frame) -> Any:
-    # A placeholder: MuJoCo would check the link's own mass link by link.
-    body = parent.add_body(name=name, pos=frame.x, quat=_quaternion(frame.R), mass=1.0, inertia=np.ones(3))
-    body.explicitinertial = True
-    return body
 
 
 def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
@@ -269,7 +235,7 @@ def origin(element: ElementTree.Element, where: str) -> Frame:
     """The frame of <origin>: xyz, and rpy angles about the fixed axes x, y and z."""
     frame = element.find("origin")
     if frame is None:
-        return Frame(np.zeros(3), np.eye(3))
+        return ORIGIN
     x, (roll, pitch, yaw) = (numbers(frame, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
     return Frame(x, _about(2, yaw) @ _about(1, pitch) @ _about(0, roll))
 
@@ -283,22 +249,12 @@ def _about(axis: int, angle: float) -> np.ndarray:
     return R
 
 
-def _compose(first: Frame, second: Frame) -> Frame:
-    return Frame(first.x + first.R @ second.x, first.R @ second.R)
-
-
 def _towards(normal: np.ndarray) -> np.ndarray:
     """The shortest rotation that takes z to a unit vector."""
     quaternion, R = np.zeros(4), np.zeros(9)
     mujoco.mju_quatZ2Vec(quaternion, normal)
     mujoco.mju_quat2Mat(R, quaternion)
     return R.reshape(3, 3)
-
-
-def _quaternion(R: np.ndarray) -> np.ndarray:
-    quaternion = np.zeros(4)
-    mujoco.mju_mat2Quat(quaternion, R.reshape(-1))
-    return quaternion
 
 
 def _number(element: ElementTree.Element, name: str, where: str, default: float = 0.0) -> float:

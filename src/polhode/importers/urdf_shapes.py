@@ -8,15 +8,14 @@ from xml.etree import ElementTree
 import numpy as np
 
 from polhode.importers._mujoco import mujoco
+from polhode.importers.compiled_model import Drawing
 from polhode.importers.construction import Construction
 from polhode.importers.mesh_files import Finder, MeshFile, UnreadableFile
 from polhode.importers.urdf import numbers, origin
 from polhode.viewing.scene.robot_appearance import Shape
 
 
-def robot_shapes(
-    root: ElementTree.Element, construction: Construction, finder: Finder
-) -> tuple[tuple[Shape, ...], list[str]]:
+def robot_shapes(root: ElementTree.Element, finder: Finder, construction: Construction) -> Drawing:
     """The shapes of all links, and those that can't be drawn, with the reason."""
     palette = {m.get("name", ""): rgba for m in root.findall("material") if (rgba := _rgba(m)) is not None}
     shapes: list[Shape] = []
