@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.file_warning import ModelFileWarning
+from polhode.importers import rotations
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.jax_context import warn
 from polhode.model.model import Model
@@ -25,6 +26,10 @@ class Frame(NamedTuple):
     def compose(self, inner: Frame) -> Frame:
         """A frame that is given in this one."""
         return Frame(self.x + self.R @ inner.x, self.R @ inner.R)
+
+    def inverse(self) -> Frame:
+        """This frame's parent, given in this frame."""
+        return Frame(-self.R.T @ self.x, self.R.T)
 
 
 ORIGIN = Frame(np.zeros(3), np.eye(3))
@@ -43,9 +48,7 @@ MASSLESS = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
 
 def from_principal_moments(mass: float, centre: np.ndarray, quaternion: np.ndarray, moments: np.ndarray) -> Inertial:
     """Inertial from principal moments and the quaternion of the principal axes."""
-    R = np.zeros(9)
-    mujoco.mju_quat2Mat(R, quaternion)
-    R = R.reshape(3, 3)
+    R = rotations.from_quaternion(quaternion)
     return Inertial(float(mass), np.array(centre), R @ np.diag(moments) @ R.T)
 
 

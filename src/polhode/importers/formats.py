@@ -24,7 +24,11 @@ class ModelFormat(NamedTuple):
 
 
 MJCF = ModelFormat("MJCF", "mujoco", (".xml", ".mjcf"), "mjcf_reader")
-FORMATS = (ModelFormat("URDF", "robot", (".urdf",), "urdf_reader"), MJCF)
+FORMATS = (
+    ModelFormat("URDF", "robot", (".urdf",), "urdf_reader"),
+    MJCF,
+    ModelFormat("SDFormat", "sdf", (".sdf", ".world"), "sdformat.reader"),
+)
 MACROS = ".xacro"
 """Ending of macro files, which expand to a document of any format."""
 SUFFIXES = (*(suffix for each in FORMATS for suffix in each.suffixes), MACROS)

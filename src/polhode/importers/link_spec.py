@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode.importers import deep_trees
+from polhode.importers import deep_trees, rotations
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import MASSLESS, Frame, Inertial
 
@@ -38,7 +38,10 @@ class LinkSpec:
         if parent is not None and self._deep:
             self._parents[name] = parent
         # A placeholder: MuJoCo would check the link's own mass link by link.
-        body = carrier.add_body(name=name, pos=frame.x, quat=quaternion(frame.R), mass=1.0, inertia=np.ones(3))
+        # Placeholders: MuJoCo would check the link's own mass link by link.
+        body = carrier.add_body(
+            name=name, pos=frame.x, quat=rotations.to_quaternion(frame.R), mass=1.0, inertia=np.ones(3)
+        )
         body.explicitinertial = True
         self.bodies[name] = body
         return body
@@ -53,10 +56,3 @@ class LinkSpec:
         """Inertials of all bodies of the compiled model but the world."""
         names = {i: mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, i) for i in range(1, model.nbody)}
         return {number: self.inertials.get(name, MASSLESS) for number, name in names.items()}
-
-
-def quaternion(R: np.ndarray) -> np.ndarray:
-    """The quaternion (w, x, y, z) of a rotation."""
-    result = np.zeros(4)
-    mujoco.mju_mat2Quat(result, R.reshape(-1))
-    return result

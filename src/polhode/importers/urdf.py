@@ -10,6 +10,7 @@ import numpy as np
 
 from polhode.checks import short_repr
 from polhode.file_warning import ModelFileWarning
+from polhode.importers import rotations
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import ORIGIN, Frame, Inertial
 from polhode.importers.link_spec import LinkSpec
@@ -142,7 +143,7 @@ def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
         return
     turn = np.eye(3)
     if kind == "planar":
-        turn = _towards(_axis(joint))
+        turn = rotations.towards(_axis(joint))
     for column, letter in enumerate("XY" if kind == "planar" else "XYZ"):
         _add_joint(body, joint, f"{joint.name}_T{letter}", _JOINT.mjJNT_SLIDE, turn[:, column])
     if kind == "planar":
@@ -237,24 +238,7 @@ def origin(element: ElementTree.Element, where: str) -> Frame:
     if frame is None:
         return ORIGIN
     x, (roll, pitch, yaw) = (numbers(frame, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
-    return Frame(x, _about(2, yaw) @ _about(1, pitch) @ _about(0, roll))
-
-
-def _about(axis: int, angle: float) -> np.ndarray:
-    i, j = (axis + 1) % 3, (axis + 2) % 3
-    R = np.eye(3)
-    R[i, i] = R[j, j] = np.cos(angle)
-    R[j, i] = np.sin(angle)
-    R[i, j] = -R[j, i]
-    return R
-
-
-def _towards(normal: np.ndarray) -> np.ndarray:
-    """The shortest rotation that takes z to a unit vector."""
-    quaternion, R = np.zeros(4), np.zeros(9)
-    mujoco.mju_quatZ2Vec(quaternion, normal)
-    mujoco.mju_quat2Mat(R, quaternion)
-    return R.reshape(3, 3)
+    return Frame(x, rotations.from_angles(roll, pitch, yaw))
 
 
 def _number(element: ElementTree.Element, name: str, where: str, default: float = 0.0) -> float:

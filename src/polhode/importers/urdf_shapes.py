@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.importers._mujoco import mujoco
+from polhode.importers import link_shapes
 from polhode.importers.compiled_model import Drawing
 from polhode.importers.construction import Construction
+from polhode.importers.link_shapes import Form
 from polhode.importers.mesh_files import Finder, MeshFile, UnreadableFile
 from polhode.importers.urdf import numbers, origin
 from polhode.viewing.scene.robot_appearance import Shape
@@ -52,26 +53,15 @@ def _shapes(
     rgba = _material(element, palette)
     if rgba is not None and rgba[3] <= 0:
         return
-    start = construction.start
-    number = mujoco.mj_name2id(start.compiled, mujoco.mjtObj.mjOBJ_BODY, link)
-    pose, frame = start.pose(number), origin(element, where)
-    for form in geometry:
-        kind, size, mesh = _form(form, where, finder)
-        if kind:
-            yield Shape(
-                body=construction.body(number).name,
-                link=link,
-                kind=kind,
-                size=size,
-                x=construction.local(number, pose.x + pose.R @ frame.x),
-                R=construction.direction(number, pose.R @ frame.R),
-                colour=None if rgba is None else "#" + "".join(f"{round(255 * c):02x}" for c in rgba[:3].clip(0, 1)),
-                mesh=mesh,
-            )
+    frame = origin(element, where)
+    for geometry_form in geometry:
+        form = _form(geometry_form, where, finder)
+        if form is not None:
+            yield link_shapes.place(construction, link, frame, form, rgba)
 
 
-def _form(form: ElementTree.Element, where: str, finder: Finder) -> tuple[str, np.ndarray, MeshFile | None]:
-    """Kind, full extents and mesh of a geometry; kind "" for unknown ones."""
+def _form(form: ElementTree.Element, where: str, finder: Finder) -> Form | None:
+    """A geometry; None for unknown ones."""
 
     def length(name: str) -> float:
         value = float(numbers(form, name, where, (0.0,))[0])
@@ -81,27 +71,21 @@ def _form(form: ElementTree.Element, where: str, finder: Finder) -> tuple[str, n
 
     match form.tag:
         case "box":
-            size = numbers(form, "size", where, (0.0, 0.0, 0.0))
-            if np.any(size < 0) or not np.any(size):
-                raise ValueError(f"`size` of <box> in {where} must be positive, it is {form.get('size')}.")
-            return "box", size, None
+            return link_shapes.box(numbers(form, "size", where, (0.0, 0.0, 0.0)), where)
         case "sphere":
-            return "ellipsoid", np.full(3, 2 * length("radius")), None
+            return Form("ellipsoid", np.full(3, 2 * length("radius")))
         case "cylinder":
-            d = 2 * length("radius")
-            return "cylinder", np.array([d, d, length("length")]), None
+            return link_shapes.cylinder(length("radius"), length("length"))
         case "capsule":
-            # The length is that of its cylinder.
-            d = 2 * length("radius")
-            return "capsule", np.array([d, d, length("length") + d]), None
+            return link_shapes.capsule(length("radius"), length("length"))
         case "mesh":
             name = (form.get("filename") or "").strip()
             if not name:
                 raise ValueError(f"<mesh> in {where} has no `filename`.")
             x, y, z = numbers(form, "scale", where, (1.0, 1.0, 1.0))
-            return "mesh", np.zeros(3), MeshFile(name, finder.find(name), (float(x), float(y), float(z)))
+            return Form("mesh", np.zeros(3), MeshFile(name, finder.find(name), (float(x), float(y), float(z))))
         case _:
-            return "", np.zeros(3), None
+            return None
 
 
 def _material(element: ElementTree.Element, palette: Mapping[str, np.ndarray]) -> np.ndarray | None:
