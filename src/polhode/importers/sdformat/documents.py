@@ -141,18 +141,16 @@ def _find(uri: str, finder: Finder) -> Path:
         raise ValueError(
             f"<include> names {uri}, and nothing is downloaded. Download it and give the path of its folder."
         )
-    # A model in a folder beside this file or in `mesh_paths`.
-    bases = dict.fromkeys((uri, uri.removeprefix("model://")))
-    tries = [name for base in bases for name in (base, f"{base}/model.config", f"{base}/model.sdf")]
     reasons = []
-    for name in tries:
-        try:
-            path = finder.find(name)
-        except UnreadableFile as error:
-            reasons.append(error)
-            continue
-        return finder.find(str(Path(name).parent / _listed(path))) if name.endswith("/model.config") else path
-    why = next((reason for reason in reasons if "not found" not in str(reason) and "regular" not in str(reason)), None)
+    # A folder may lie beside this file or in `mesh_paths`.
+    for base in dict.fromkeys((uri, uri.removeprefix("model://"))):
+        for name in (base, f"{base}/model.config", f"{base}/model.sdf"):
+            try:
+                path = finder.find(name)
+                return finder.find(f"{base}/{_listed(path)}") if name.endswith("/model.config") else path
+            except UnreadableFile as error:
+                reasons.append(str(error))
+    why = next((each for each in reasons if "not found" not in each and "no regular file" not in each), None)
     raise ValueError(
         f"<include> names {uri}, which {'is not found' if why is None else f'may not be read: {why}'}. Name the folder "
         "that holds it: mesh_paths=[…]."

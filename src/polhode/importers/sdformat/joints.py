@@ -77,13 +77,14 @@ class Joint(NamedTuple):
 
 
 def read_joints(document: Document, world: Scope) -> list[Joint]:
-    """All joints, in the order of the document. Raises ValueError, naming the joint, for invalid ones."""
-    return [
+    """All joints of links that move, in order. Raises ValueError, naming the joint, for invalid ones."""
+    joints = [
         _read_joint(document, scope, name)
         for scope in world.scopes()
         for name, entity in scope.entities.items()
         if entity.kind == "joint"
     ]
+    return [joint for joint in joints if joint.parent is not None or joint.child is not None]
 
 
 def _read_joint(document: Document, scope: Scope, key: str) -> Joint:
@@ -97,6 +98,8 @@ def _read_joint(document: Document, scope: Scope, key: str) -> Joint:
         end = values.text(element, tag) or values.text(element, f"{tag}/link")
         if not end:
             raise ValueError(f"Joint `{name}` has no <{tag}>.")
+        if (tag, end) == ("child", "world"):
+            raise ValueError(f"The child of joint `{name}` is the world; exchange its ends and turn its axis around.")
         try:
             ends.append(scope.attached(end))
         except ValueError as error:

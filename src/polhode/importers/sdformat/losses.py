@@ -72,9 +72,7 @@ def _elements(root: Element) -> Iterator[tuple[_Loss, str]]:
         inner = []
         for child in element:
             tag = str(child.tag)
-            name = "::".join(
-                filter(None, (path, child.get("name", "") if tag in ("world", "model", "link", "joint") else ""))
-            )
+            name = "::".join(filter(None, (path, child.get("name", "") if tag in ("model", "link", "joint") else "")))
             if tag in _BY_TAG:
                 yield _BY_TAG[tag], child.get("name") or path
             elif "}" in tag or ":" in tag:

@@ -27,9 +27,8 @@ def read(source: Source, finder: Finder, options: ReadOptions) -> CompiledModel:
     document = documents.expand(source.root, finder)
     world = scopes.build_scopes(document)
     links, all_joints = world.links(), joints.read_joints(document, world)
-    gears = [joint for joint in all_joints if joint.kind == "gearbox"]
     name = _name(document.root)
-    spec = tree.build_links(name, tree.span(links, [joint for joint in all_joints if joint not in gears]))
+    spec = tree.build_links(name, tree.span(links, [joint for joint in all_joints if joint.kind != "gearbox"]))
     _set_options(spec.spec, world.element)
     followers = joints.add_mimics(spec.spec, all_joints)
     loose = joints.add_gearboxes(spec.spec, all_joints)
