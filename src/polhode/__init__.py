@@ -23,7 +23,7 @@ _INSTEAD = {
     **dict.fromkeys(("Revolute", "Spherical", "Prismatic", "Gear", "Fixed"), "Joints are in `polhode.joints`."),
     **dict.fromkeys(("run", "solve", "integrate"), "It is called `simulate(problem, …)`."),
     **dict.fromkeys(("plot", "show", "view"), "Runs show themselves: `simulate(problem).show()`."),
-    **dict.fromkeys(("load_urdf", "load_mjcf", "read_urdf"), "`load_model(path)` reads both."),
+    **dict.fromkeys(("load_urdf", "load_mjcf", "load_sdf", "read_urdf"), "`load_model(path)` reads them."),
 }
 
 __getattr__ = getattr_with_suggestions(__name__, __getattr__, __all__, _INSTEAD)

@@ -57,9 +57,9 @@ def mutated(text: str, random) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", ["arm.urdf", "four_bar.xml"])
+@pytest.mark.parametrize("name", ["arm.urdf", "four_bar.xml", "press.sdf"])
 def test_damaged_model_files_are_read_or_refused_by_name(name, tries, tmp_path):
-    count, random = tries(100, 3 if name.endswith("urdf") else 4)
+    count, random = tries(100, {"arm.urdf": 3, "four_bar.xml": 4, "press.sdf": 5}[name])
     original = (EXAMPLES / name).read_text()
     raw, read = [], 0
     for k in range(count):

@@ -143,7 +143,7 @@ def test_what_cannot_be_included_is_named(tmp_path, uri, said):
         (model(link("a"), joint("j", "revolute", "world", "a")), "Joint `j` has no <axis>"),
         (model(link("a"), joint("j", "ball", "a", "a")), "joins link `a` to itself"),
         (model(link("a"), '<joint name="j" type="ball"><parent>a</parent></joint>'), "Joint `j` has no <child>"),
-        (model(link("a"), joint("j", "revolute", "world", "a", axis((0, 0, 0)))), "<xyz> of <axis> of joint `j` is zero"),
+        (model(link("a"), joint("j", "revolute", "world", "a", axis((0, 0, 0)))), "of <axis> of joint `j` is zero"),
         (model(link("a", mass=-1)), "The mass of link `a` is -1"),
         (model(link("a", "<gravity>maybe</gravity>")), "<gravity> of link `a` must be true or false, it is 'maybe'"),
         (model(link("a", '<inertial auto="true"/>')), "no collision to take masses from"),

@@ -144,7 +144,7 @@ def test_chains_of_a_thousand_poses_need_no_deep_stack():
     ("parts", "said"),
     [
         ((link("a", pose(P["a"], "b")), link("b", pose(P["b"], "a"))), "around in a circle: a → b → a"),
-        ((link("a", pose(P["a"], "c")),), "There is no frame `c` in model `m`"),
+        ((link("a", pose(P["a"], "c")),), "The pose of `a`: There is no frame `c` in model `m`. Known: a."),
         ((link("a", pose(P["a"], "world")),), "There is no frame `world` in model `m`"),
         ((link("a"), frame("f", P["a"], "", "g"), frame("g", P["a"], "a", "f"), joint("j", "ball", "f", "a")), "round"),
         ((link("a"), joint("j", "ball", "a", "world")), "The child of joint `j` is the world; exchange its ends"),

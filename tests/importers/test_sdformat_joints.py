@@ -286,3 +286,36 @@ def test_masses_of_shapes():
     inside = points[np.hypot(np.hypot(*points.T[:2]), np.maximum(np.abs(points[:, 2]) - 0.25, 0)) < 0.1]
     squares = np.mean(inside**2, axis=0)
     assert np.diag(b.inertia) == pytest.approx(3 * (np.sum(squares) - squares), rel=5e-3)
+
+
+def test_worlds_have_joints_between_models():
+    models = "".join(f'<model name="{name}">{link("l")}</model>' for name in "ab")
+    pin = joint("j", "prismatic", "a::l", "b::l", axis((0, 0, 1)))
+    loaded = load(sdf(f'<world name="w">{models}{pin}</world>', version="1.11"), positions={"j": 0.5})
+    assert [*loaded.joints] == ["a::l", "j"]
+    assert loaded.links["b::l"].x[2] == pytest.approx(0.5)
+
+
+def test_old_joints_may_have_the_names_of_links():
+    parts = (
+        joint("a", "revolute", "a", "b", axis((0, 0, 1))),
+        link("a"),
+        link("b"),
+        joint("b", "ball", "b", "c"),
+        link("c"),
+    )
+    loaded = load(model(*parts, version="1.6"))
+    assert [(name, each.kind) for name, each in loaded.joints.items()] == [
+        ("a (free)", "free"),
+        ("a", "hinge"),
+        ("b", "ball"),
+    ]
+
+
+def test_long_chains_hang_together():
+    count = 260
+    links = [link("l0")] + [link(f"l{i}", pose((1, 0, 0, 0, 0, 0), f"l{i - 1}")) for i in range(1, count)]
+    pins = [joint(f"j{i}", "revolute", f"l{i - 1}" if i else GROUND, f"l{i}", axis((0, 0, 1))) for i in range(count)]
+    loaded = load(model(*links, *pins), positions={f"j{i}": 0.01 for i in range(count)})
+    end = sum(np.exp(1j * 0.01 * i) for i in range(1, count))
+    assert np.asarray(loaded.links[f"l{count - 1}"].x)[:2] == pytest.approx([end.real, end.imag], abs=1e-9)

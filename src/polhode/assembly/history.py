@@ -71,7 +71,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
 
 
 _LOOKS = (
-    "Bodies of models made in Python are drawn as blocks with their moments of inertia; those of URDF and MJCF files "
+    "Bodies of models made in Python are drawn as blocks with their moments of inertia; those of model files "
     "have shapes and colours."
 )
 _INSTEAD = {

@@ -1,4 +1,9 @@
-"""Models from files: URDF and MJCF."""
+"""Models from files: URDF, MJCF and SDFormat.
+
+In: a file, its XML, or a specification of MuJoCo. Out: an `ImportedModel`. `formats` has the table of readers, each
+of which makes a `CompiledModel` from a `Source`; `load` makes a model from that, for all formats alike. Open `load`
+first.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ def load_model(
     stick_velocity: float | None = 0.01,
     mesh_paths: str | Path | Sequence[str | Path] | None = None,
 ) -> ImportedModel:
-    """Read URDF or MJCF as a model. MuJoCo reads and compiles the file: `pip install 'polhode[import]'`.
+    """Read URDF, MJCF or SDFormat as a model. MuJoCo compiles the file: `pip install 'polhode[import]'`.
 
     Links that are joined by fixed joints become one body. Equality constraints of MJCF become exact constraints.
     What changes the motion and has no place in a model is listed in `not_carried` of the result, with the reason.
@@ -39,8 +44,8 @@ def load_model(
 
     **Arguments:**
 
-    - `path`: file that ends in .urdf, .xml or .mjcf, or .xacro if the package `xacro` is installed; XML as a string; or
-      a `mujoco.MjSpec`, which stays as it is.
+    - `path`: file that ends in .urdf, .xml, .mjcf, .sdf or .world, or .xacro if the package `xacro` is installed; XML
+      as a string; or a `mujoco.MjSpec`, which stays as it is.
     - `positions`, `velocities`: initial values of joints by name, rad or length; a ball joint takes a quaternion
       (w, x, y, z) and an angular velocity in the frame of the child, a free one position and quaternion, inertial
       velocity and body-fixed angular velocity.
@@ -53,9 +58,9 @@ def load_model(
     - `limits`: whether the ranges of joints end in stops, elastic and damped as the file says for MuJoCo's solver.
     - `stick_velocity`: joints with dry friction stick below it, rad or length per time: the friction is smooth around
       rest. None leaves dry friction out.
-    - `mesh_paths`: folders in which meshes and textures are looked for besides the folder of the file and its package;
-      `package://name/…` in `name` below them or in themselves. No file is read elsewhere. A specification of MuJoCo
-      has its own.
+    - `mesh_paths`: folders in which meshes, textures and models of SDFormat are looked for besides the folder of the
+      file and its package; `package://name/…` in `name` below them or in themselves. No file is read elsewhere. A
+      specification of MuJoCo has its own.
 
     **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.
 
@@ -69,7 +74,7 @@ def load_model(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mujoco":
             raise
-        raise ImportError("Reading URDF and MJCF needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
+        raise ImportError("Reading model files needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
     if stick_velocity is not None:
         stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
     request = LoadRequest(

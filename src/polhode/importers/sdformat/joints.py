@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -18,6 +18,7 @@ from polhode.importers.sdformat.scopes import Link, Scope
 from polhode.jax_context import warn
 
 _HINGE, _SLIDE, _BALL = mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_BALL
+GEARBOX = "gearbox"
 _MOTIONS: Mapping[str, tuple[tuple[str, Any, str], ...]] = {
     "revolute": (("axis", _HINGE, ""),),
     "continuous": (("axis", _HINGE, ""),),
@@ -27,11 +28,9 @@ _MOTIONS: Mapping[str, tuple[tuple[str, Any, str], ...]] = {
     "revolute2": (("axis", _HINGE, "_axis"), ("axis2", _HINGE, "_axis2")),
     "ball": (("", _BALL, ""),),
     "fixed": (),
-    "gearbox": (),
+    GEARBOX: (),
 }
 """Motions of each kind of joint, from parent to child: the axis, the joint of MuJoCo, and the end of its name."""
-_PARALLEL = 1e-9
-"""What the cosine of parallel axes may miss of one."""
 _LEAST_PITCH = 1e-12
 """Threads below it, in radians per length, are none."""
 
@@ -71,9 +70,13 @@ class Joint(NamedTuple):
         path = "physics/simbody/must_be_loop_joint"
         return values.flag(self.element, path, self.where)
 
-    def coordinates(self) -> Iterator[tuple[str, Any, str]]:
+    def motions(self) -> list[tuple[str, Any, str]]:
         """Axis, kind in MuJoCo and name of each motion, from parent to child."""
-        return ((axis, kind, self.name + end) for axis, kind, end in _MOTIONS[self.kind])
+        return [(axis, kind, self.name + end) for axis, kind, end in _MOTIONS[self.kind]]
+
+    def coordinates(self) -> dict[str, str]:
+        """Axis → name of its coordinate. A screw slides along with its angle."""
+        return {axis: name for axis, _, name in reversed(self.motions()) if axis}
 
 
 def read_joints(document: Document, world: Scope) -> list[Joint]:
@@ -109,7 +112,7 @@ def _read_joint(document: Document, scope: Scope, key: str) -> Joint:
         raise ValueError(f"Joint `{name}` joins link `{parent.name}` to itself; name two links.")
     frame = scope.in_world(key)
     model_axes = document.origins.get(element, scope.origin).version < (1, 5)
-    tags = ("axis", "axis2") if kind == "gearbox" else dict.fromkeys(tag for tag, _, _ in _MOTIONS[kind] if tag)
+    tags = ("axis", "axis2") if kind == GEARBOX else dict.fromkeys(tag for tag, _, _ in _MOTIONS[kind] if tag)
     axes = {tag: _axis(element.find(tag), tag, scope, frame, f"joint `{name}`", model_axes) for tag in tags}
     return Joint(name, kind, parent, child, frame, axes, element, scope)
 
@@ -133,15 +136,15 @@ def add_motions(spec: Any, body: Any, joint: Joint, frame: Frame, backward: bool
     - `frame`: of the body in the world where all joints are at zero. - `backward`: whether it moves with the parent.
     """
     sign = -1.0 if backward else 1.0
-    motions = list(joint.coordinates())
+    motions = joint.motions()
     R, at = frame.R, frame.inverse().compose(joint.frame).x
     for tag, kind, coordinate in reversed(motions) if backward else motions:
         axis = joint.axes[tag].direction if tag else np.array([0.0, 0.0, 1.0])
         body_joint = body.add_joint(name=coordinate, type=kind, axis=sign * R.T @ axis, pos=at)
-        if tag and not coordinate.endswith("_displacement"):
+        if joint.coordinates().get(tag) == coordinate:
             _add_properties(spec, body_joint, joint, tag)
     if joint.kind == "screw":
-        _couple(spec, f"{joint.name} thread", f"{joint.name}_displacement", joint.name, (0.0, _lead(joint)))
+        couple(spec, f"{joint.name} thread", f"{joint.name}_displacement", joint.name, (0.0, _lead(joint)))
 
 
 def _add_properties(spec: Any, body_joint: Any, joint: Joint, tag: str) -> None:
@@ -166,7 +169,7 @@ def _add_properties(spec: Any, body_joint: Any, joint: Joint, tag: str) -> None:
             ModelFileWarning,
         )
     elif lower == upper:
-        _couple(spec, f"{body_joint.name} lock", body_joint.name, "", (lower, 0.0))
+        couple(spec, f"{body_joint.name} lock", body_joint.name, "", (lower, 0.0))
     elif np.isfinite(lower) or np.isfinite(upper):
         body_joint.range, body_joint.limited = (lower, upper), mujoco.mjtLimited.mjLIMITED_TRUE
 
@@ -191,7 +194,7 @@ def _lead(joint: Joint) -> float:
     return -1.0 / pitch
 
 
-def _couple(spec: Any, name: str, follower: str, leader: str, coefficients: tuple[float, float]) -> None:
+def couple(spec: Any, name: str, follower: str, leader: str, coefficients: tuple[float, float]) -> None:
     """An equality follower = c₀ + c₁ leader of coordinates; of one alone without a leader."""
     equality = spec.add_equality(name=name, type=mujoco.mjtEq.mjEQ_JOINT)
     equality.name1, equality.name2, equality.objtype = follower, leader, mujoco.mjtObj.mjOBJ_JOINT
@@ -200,85 +203,19 @@ def _couple(spec: Any, name: str, follower: str, leader: str, coefficients: tupl
 
 def velocity_limits(joints: list[Joint]) -> dict[str, float]:
     """Velocity limits by the names of coordinates."""
-    limits = {}
-    for joint in joints:
-        for tag, _, coordinate in joint.coordinates():
-            if tag and not coordinate.endswith("_displacement"):
-                limits[coordinate] = values.bound(joint.axes[tag].element, "limit/velocity", joint.where, np.inf)
+    limits = {
+        coordinate: values.bound(joint.axes[tag].element, "limit/velocity", joint.where, np.inf)
+        for joint in joints
+        for tag, coordinate in joint.coordinates().items()
+    }
     return {name: limit for name, limit in limits.items() if 0 < limit < np.inf}
 
 
 def initial_positions(joints: list[Joint]) -> dict[str, float]:
-    """Positions at the start, which versions 1.5 and 1.6 may give, by the names of coordinates."""
+    """Positions at the start, which versions up to 1.6 may give, by the names of coordinates."""
     starts = {
         coordinate: values.number(joint.axes[tag].element, "initial_position", joint.where)
         for joint in joints
-        for tag, _, coordinate in joint.coordinates()
-        if tag and not coordinate.endswith("_displacement")
+        for tag, coordinate in joint.coordinates().items()
     }
     return {name: value for name, value in starts.items() if value}
-
-
-def add_mimics(spec: Any, joints: list[Joint]) -> list[str]:
-    """Equalities of coordinates that follow others; returns which can't, as "follower after leader"."""
-    followers = []
-    coordinates = {(joint.name, tag): name for joint in joints for tag, _, name in joint.coordinates() if tag}
-    coordinates |= {(joint.name, "axis"): joint.name for joint in joints if joint.kind == "screw"}
-    for joint in joints:
-        for tag, mimic in _mimics(joint):
-            where = f"<mimic> of {joint.where}"
-            scope, entity = joint.scope.find(mimic.get("joint", ""))
-            leader = scope.prefix + str(entity.element.get("name")), mimic.get("axis", "axis")
-            if leader == (joint.name, tag):
-                raise ValueError(f"{joint.where.capitalize()} mimics itself; name the one that it follows.")
-            if (joint.name, tag) not in coordinates or leader not in coordinates:
-                followers.append(f"{joint.name} after {leader[0]}")
-                continue
-            ratio, offset, reference = (
-                values.number(mimic, name, where, default)
-                for name, default in (("multiplier", 1.0), ("offset", 0.0), ("reference", 0.0))
-            )
-            names = coordinates[joint.name, tag], coordinates[leader]
-            _couple(spec, f"{names[0]} mimic", *names, (offset - ratio * reference, ratio))
-    return followers
-
-
-def _mimics(joint: Joint) -> Iterator[tuple[str, Element]]:
-    for tag, place in (("axis", "axis/mimic"), ("axis2", "axis2/mimic"), ("axis", "mimic")):
-        mimic = joint.element.find(place)
-        if mimic is not None:
-            yield tag, mimic
-
-
-def add_gearboxes(spec: Any, joints: list[Joint]) -> list[str]:
-    """Equalities of the angles that gearboxes tie together; returns the names of those whose angles no joints have."""
-    names = []
-    for box in joints:
-        if box.kind != "gearbox":
-            continue
-        reference = values.text(box.element, "gearbox_reference_body")
-        if not reference:
-            raise ValueError(f"{box.where.capitalize()} has no <gearbox_reference_body>, from which its angles count.")
-        carrier = box.scope.attached(reference)
-        first, second = (
-            _angle(joints, carrier, end, box.axes[t].direction)
-            for end, t in ((box.parent, "axis"), (box.child, "axis2"))
-        )
-        if first is None or second is None:
-            names.append(box.name)
-            continue
-        ratio = values.number(box.element, "gearbox_ratio", box.where, 1.0)
-        _couple(spec, f"{box.name} gears", second[0], first[0], (0.0, -ratio * first[1] * second[1]))
-    return names
-
-
-def _angle(joints: list[Joint], carrier: Link | None, link: Link | None, axis: np.ndarray) -> tuple[str, float] | None:
-    """The hinge from `carrier` to `link` about `axis`, and the sign of its angle about that."""
-    ends = [None if end is None else end.name for end in (carrier, link)]
-    for joint in joints:
-        own = [None if end is None else end.name for end in (joint.parent, joint.child)]
-        if joint.kind in ("revolute", "continuous") and own in (ends, ends[::-1]):
-            cosine = float(joint.axes["axis"].direction @ axis)
-            if abs(cosine) > 1 - _PARALLEL:
-                return joint.name, float(np.sign(cosine)) * (1.0 if own == ends else -1.0)
-    return None

@@ -7,9 +7,8 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from polhode.importers.compiled_model import CompiledModel, ReadOptions
-from polhode.importers.losses import NotCarried
 from polhode.importers.mesh_files import Finder
-from polhode.importers.sdformat import documents, joints, losses, scopes, shapes, tree, values
+from polhode.importers.sdformat import couplings, documents, joints, losses, scopes, shapes, tree, values
 from polhode.importers.sources import Source
 
 _GRAVITY = (0.0, 0.0, -9.8)
@@ -28,20 +27,12 @@ def read(source: Source, finder: Finder, options: ReadOptions) -> CompiledModel:
     world = scopes.build_scopes(document)
     links, all_joints = world.links(), joints.read_joints(document, world)
     name = _name(document.root)
-    spec = tree.build_links(name, tree.span(links, [joint for joint in all_joints if joint.kind != "gearbox"]))
+    spec = tree.build_links(name, tree.span(links, [joint for joint in all_joints if joint.kind != joints.GEARBOX]))
     _set_options(spec.spec, world.element)
-    followers = joints.add_mimics(spec.spec, all_joints)
-    loose = joints.add_gearboxes(spec.spec, all_joints)
     lost = [
         *losses.find_losses(document, world, links, all_joints),
-        *(
-            [NotCarried("mimic", tuple(followers), "only hinges and slides follow others of the file")]
-            * bool(followers)
-        ),
-        *(
-            [NotCarried("gearboxes", tuple(loose), "no hinges turn their links about their axes on the reference body")]
-            * bool(loose)
-        ),
+        *couplings.add_mimics(spec.spec, all_joints),
+        *couplings.add_gearboxes(spec.spec, all_joints),
     ]
     model = spec.compile()
     return CompiledModel(

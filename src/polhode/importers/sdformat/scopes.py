@@ -120,7 +120,11 @@ class Scope:
         while not self._is_own(name) and name not in self._frames:
             if name in passed:
                 raise ValueError(f"Poses in {self.label} lead around in a circle: {' → '.join((*passed, name))}.")
-            base, passed[name] = self._step(name)
+            try:
+                base, passed[name] = self._step(name)
+            except ValueError as error:
+                user = f"The pose of `{self.prefix}{[*passed][-1]}`: " if passed else ""
+                raise ValueError(f"{user}{error}") from error
             name = base
         result = self._frames.get(name, ORIGIN)
         for one, offset in reversed(passed.items()):

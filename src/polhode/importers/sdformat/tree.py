@@ -64,8 +64,9 @@ def span(links: Sequence[Link], joints: Sequence[Joint]) -> SpanningTree:
     for name in sorted(moving, key=lambda name: name in children):
         if name not in reached:
             free.append(name)
-            branches += [Branch(moving[name], _GROUND, None), *_walk(name, moving, neighbours)]
-            reached = {branch.link.name for branch in branches}
+            tree = [Branch(moving[name], _GROUND, None), *_walk(name, moving, neighbours)]
+            reached.update(branch.link.name for branch in tree)
+            branches += tree
     return SpanningTree(branches, loops, frozenset(free))
 
 
@@ -99,10 +100,11 @@ def build_links(name: str, tree: SpanningTree) -> LinkSpec:
     spec = LinkSpec(name, parents)
     links = {branch.link.name: branch.link for branch in tree.branches}
     cuts = {joint.name: _cut_end(joint) for joint in tree.loops if joint.axes}
+    coordinates = {name for _, _, joint in tree.branches if joint for _, _, name in joint.motions()}
     for link, parent, joint in tree.branches:
         body = _add(spec, link.name, link, links.get(parent))
         if link.name in tree.free:
-            body.add_freejoint(name=link.name)
+            body.add_freejoint(name=f"{link.name} (free)" if link.name in coordinates else link.name)
         if joint is not None:
             add_motions(spec.spec, body, joint, link.frame, backward=_names(joint)[1] == parent)
         body.gravcomp = float(not flag(link.element, "gravity", f"link `{link.name}`", True))
