@@ -132,12 +132,12 @@ def test_axes_are_expressed_in_any_frame():
 
 
 def test_chains_of_a_thousand_poses_need_no_deep_stack():
-    links = [link("l0", pose((1, 0, 0, 0, 0, 0)))]
-    links += [link(f"l{i}", pose((1, 0, 0, 0, 0, 0), f"l{i - 1}")) for i in range(1, 1500)]
-    joints = [joint(f"j{i}", "fixed", f"l{i - 1}", f"l{i}") for i in range(1, 1500)]
-    loaded = load(model(*reversed(links), *joints))
-    assert len(loaded.model.bodies) == 1
-    assert loaded.links["l1499"].x[0] == pytest.approx(750.5)
+    frames = [frame(f"f{i}", (1, 0, 0, 0, 0, 0), f"f{i - 1}" if i else "") for i in range(1500)]
+    attached = [frame(f"g{i}", P["a"], "__model__", f"g{i - 1}" if i else "l") for i in range(1500)]
+    parts = link("l", pose(P["b"], "f1499")), joint("j", "fixed", "world", "g1499"), link("free")
+    loaded = load(model(*reversed(frames), *attached, *parts))
+    assert loaded.links["l"] is loaded.model.ground
+    assert loaded.start.pose(1).x == pytest.approx(np.add((1500, 0, 0), P["b"][:3]))
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def four_bars_in_python():
     ("extra", "bodies"),
     [
         ("", ["a", "b", "c", "c (j4)"]),
-        (LOOP, ["c", "b", "a", "a (j1)"]),
+        pytest.param(LOOP, ["c", "b", "a", "a (j1)"], marks=pytest.mark.exhaustive),
     ],
 )
 def test_loops_are_closed_by_cutting_a_link(extra, bodies):

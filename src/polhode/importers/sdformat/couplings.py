@@ -56,7 +56,7 @@ def add_gearboxes(spec: Any, joints: list[Joint]) -> list[NotCarried]:
         reference = values.text(box.element, "gearbox_reference_body")
         if not reference:
             raise ValueError(f"{box.where.capitalize()} has no <gearbox_reference_body>, from which its angles count.")
-        carrier = box.scope.attached(reference)
+        carrier = box.scope.link_of(reference)
         first, second = (
             _angle(joints, carrier, end, box.axes[t].direction)
             for end, t in ((box.parent, "axis"), (box.child, "axis2"))

@@ -82,10 +82,10 @@ class _Expansion:
             elif child.tag == "include":
                 place = list(element).index(child)
                 element.remove(child)
-                for number, part in enumerate(self._included(child, element, origin, files, depth)):
+                for number, part in enumerate(self._read_include(child, element, origin, files, depth)):
                     element.insert(place + number, part)
 
-    def _included(
+    def _read_include(
         self, include: Element, parent: Element, origin: Origin, files: tuple[Path, ...], depth: int
     ) -> list[Element]:
         """The model that an <include> names, as it asks for it; all of its elements if it is merged."""
@@ -106,7 +106,7 @@ class _Expansion:
         if include.get("merge", "false").lower() not in ("true", "1"):
             self.origins[model] = inner
             return [model]
-        parts = _merged(model, parent, uri)
+        parts = _merge_elements(model, parent, uri)
         self.origins.update(dict.fromkeys(parts, inner))
         return parts
 
@@ -147,7 +147,7 @@ def _find(uri: str, finder: Finder) -> Path:
         for name in (base, f"{base}/model.config", f"{base}/model.sdf"):
             try:
                 path = finder.find(name)
-                return finder.find(f"{base}/{_listed(path)}") if name.endswith("/model.config") else path
+                return finder.find(f"{base}/{_newest_file(path)}") if name.endswith("/model.config") else path
             except UnreadableFile as error:
                 reasons.append(str(error))
     why = next((each for each in reasons if "not found" not in each and "no regular file" not in each), None)
@@ -157,11 +157,11 @@ def _find(uri: str, finder: Finder) -> Path:
     )
 
 
-def _listed(path: Path) -> str:
+def _newest_file(path: Path) -> str:
     """The file of the newest known version in a model.config."""
     files = [(each.get("version", ""), (each.text or "").strip()) for each in _parse(path).iter("sdf")]
-    known = [(tuple(map(int, v.split("."))), name) for v, name in files if re.fullmatch(r"\d{1,4}\.\d{1,4}", v)]
-    best = max((each for each in known if each[0] <= _NEWEST), default=((), files[0][1] if files else "model.sdf"))
+    numbers = [(tuple(map(int, v.split("."))), name) for v, name in files if re.fullmatch(r"\d{1,4}\.\d{1,4}", v)]
+    best = max((each for each in numbers if each[0] <= _NEWEST), default=((), files[0][1] if files else "model.sdf"))
     return best[1]
 
 
@@ -194,7 +194,7 @@ def _override(model: Element, include: Element, uri: str) -> None:
             model.append(child)
 
 
-def _merged(model: Element, parent: Element, uri: str) -> list[Element]:
+def _merge_elements(model: Element, parent: Element, uri: str) -> list[Element]:
     """The elements of a model as those of another; what referred to the model refers to a frame in its place."""
     if parent.tag != "model":
         raise ValueError(f'<include> of {uri} has merge="true" in a <{parent.tag}>; only models take in others so.')

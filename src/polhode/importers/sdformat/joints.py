@@ -104,7 +104,7 @@ def _read_joint(document: Document, scope: Scope, key: str) -> Joint:
         if (tag, end) == ("child", "world"):
             raise ValueError(f"The child of joint `{name}` is the world; exchange its ends and turn its axis around.")
         try:
-            ends.append(scope.attached(end))
+            ends.append(scope.link_of(end))
         except ValueError as error:
             raise ValueError(f"The {tag} of joint `{name}`: {error}") from error
     parent, child = ends
@@ -123,10 +123,10 @@ def _axis(element: Element | None, tag: str, scope: Scope, frame: Frame, where: 
         raise ValueError(f"{where.capitalize()} has no <{tag}>, about or along which it moves.")
     direction = values.direction(element, "xyz", f"<{tag}> of {where}")
     xyz = element.find("xyz")
-    given = "" if xyz is None else xyz.get("expressed_in", "")
+    frame_name = "" if xyz is None else xyz.get("expressed_in", "")
     if values.flag(element, "use_parent_model_frame", where, of_model):
-        given = given or "__model__"
-    R = scope.in_world(given).R if given else frame.R
+        frame_name = frame_name or "__model__"
+    R = scope.in_world(frame_name).R if frame_name else frame.R
     return Axis(R @ direction, element)
 
 
@@ -154,13 +154,13 @@ def _add_properties(spec: Any, body_joint: Any, joint: Joint, tag: str) -> None:
     body_joint.damping[0], body_joint.frictionloss = damping, friction
     body_joint.stiffness[0] = values.number(axis, "dynamics/spring_stiffness", where)
     body_joint.springref = values.number(axis, "dynamics/spring_reference", where)
-    effort = values.bound(axis, "limit/effort", where, np.inf)
+    effort = values.limit(axis, "limit/effort", where, np.inf)
     if 0 < effort < np.inf:
         body_joint.actfrcrange, body_joint.actfrclimited = (-effort, effort), mujoco.mjtLimited.mjLIMITED_TRUE
     if joint.kind == "continuous":
         return
     lower, upper = (
-        values.bound(axis, f"limit/{end}", where, bound) for end, bound in (("lower", -np.inf), ("upper", np.inf))
+        values.limit(axis, f"limit/{end}", where, bound) for end, bound in (("lower", -np.inf), ("upper", np.inf))
     )
     if lower > upper:
         warn(
@@ -204,7 +204,7 @@ def couple(spec: Any, name: str, follower: str, leader: str, coefficients: tuple
 def velocity_limits(joints: list[Joint]) -> dict[str, float]:
     """Velocity limits by the names of coordinates."""
     limits = {
-        coordinate: values.bound(joint.axes[tag].element, "limit/velocity", joint.where, np.inf)
+        coordinate: values.limit(joint.axes[tag].element, "limit/velocity", joint.where, np.inf)
         for joint in joints
         for tag, coordinate in joint.coordinates().items()
     }

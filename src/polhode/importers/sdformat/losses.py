@@ -109,7 +109,7 @@ def _of_links(world: Scope, links: Sequence[Link]) -> Iterator[tuple[_Loss, str]
 def _of_joints(joints: Iterable[Joint]) -> Iterator[tuple[_Loss, str]]:
     for joint in joints:
         ode = joint.element.find("physics/ode")
-        if ode is not None and any(values.bound(ode, name, joint.where, 0.0) for name in _ODE):
+        if ode is not None and any(values.limit(ode, name, joint.where, 0.0) for name in _ODE):
             yield (
                 _Loss("parameters of ODE", "motors, softness and rebound of its solver are none of the joint"),
                 joint.name,
@@ -123,7 +123,7 @@ def _of_joints(joints: Iterable[Joint]) -> Iterator[tuple[_Loss, str]]:
 
 
 def _stops(axis: Element | None, where: str) -> bool:
-    ends = [values.bound(axis, f"limit/{end}", where, float("inf")) for end in ("lower", "upper")]
+    ends = [values.limit(axis, f"limit/{end}", where, float("inf")) for end in ("lower", "upper")]
     return any(abs(end) < float("inf") for end in ends)
 
 

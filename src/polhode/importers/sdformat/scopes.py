@@ -159,10 +159,10 @@ class Scope:
         """A name as that of a model and a name within it. Raises ValueError for unknown names."""
         model, _, inner = name.partition("::")
         if not inner or model not in self.models:
-            known = ", ".join([*self.entities][:12]) + (", …" if len(self.entities) > 12 else "")
+            names = ", ".join([*self.entities][:12]) + (", …" if len(self.entities) > 12 else "")
             raise ValueError(
                 f"There is no frame `{name}` in {self.label}.{checks.nearest(name, self.entities)} "
-                f"Known: {known or 'none'}."
+                f"Known: {names or 'none'}."
             )
         return model, inner
 
@@ -174,7 +174,7 @@ class Scope:
             scope = scope.models[model]
         return scope, scope.entities[name]
 
-    def attached(self, name: str) -> Link | None:
+    def link_of(self, name: str) -> Link | None:
         """The link that a frame is attached to; None for the world. Raises ValueError for unknown names and circles."""
         scope: Scope = self
         passed: dict[tuple[int, str], None] = {}

@@ -43,7 +43,7 @@ def number(element: Element | None, path: str, where: str, default: float = 0.0)
     return float(vector(element, path, where, (default,))[0])
 
 
-def bound(element: Element | None, path: str, where: str, default: float) -> float:
+def limit(element: Element | None, path: str, where: str, default: float) -> float:
     """A number in a child that may be infinite."""
     value = float(_numbers(text(element, path), path, where, 1)[0]) if text(element, path) else default
     if np.isnan(value):
