@@ -100,7 +100,7 @@ def run(
 ) -> None:
     """Run a problem; print final outputs, drifts, residuals and the audit."""
     import polhode as ph
-    from polhode.storage.metadata import is_run
+    from polhode.storage.store_choice import is_run
 
     if step is not None and (rtol is not None or atol is not None):
         fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)

@@ -28,7 +28,7 @@ from polhode.simulation.save_schedule import SaveSchedule, frame_count, save_sch
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.task import Task
 from polhode.solution.solution import Solution
-from polhode.storage.metadata import is_run
+from polhode.storage.store_choice import is_run
 from polhode.systems.base import AbstractSystem, State
 
 

@@ -14,8 +14,10 @@ from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint import continuation
+from polhode.storage.checkpoint import Checkpoint
 from polhode.storage.errors import FULL, StoreError
-from polhode.storage.store import Checkpoint, RunStore
+from polhode.storage.store import AbstractRunStore
+from polhode.storage.store_choice import store_class
 from polhode.storage.stored_frames import StoredFrames, frames_of_store
 
 _RETRY_S = 1.0
@@ -27,7 +29,7 @@ class StoreSink:
     - `error`, `reason`: what failed, and in words what is on disk and what is not.
     """
 
-    def __init__(self, store: RunStore, when_full: str | Path) -> None:
+    def __init__(self, store: AbstractRunStore[Any], when_full: str | Path) -> None:
         self.store, self._when_full = store, when_full
         self._run: Any = None
         self._facts: dict[str, Any] | None = None
@@ -140,7 +142,9 @@ def open_sink(
     if path is None:
         yield None
         return
-    store = RunStore.create(path, meta, overwrite=overwrite, expected=None if frame_count is None else frame_count + 1)
+    store = store_class(path).create(
+        path, meta, overwrite=overwrite, expected=None if frame_count is None else frame_count + 1
+    )
     try:
         yield StoreSink(store, when_full)
     finally:
