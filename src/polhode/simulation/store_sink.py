@@ -30,6 +30,8 @@ class StoreSink:
     """
 
     def __init__(self, store: AbstractRunStore[Any], when_full: str | Path) -> None:
+        if when_full not in ("fail", "wait") and store_class(when_full) is not type(store):
+            raise ValueError(f"`when_full` names a store of another kind than `{store.path}`; give the same suffix.")
         self.store, self._when_full = store, when_full
         self._run: Any = None
         self._facts: dict[str, Any] | None = None

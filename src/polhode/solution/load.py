@@ -53,4 +53,3 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     if damage:
         stats["damage"] = "; ".join(damage)
     return Solution(frames, stats, root.meta, reader=reader_of_stored(root.meta, stats, problem))
-

@@ -38,7 +38,7 @@ _PENDING_BYTES = 4 * 1024 * 1024
 _LONGEST_QUEUE = 6
 """Multiple of `_PENDING_BYTES` above which a run waits for its disk."""
 
-Written = TypeVar("Written")
+DiskState = TypeVar("DiskState")
 """What a store remembers of what it has written."""
 
 
@@ -55,15 +55,15 @@ class Batch(NamedTuple):
         return sum(len(block["time"]) for block in self.blocks)
 
 
-class WriteResult(NamedTuple, Generic[Written]):
+class WriteResult(NamedTuple, Generic[DiskState]):
     """The result of writing a batch: it, what the store remembers after it, and seconds of a processor."""
 
     batch: Batch
-    written: Written
+    disk_state: DiskState
     seconds: float
 
 
-class AbstractRunStore(abc.ABC, Generic[Written]):
+class AbstractRunStore(abc.ABC, Generic[DiskState]):
     """A store that is appended to while a run is going, and read by others meanwhile.
 
     Every leaf of the frames is one array along `time`. The store appears with its first frame, and an earlier run at
@@ -85,11 +85,11 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
         self._run, self._lock = run, lock
         self._expected = expected
         self._structure: frame_layout.Structure | None = None
-        self._written: Written = self._nothing()
+        self._disk_state: DiskState = self._nothing()
         self._pending: list[dict[str, np.ndarray]] = []
         self._pending_bytes = 0
         self._checkpoint: Callable[[], Checkpoint] | None = None
-        self._job: Job[WriteResult[Written]] | None = None
+        self._job: Job[WriteResult[DiskState]] | None = None
         self._submitted = self._next = 0.0
         self._is_on_disk = False
 
@@ -151,7 +151,7 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
                 root.check(arrays)
                 store = cls(path, root.meta, root.run, lock, None)
                 store._structure, store.length = root.structure, root.frames
-                store._written = store._continue(root, arrays)
+                store._disk_state = store._continue(root, arrays)
                 store._is_on_disk = True
         except DamageError as error:
             lock.release()
@@ -219,6 +219,7 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
         """Releases the store as it is, after the writing thread has ended."""
         if self._job is not None:
             self._job.wait()
+        self._let_go()
         self._lock.release()
 
     def move(self, place: str | Path) -> None:
@@ -231,7 +232,7 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
             with translate_os_errors(target):
                 self._check_room(target, False)
                 if self._is_on_disk:
-                    self._written = self._copy(target)
+                    self._disk_state = self._copy(target)
         except BaseException:
             lock.release()
             raise
@@ -246,10 +247,10 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
         if not self._is_on_disk:
             if batch.blocks:
                 with translate_os_errors(self.path):
-                    written = self._begin(batch, stats)
+                    disk_state = self._begin(batch, stats)
                 self._is_on_disk = True
                 # The first publication loads libraries and makes files, so its cost says nothing about the next.
-                self._take(WriteResult(batch, written, 0.0))
+                self._take(WriteResult(batch, disk_state, 0.0))
         elif batch.blocks or batch.checkpoint is not None or stats is not None:
             self._take(self._write_batch(batch, stats))
 
@@ -267,15 +268,15 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
         source = self._checkpoint
         return Batch(list(self._pending), None if source is None else source(), source)
 
-    def _write_batch(self, batch: Batch, stats: dict[str, Any] | None) -> WriteResult[Written]:
+    def _write_batch(self, batch: Batch, stats: dict[str, Any] | None) -> WriteResult[DiskState]:
         begin = time.thread_time()
         with translate_os_errors(self.path):
-            written = self._write(batch, stats)
-        return WriteResult(batch, written, time.thread_time() - begin)
+            disk_state = self._write(batch, stats)
+        return WriteResult(batch, disk_state, time.thread_time() - begin)
 
-    def _take(self, result: WriteResult[Written]) -> None:
+    def _take(self, result: WriteResult[DiskState]) -> None:
         """Takes over the result of a publication."""
-        batch, self._written, seconds = result
+        batch, self._disk_state, seconds = result
         self.length += batch.count
         del self._pending[: len(batch.blocks)]
         self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
@@ -289,21 +290,25 @@ class AbstractRunStore(abc.ABC, Generic[Written]):
         """Raises OccupiedError unless a path is free, or holds only a run that may be replaced."""
 
     @abc.abstractmethod
-    def _nothing(self) -> Written:
+    def _nothing(self) -> DiskState:
         """What is remembered before anything is written."""
 
     @abc.abstractmethod
-    def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> Written:
+    def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> DiskState:
         """Write the first batch aside, and put it in place at once."""
 
     @abc.abstractmethod
-    def _write(self, batch: Batch, stats: dict[str, Any] | None) -> Written:
+    def _write(self, batch: Batch, stats: dict[str, Any] | None) -> DiskState:
         """Write another batch and publish it; changes nothing of the store in memory, so that it can be repeated."""
 
     @abc.abstractmethod
-    def _continue(self, root: Any, arrays: Any) -> Written:
+    def _continue(self, root: Any, arrays: Any) -> DiskState:
         """What is remembered of a store that is reopened; `root` and `arrays` are those of `open`."""
 
     @abc.abstractmethod
-    def _copy(self, target: Path) -> Written:
-        """Copy what is on disk to another place. Returns what was written, there."""
+    def _let_go(self) -> None:
+        """Close files that are kept open; is called again."""
+
+    @abc.abstractmethod
+    def _copy(self, target: Path) -> DiskState:
+        """Copy what is on disk to another place. Returns what is remembered of it."""

@@ -45,9 +45,7 @@ class StoredFrames:
     Reading raises `StoreError` where the store was damaged, removed or replaced by another run since.
     """
 
-    def __init__(
-        self, root: AbstractStoredRun, arrays: StoredArrays, count: int, tail: Frames | None = None
-    ) -> None:
+    def __init__(self, root: AbstractStoredRun, arrays: StoredArrays, count: int, tail: Frames | None = None) -> None:
         self._root, self._arrays, self._on_disk = root, arrays, count
         self._tail = None if tail is None else frame_layout.flatten(tail)[1]
         self._count = count + (0 if tail is None else len(tail.t))

@@ -28,7 +28,7 @@ class _Words(NamedTuple):
     digests: dict[str, str]
 
 
-class _Written(NamedTuple):
+class _DiskState(NamedTuple):
     """What is on disk: arrays, rows of unfinished chunks, checksums of all chunks, words, and files of the root.
 
     The files are None before the first publication.
@@ -41,7 +41,7 @@ class _Written(NamedTuple):
     checkpoint_file: FileDigest | None = None
     checksums_file: FileDigest | None = None
 
-    def at(self, folder: Path) -> _Written:
+    def at(self, folder: Path) -> _DiskState:
         """The same in another folder."""
         return self._replace(
             arrays={name: files._replace(folder=folder / files.folder.name) for name, files in self.arrays.items()}
@@ -49,7 +49,7 @@ class _Written(NamedTuple):
 
 
 @final
-class RunStore(AbstractRunStore[_Written]):
+class RunStore(AbstractRunStore[_DiskState]):
     """A zarr store that is appended to while a run is going; `xarray.open_zarr(path)` gives labelled data.
 
     Chunks are written first, each with a checksum, then a file with all checksums, which binds chunks to their places,
@@ -70,28 +70,33 @@ class RunStore(AbstractRunStore[_Written]):
     def _check_room(path: Path, overwrite: bool) -> None:
         check_room(path, RUN, overwrite)
 
-    def _nothing(self) -> _Written:
-        return _Written({}, {}, {}, _Words({}, {}))
+    def _nothing(self) -> _DiskState:
+        return _DiskState({}, {}, {}, _Words({}, {}))
 
-    def _continue(self, root: Root, arrays: dict[str, ArrayFiles]) -> _Written:
-        tails = {name: files.read(root.frames - root.frames % files.rows, root.frames) for name, files in arrays.items()}
+    def _continue(self, root: Root, arrays: dict[str, ArrayFiles]) -> _DiskState:
+        tails = {
+            name: files.read(root.frames - root.frames % files.rows, root.frames) for name, files in arrays.items()
+        }
         checksums = {name: files.checksums or b"" for name, files in arrays.items()}
         words = _Words({name: root.arrays[name] for name in root.labels}, root.labels)
-        return _Written(arrays, tails, checksums, words, root.checkpoint, root.checksums)
+        return _DiskState(arrays, tails, checksums, words, root.checkpoint, root.checksums)
 
-    def _copy(self, target: Path) -> _Written:
+    def _copy(self, target: Path) -> _DiskState:
         shutil.copytree(self.path, target, dirs_exist_ok=True)
-        return self._written.at(target)
+        return self._disk_state.at(target)
 
-    def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> _Written:
+    def _let_go(self) -> None:
+        return
+
+    def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> _DiskState:
         with staging_folder(self.path, self._run) as aside:
             return self._write_to(aside, self._create_arrays(aside, batch.blocks[0]), batch, stats).at(self.path)
 
-    def _write(self, batch: Batch, stats: dict[str, Any] | None) -> _Written:
+    def _write(self, batch: Batch, stats: dict[str, Any] | None) -> _DiskState:
         check_there(self.path)
-        return self._write_to(self.path, self._written, batch, stats)
+        return self._write_to(self.path, self._disk_state, batch, stats)
 
-    def _create_arrays(self, folder: Path, block: dict[str, np.ndarray]) -> _Written:
+    def _create_arrays(self, folder: Path, block: dict[str, np.ndarray]) -> _DiskState:
         labels = frame_layout.label(block, self.meta.get("dimensions", {}))
         arrays = {
             name: ArrayFiles.for_rows(folder / folder_name(name), values, labels[name], self._expected)
@@ -105,9 +110,9 @@ class RunStore(AbstractRunStore[_Written]):
             )
             words.metadata[folder_name(name)], words.digests[folder_name(name)] = entry
         tails = {name: np.zeros((0, *files.shape), files.dtype) for name, files in arrays.items()}
-        return _Written(arrays, tails, dict.fromkeys(arrays, b""), words)
+        return _DiskState(arrays, tails, dict.fromkeys(arrays, b""), words)
 
-    def _write_to(self, folder: Path, former: _Written, batch: Batch, stats: dict[str, Any] | None) -> _Written:
+    def _write_to(self, folder: Path, former: _DiskState, batch: Batch, stats: dict[str, Any] | None) -> _DiskState:
         """Write a batch to `folder` and publish it there."""
         tails, checksums = {}, dict(former.checksums)
         for name, files in former.arrays.items():
@@ -119,21 +124,21 @@ class RunStore(AbstractRunStore[_Written]):
             tails[name] = np.array(values[len(values) - len(values) % files.rows :])
         if self._is_on_disk:
             check_there(self.path)
-        written = former._replace(tails=tails, checksums=checksums)
+        disk_state = former._replace(tails=tails, checksums=checksums)
         if batch.count or former.checksums_file is None:
             data = b"".join(checksums.values())
-            written = written._replace(
+            disk_state = disk_state._replace(
                 checksums_file=self._keep(folder, "checksums-{}.bin", data, former.checksums_file)
             )
         if batch.checkpoint is not None:
             data = batch.checkpoint.to_bytes()
             file = self._keep(folder, "checkpoint-{}.npz", data, former.checkpoint_file)
-            written = written._replace(checkpoint_file=file)
-        self._publish(folder, self.length + batch.count, written, stats)
-        if former.checkpoint_file is not None and former.checkpoint_file != written.checkpoint_file:
+            disk_state = disk_state._replace(checkpoint_file=file)
+        self._publish(folder, self.length + batch.count, disk_state, stats)
+        if former.checkpoint_file is not None and former.checkpoint_file != disk_state.checkpoint_file:
             with contextlib.suppress(OSError):
                 (folder / former.checkpoint_file.file).unlink(missing_ok=True)
-        return written
+        return disk_state
 
     def _keep(self, folder: Path, names: str, data: bytes, former: FileDigest | None) -> FileDigest:
         """Writes a file for the next root, beside the one that the present root refers to."""
@@ -142,20 +147,20 @@ class RunStore(AbstractRunStore[_Written]):
         replace(folder / name, [data], self._run[:TOKEN])
         return FileDigest(name, documents.digest(data))
 
-    def _publish(self, folder: Path, count: int, written: _Written, stats: dict[str, Any] | None) -> None:
+    def _publish(self, folder: Path, count: int, disk_state: _DiskState, stats: dict[str, Any] | None) -> None:
         """Write the metadata at the root, which readers use."""
-        arrays = {files.folder.name: files.metadata(count) for files in written.arrays.values()}
+        arrays = {files.folder.name: files.metadata(count) for files in disk_state.arrays.values()}
         token = self._run[:TOKEN]
         if not self._is_on_disk or stats is not None:
             # The metadata of single arrays have the number of rows at the beginning, or at the end.
             for name, entry in arrays.items():
                 replace(folder / name / "zarr.json", [compact(entry)], token)
         description = attributes(self.meta, stats or {"result": None})
-        files = {"checkpoint": written.checkpoint_file, "checksums": written.checksums_file}
+        files = {"checkpoint": disk_state.checkpoint_file, "checksums": disk_state.checksums_file}
         files_by_name = {name: None if file is None else file._asdict() for name, file in files.items()}
         own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **files_by_name}
-        own["labels"] = written.words.digests
-        data = documents.document({**description, **own}, {**arrays, **written.words.metadata})
+        own["labels"] = disk_state.words.digests
+        data = documents.document({**description, **own}, {**arrays, **disk_state.words.metadata})
         # A copy, from which frames can be read if the file at the root is damaged.
         replace(folder / RUN.copy, [data], token)
         replace(folder / documents.FILE, [data], token)
