@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode.storage import frame_layout
+from polhode.storage.errors import DamageError
 from polhode.storage.labels import coordinates
+from polhode.storage.paged_file import SKIPPED, AbstractPagedFile
 from polhode.storage.zarr_arrays import chunk_rows, folder_name
 
 if TYPE_CHECKING:
     import h5py
+
+_FORMATS = ("earliest", "v110")
+"""Oldest and newest version of HDF5's format: what programs of the last ten years read."""
 
 _CHECKPOINT = "polhode/checkpoint"
 """The data set with the checkpoint, in a group of its own, which readers of labelled data don't open."""
@@ -29,6 +34,22 @@ def library() -> Any:
     except ImportError as error:
         raise ValueError("Runs in HDF5 files need h5py: `pip install 'polhode[hdf5]'`.") from error
     return h5py
+
+
+def open_file(content: AbstractPagedFile, mode: str) -> h5py.File:
+    """HDF5's library on some content. Chunks are not cached, so that only new rows are written.
+
+    Raises DamageError where the library can't open it.
+    """
+    new = {"userblock_size": SKIPPED} if mode == "w" else {}
+    try:
+        return library().File(content, mode, libver=_FORMATS, rdcc_nbytes=0, **new)
+    except ValueError as error:
+        said = str(error)
+    except Exception as error:
+        said = f"HDF5's library can't open it ({type(error).__name__}: {error})"
+    # The error itself would hold objects of h5py that crash when the process ends.
+    raise DamageError(said)
 
 
 def create_arrays(

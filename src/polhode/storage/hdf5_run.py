@@ -129,7 +129,8 @@ def open_run(path: Path) -> tuple[HDF5Run, dict[str, HDF5Array]]:
     try:
         return read(path, lambda file: _parse(path, file))
     except DamageError as error:
-        raise RUN.damage_error(path, str(error)) from None
+        what = f"{error}. Without these bytes no frame can be read, not even with `salvage=True`; a copy is needed."
+        raise StoreError(f"The run store `{path}` is damaged: {what}") from None
 
 
 def read_root(path: Path) -> HDF5Run:
@@ -144,21 +145,19 @@ def salvage(path: Path) -> tuple[HDF5Run, dict[str, HDF5Array], list[str]]:
 
 def read(path: Path, act: Callable[[h5py.File], T]) -> T:
     """What a function reads from the file by the last commit. Raises DamageError, whatever HDF5's library says."""
-    h5py = hdf5_layout.library()
     with VerifiedFile(path) as content:
         while True:
             commit = content.state.commit
             try:
-                with h5py.File(content, "r") as file:
+                with hdf5_layout.open_file(content, "r") as file:
                     return act(file)
+            except (StoreError, MemoryError):
+                raise
             except Exception as error:
-                if content.damage is not None:
-                    raise content.damage from None
-                if isinstance(error, StoreError | DamageError | MemoryError):
-                    raise
-                if content.state.commit == commit:
-                    raise DamageError(f"its content makes no sense ({type(error).__name__}: {error})") from None
-                # A run in progress has made another commit in between.
+                said = str(error) if isinstance(error, DamageError) else f"{type(error).__name__}: {error}"
+            if content.damage or content.state.commit == commit:
+                raise DamageError(content.damage or said)
+            # A run in progress has made another commit in between.
 
 
 def _parse(path: Path, file: h5py.File) -> tuple[HDF5Run, dict[str, HDF5Array]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -16,12 +14,8 @@ from polhode.storage.documents import RUN
 from polhode.storage.errors import OccupiedError, StoreError
 from polhode.storage.hdf5_run import HDF5Array, HDF5Run
 from polhode.storage.journaled_file import JournaledFile
-from polhode.storage.paged_file import SKIPPED, AbstractPagedFile
 from polhode.storage.paths import staging_path
 from polhode.storage.store import AbstractRunStore, Batch
-
-_FORMATS = ("earliest", "v110")
-"""Oldest and newest version of HDF5's format: what programs of the last ten years read."""
 
 
 class _DiskState(NamedTuple):
@@ -74,11 +68,15 @@ class HDF5Store(AbstractRunStore[_DiskState]):
         return _DiskState(JournaledFile.open(self.path), attributes(root.meta, root.stats))
 
     def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> _DiskState:
-        with staging_path(self.path, self._run) as aside, JournaledFile.create(aside, self._run) as file:
-            with file.change() as content, _open(content, "w") as target:
-                hdf5_layout.create_arrays(target, batch.blocks[0], self.meta, self._expected)
-                target.attrs.update({"run": self._run, "structure": json.dumps(self._structure)})
-                description = self._write_to(target, {}, batch, stats)
+        with (
+            staging_path(self.path, self._run) as aside,
+            JournaledFile.create(aside, self._run) as file,
+            file.change() as content,
+            hdf5_layout.open_file(content, "w") as target,
+        ):
+            hdf5_layout.create_arrays(target, batch.blocks[0], self.meta, self._expected)
+            target.attrs.update({"run": self._run, "structure": json.dumps(self._structure)})
+            description = self._write_to(target, {}, batch, stats)
         return _DiskState(JournaledFile.open(self.path), description)
 
     def _write(self, batch: Batch, stats: dict[str, Any] | None) -> _DiskState:
@@ -89,7 +87,7 @@ class HDF5Store(AbstractRunStore[_DiskState]):
                 f"The file of the store `{self.path}` is gone: it was deleted, renamed or replaced during the run, "
                 "which is written no further. Leave the file alone until the run has ended."
             )
-        with file.change() as content, _open(content, "r+") as target:
+        with file.change() as content, hdf5_layout.open_file(content, "r+") as target:
             return _DiskState(file, self._write_to(target, self._disk_state.attributes, batch, stats))
 
     def _write_to(
@@ -115,11 +113,3 @@ class HDF5Store(AbstractRunStore[_DiskState]):
     def _let_go(self) -> None:
         if self._disk_state.file is not None:
             self._disk_state.file.close()
-
-
-@contextmanager
-def _open(content: AbstractPagedFile, mode: str) -> Iterator[Any]:
-    """HDF5's library on some content. Chunks are not cached, so that only new rows are written."""
-    new = {"userblock_size": SKIPPED} if mode == "w" else {}
-    with hdf5_layout.library().File(content, mode, libver=_FORMATS, rdcc_nbytes=0, **new) as file:
-        yield file

@@ -64,15 +64,13 @@ class Commit(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> Self | None:
-        """The commit in a slot; None in an empty one. Raises DamageError for anything else."""
-        if not any(data):
-            return None
+        """The commit in a slot; None in one that is empty, damaged or of another version of this layout."""
         body, checksum = data[: _SLOT.size], data[_SLOT.size :]
-        if len(checksum) < 4 or google_crc32c.value(body).to_bytes(4, "little") != checksum:
-            raise DamageError("its header does not have the bytes that were written")
+        if google_crc32c.value(body).to_bytes(4, "little") != checksum:
+            return None
         kind, number, run, size, at, count, seal_digest = _SLOT.unpack(body)
         if kind != _KIND:
-            raise DamageError("its header is that of another version of polhode, which has to read it")
+            return None
         return cls(number, run.decode(errors="replace"), size, at, count, seal_digest.decode(errors="replace"))
 
     @property
@@ -99,11 +97,14 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def newest_commit(handle: int) -> Commit:
-    """The last commit. Raises DamageError without one, or where a slot is damaged."""
+    """The last commit. Raises DamageError without one.
+
+    Where the last slot is damaged it is the one before, whose checksums don't fit what the last one has changed.
+    """
     slots = [Commit.unpack(_read(handle, _SLOT.size + 4, at)) for at in _SLOTS]
     commits = [commit for commit in slots if commit is not None]
     if not commits:
-        raise DamageError("its header is empty")
+        raise DamageError("its header does not have the bytes that were written")
     return max(commits)
 
 
@@ -169,7 +170,7 @@ class VerifiedFile(AbstractPagedFile):
     """The content by the last commit, read page by page; each is compared with its checksum.
 
     Where a writer has made another commit since, pages are read by that one. `damage` is the first damage that was
-    met, since HDF5's library does not always pass on what goes wrong.
+    met, in words, since HDF5's library does not always pass on what goes wrong.
     """
 
     def __init__(self, path: Path) -> None:
@@ -181,7 +182,7 @@ class VerifiedFile(AbstractPagedFile):
             os.close(self._handle)
             raise
         self._cache: dict[int, bytes] = {}
-        self.damage: DamageError | None = None
+        self.damage = ""
 
     @property
     def size(self) -> int:
@@ -211,7 +212,7 @@ class VerifiedFile(AbstractPagedFile):
                 problem = str(error)
             former, self.state = self.state.commit, read_state(self._handle)
             if self.state.commit == former:
-                self.damage = self.damage or DamageError(problem)
+                self.damage = self.damage or problem
                 raise DamageError(problem)
             self._cache.clear()
 

@@ -271,7 +271,10 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
     def _write_batch(self, batch: Batch, stats: dict[str, Any] | None) -> WriteResult[DiskState]:
         begin = time.thread_time()
         with translate_os_errors(self.path):
-            disk_state = self._write(batch, stats)
+            try:
+                disk_state = self._write(batch, stats)
+            except DamageError as error:
+                raise RUN.damage_error(self.path, str(error)) from None
         return WriteResult(batch, disk_state, time.thread_time() - begin)
 
     def _take(self, result: WriteResult[DiskState]) -> None:

@@ -298,7 +298,9 @@ def _within(t: float, meta: dict[str, Any]) -> bool:
     return min(meta["t0"], meta["t1"]) <= t < max(meta["t0"], meta["t1"])
 
 
-def _check_resumable(path: Any, root: AbstractStoredRun, t: float, end: float, t_end: float, max_steps: int | None) -> None:
+def _check_resumable(
+    path: Any, root: AbstractStoredRun, t: float, end: float, t_end: float, max_steps: int | None
+) -> None:
     """Raises ValueError where a run can't be resumed."""
     result = root.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:
