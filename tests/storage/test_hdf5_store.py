@@ -124,7 +124,7 @@ def test_states_and_names_of_all_kinds_survive(tmp_path):
 @pytest.fixture
 def crashing(monkeypatch):
     """From now on so many pieces are written, of the next one the first half, and then the process ends."""
-    plain = journaled_file._write
+    plain = journaled_file.write_bytes
 
     def after(count: int, error: BaseException) -> list[int]:
         left = [count]
@@ -137,20 +137,20 @@ def crashing(monkeypatch):
                 raise error
             plain(handle, at, data)
 
-        monkeypatch.setattr(journaled_file, "_write", write)
+        monkeypatch.setattr(journaled_file, "write_bytes", write)
         return left
 
     return after
 
 
 def test_a_process_that_ends_at_any_write_leaves_an_exact_prefix(tmp_path, spin_frames, crashing, monkeypatch):
-    whole, path, number, plain = spin_frames(400), tmp_path / "run.h5", 0, journaled_file._write
+    whole, path, number, plain = spin_frames(400), tmp_path / "run.h5", 0, journaled_file.write_bytes
     seen: list[int] = []
     while True:
         left = crashing(number, Crash())
         with contextlib.suppress(Crash):
             written(path, whole, 100)
-        monkeypatch.setattr(journaled_file, "_write", plain)
+        monkeypatch.setattr(journaled_file, "write_bytes", plain)
         if left[0] >= 0:
             break
         number += 1
@@ -183,7 +183,7 @@ def plain_frames(path: Path, locked: bool = False) -> int | None:
 
 
 def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkeypatch):
-    whole, plain = spin_frames(200), journaled_file._write
+    whole, plain = spin_frames(200), journaled_file.write_bytes
     for number in range(12):
         path = tmp_path / f"run-{number}.h5"
         store = HDF5Store.create(path, META)
@@ -198,7 +198,7 @@ def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkey
         assert not failed or "disk is full" in failed
         assert store.pending == (50 if failed else 0)
         assert same(ph.load(path).frames, whole, len(ph.load(path).t))
-        monkeypatch.setattr(journaled_file, "_write", plain)
+        monkeypatch.setattr(journaled_file, "write_bytes", plain)
         if failed and number % 2:
             store.move(tmp_path / f"other-{number}.h5")
             path = store.path
@@ -209,7 +209,7 @@ def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkey
 
 
 def test_a_run_on_a_full_disk_says_where_its_frames_are_and_goes_on(tmp_path, monkeypatch):
-    plain, left, path = journaled_file._write, [300_000], tmp_path / "run.h5"
+    plain, left, path = journaled_file.write_bytes, [300_000], tmp_path / "run.h5"
 
     def write(handle, at, data):
         left[0] -= len(data)
@@ -217,12 +217,12 @@ def test_a_run_on_a_full_disk_says_where_its_frames_are_and_goes_on(tmp_path, mo
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         plain(handle, at, data)
 
-    monkeypatch.setattr(journaled_file, "_write", write)
+    monkeypatch.setattr(journaled_file, "write_bytes", write)
     monkeypatch.setattr("polhode.storage.store._INTERVAL_S", 0.0)
     monkeypatch.setattr("polhode.simulation.loops.host._next_block", lambda *_: 50)
     with pytest.raises(ph.SimulationError, match="disk is full") as caught:
         ph.simulate(**TOP, t1=2.0, store=path)
-    monkeypatch.setattr(journaled_file, "_write", plain)
+    monkeypatch.setattr(journaled_file, "write_bytes", plain)
     on_disk = ph.load(path)
     assert 0 < len(on_disk.t) < len(caught.value.solution.t) < 2001
     assert f"holds the first {len(on_disk.t)} frames" in str(caught.value)

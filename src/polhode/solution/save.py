@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def save(solution: Run, path: str | Path, *, overwrite: bool = False) -> None:
-    """Writes a solution as a run store, of the kind that the suffix names. Raises ValueError for a batch of solutions."""
+    """Writes a solution as a run store; the suffix says of which kind. Raises ValueError for a batch of solutions."""
     if np.ndim(solution.t) != 1:
         raise ValueError(
             f"`t` of this solution has {np.ndim(solution.t)} axes, so it is not one run; a store holds one. Of a "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from polhode.storage.labels import coordinates
 from polhode.storage.paged_file import SKIPPED, AbstractPagedFile
 from polhode.storage.zarr_arrays import chunk_rows, folder_name
 
-if TYPE_CHECKING:
-    import h5py
+HDF5File = Any
+"""An open `h5py.File`. Its annotations say that a name may be that of anything."""
 
 _FORMATS = ("earliest", "v110")
 """Oldest and newest version of HDF5's format: what programs of the last ten years read."""
@@ -36,7 +36,7 @@ def library() -> Any:
     return h5py
 
 
-def open_file(content: AbstractPagedFile, mode: str) -> h5py.File:
+def open_file(content: AbstractPagedFile, mode: str) -> HDF5File:
     """HDF5's library on some content. Chunks are not cached, so that only new rows are written.
 
     Raises DamageError where the library can't open it.
@@ -45,15 +45,15 @@ def open_file(content: AbstractPagedFile, mode: str) -> h5py.File:
     try:
         return library().File(content, mode, libver=_FORMATS, rdcc_nbytes=0, **new)
     except ValueError as error:
-        said = str(error)
+        problem = str(error)
     except Exception as error:
-        said = f"HDF5's library can't open it ({type(error).__name__}: {error})"
+        problem = f"HDF5's library can't open it ({type(error).__name__}: {error})"
     # The error itself would hold objects of h5py that crash when the process ends.
-    raise DamageError(said)
+    raise DamageError(problem)
 
 
 def create_arrays(
-    file: h5py.File, block: Mapping[str, np.ndarray], meta: Mapping[str, Any], expected: int | None
+    file: HDF5File, block: Mapping[str, np.ndarray], meta: Mapping[str, Any], expected: int | None
 ) -> None:
     """Make the arrays of a run, without rows, with the labels of their dimensions."""
     axes = frame_layout.label(dict(block), meta.get("dimensions", {}))
@@ -99,7 +99,7 @@ def text(value: Any) -> Any:
     )
 
 
-def write_rows(file: h5py.File, first: int, blocks: list[dict[str, np.ndarray]]) -> None:
+def write_rows(file: HDF5File, first: int, blocks: list[dict[str, np.ndarray]]) -> None:
     """Write rows of all arrays, the first of which has that number."""
     h5s = library().h5s
     for name in blocks[0]:
@@ -114,7 +114,7 @@ def write_rows(file: h5py.File, first: int, blocks: list[dict[str, np.ndarray]])
             array.write(h5s.create_simple(values.shape), place, values)
 
 
-def write_checkpoint(file: h5py.File, data: bytes) -> None:
+def write_checkpoint(file: HDF5File, data: bytes) -> None:
     """Write the checkpoint over the former one."""
     if _CHECKPOINT not in file:
         file.create_dataset(_CHECKPOINT, (0,), np.uint8, maxshape=(None,), chunks=(16 * 1024,))
@@ -125,12 +125,12 @@ def write_checkpoint(file: h5py.File, data: bytes) -> None:
     array.attrs["bytes"] = len(data)
 
 
-def checkpoint_bytes(file: h5py.File) -> int:
+def checkpoint_bytes(file: HDF5File) -> int:
     """The size of the checkpoint; 0 without one."""
     return int(file[_CHECKPOINT].attrs["bytes"]) if _CHECKPOINT in file else 0
 
 
-def read_checkpoint(file: h5py.File) -> bytes:
+def read_checkpoint(file: HDF5File) -> bytes:
     """The bytes of the checkpoint."""
     array = file[_CHECKPOINT]
     return array[: checkpoint_bytes(file)].tobytes()

@@ -6,22 +6,21 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
 from polhode.checks import short_repr
 from polhode.storage import checkpoint, frame_layout, hdf5_layout
+from polhode.storage.commits import MAGIC, newest_commit, open_regular
 from polhode.storage.documents import RUN
 from polhode.storage.errors import DamageError, StoreError
-from polhode.storage.journaled_file import MAGIC, VerifiedFile, newest_commit, open_regular
+from polhode.storage.hdf5_layout import HDF5File
+from polhode.storage.journaled_file import VerifiedFile
 from polhode.storage.paged_file import page_count
 from polhode.storage.run_description import PARSE_ERRORS, RunDescription
 from polhode.storage.stored_run import AbstractStoredRun
 from polhode.storage.zarr_arrays import folder_name
-
-if TYPE_CHECKING:
-    import h5py
 
 T = TypeVar("T")
 
@@ -43,7 +42,7 @@ class HDF5Array(NamedTuple):
     def read(self, start: int, stop: int, room: int = 0) -> np.ndarray:
         """Rows from `start` to `stop`, then `room` uninitialised ones. Raises DamageError."""
 
-        def rows(file: h5py.File) -> np.ndarray:
+        def rows(file: HDF5File) -> np.ndarray:
             array = file[self.name]
             if array.dtype != self.dtype or array.shape[1:] != self.shape or len(array) < stop:
                 raise DamageError(f"`{self.name}` is another array than it was")
@@ -143,7 +142,7 @@ def salvage(path: Path) -> tuple[HDF5Run, dict[str, HDF5Array], list[str]]:
     return *open_run(path), []
 
 
-def read(path: Path, act: Callable[[h5py.File], T]) -> T:
+def read(path: Path, act: Callable[[HDF5File], T]) -> T:
     """What a function reads from the file by the last commit. Raises DamageError, whatever HDF5's library says."""
     with VerifiedFile(path) as content:
         while True:
@@ -154,13 +153,13 @@ def read(path: Path, act: Callable[[h5py.File], T]) -> T:
             except (StoreError, MemoryError):
                 raise
             except Exception as error:
-                said = str(error) if isinstance(error, DamageError) else f"{type(error).__name__}: {error}"
+                problem = str(error) if isinstance(error, DamageError) else f"{type(error).__name__}: {error}"
             if content.damage or content.state.commit == commit:
-                raise DamageError(content.damage or said)
+                raise DamageError(content.damage or problem)
             # A run in progress has made another commit in between.
 
 
-def _parse(path: Path, file: h5py.File) -> tuple[HDF5Run, dict[str, HDF5Array]]:
+def _parse(path: Path, file: HDF5File) -> tuple[HDF5Run, dict[str, HDF5Array]]:
     attributes = dict(file.attrs)
     if (version := attributes.get(RUN.key)) != RUN.format:
         raise StoreError(
@@ -181,7 +180,7 @@ def _parse(path: Path, file: h5py.File) -> tuple[HDF5Run, dict[str, HDF5Array]]:
     return HDF5Run(path, *description, count, hdf5_layout.checkpoint_bytes(file)), arrays
 
 
-def _array(path: Path, array: h5py.Dataset) -> HDF5Array:
+def _array(path: Path, array: Any) -> HDF5Array:
     """One array. Raises ValueError for types that runs don't have."""
     if array.dtype.kind not in "biufc" or not array.shape or not array.chunks:
         raise ValueError(f"`{array.name}` is no array of frames")

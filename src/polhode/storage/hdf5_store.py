@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, final
 
 from polhode.storage import hdf5_layout, hdf5_run
 from polhode.storage.attributes import attributes
+from polhode.storage.batch import Batch
 from polhode.storage.documents import RUN
 from polhode.storage.errors import OccupiedError, StoreError
 from polhode.storage.hdf5_run import HDF5Array, HDF5Run
 from polhode.storage.journaled_file import JournaledFile
 from polhode.storage.paths import staging_path
-from polhode.storage.store import AbstractRunStore, Batch
+from polhode.storage.store import AbstractRunStore
 
 
 class _DiskState(NamedTuple):

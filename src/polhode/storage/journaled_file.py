@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
-import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Self, final
+from typing import Self, final
 
 import google_crc32c
 import numpy as np
 
+from polhode.storage import commits
+from polhode.storage.commits import MAGIC, Commit, State, open_regular, read_bytes, read_state, write_bytes
 from polhode.storage.documents import digest
 from polhode.storage.errors import DamageError, StoreError
 from polhode.storage.paged_file import PAGE, SIGNATURE, SKIPPED, AbstractPagedFile, page_count
@@ -34,131 +34,8 @@ try:
 except ImportError:  # Windows: programs that don't know of journals are not kept out while a run is written.
     fcntl = None
 
-MAGIC = b"A run of polhode: HDF5, which begins at byte 4096.\n"
-_SLOTS = (1024, 2048)
-_SLOT = struct.Struct("<8sQ32sQQQ32s")
-_KIND = b"plhd\0\0\0\1"
-"""First bytes of a slot; the last one is the number of the format."""
 _CACHE = 64
 """Pages that readers keep."""
-
-Journal = list[tuple[int, bytes]]
-"""Changes: places, and the bytes that come there."""
-
-
-class Commit(NamedTuple):
-    """What a slot says: the run, the size of the content, and where its seal is, with a digest."""
-
-    number: int
-    run: str
-    size: int
-    seal_at: int
-    seal_bytes: int
-    seal_digest: str
-
-    def pack(self) -> bytes:
-        """The content of a slot."""
-        number, run, size, at, count, seal_digest = self
-        data = _SLOT.pack(_KIND, number, run.encode(), size, at, count, seal_digest.encode())
-        return data + google_crc32c.value(data).to_bytes(4, "little")
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Self | None:
-        """The commit in a slot; None in one that is empty, damaged or of another version of this layout."""
-        body, checksum = data[: _SLOT.size], data[_SLOT.size :]
-        if google_crc32c.value(body).to_bytes(4, "little") != checksum:
-            return None
-        kind, number, run, size, at, count, seal_digest = _SLOT.unpack(body)
-        if kind != _KIND:
-            return None
-        return cls(number, run.decode(errors="replace"), size, at, count, seal_digest.decode(errors="replace"))
-
-    @property
-    def end(self) -> int:
-        """Where the seal ends."""
-        return self.seal_at + self.seal_bytes
-
-
-class State(NamedTuple):
-    """A commit with its seal: checksums of all pages, and the journal."""
-
-    commit: Commit
-    checksums: np.ndarray
-    journal: Journal
-
-
-def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A handle of a regular file; pipes are not waited for. Raises DamageError for anything else."""
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise DamageError("it is no regular file")
-    return handle
-
-
-def newest_commit(handle: int) -> Commit:
-    """The last commit. Raises DamageError without one.
-
-    Where the last slot is damaged it is the one before, whose checksums don't fit what the last one has changed.
-    """
-    slots = [Commit.unpack(_read(handle, _SLOT.size + 4, at)) for at in _SLOTS]
-    commits = [commit for commit in slots if commit is not None]
-    if not commits:
-        raise DamageError("its header does not have the bytes that were written")
-    return max(commits)
-
-
-def read_state(handle: int) -> State:
-    """The last commit, with its seal. Raises DamageError where these are damaged."""
-    commit = newest_commit(handle)
-    while True:
-        try:
-            return _unseal(commit, _read(handle, commit.seal_bytes, commit.seal_at))
-        except DamageError:
-            # A writer may have written another one in between.
-            former, commit = commit, newest_commit(handle)
-            if commit == former:
-                raise
-
-
-def _read(handle: int, count: int, at: int) -> bytes:
-    if not 0 <= at <= at + count <= os.fstat(handle).st_size:
-        raise DamageError(f"it ends before byte {at + count}, it was cut off")
-    os.lseek(handle, at, os.SEEK_SET)
-    data = b""
-    while len(data) < count and (part := os.read(handle, count - len(data))):
-        data += part
-    if len(data) < count:
-        raise DamageError(f"it ends before byte {at + count}, it was cut off")
-    return data
-
-
-def _write(handle: int, at: int, data: bytes | bytearray | memoryview) -> None:
-    os.lseek(handle, at, os.SEEK_SET)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
-def _seal(checksums: np.ndarray, journal: Journal) -> bytes:
-    places = np.array([(at, len(data)) for at, data in journal], "<u8")
-    head = struct.pack("<QQ", len(checksums), len(journal))
-    return b"".join((head, checksums.astype("<u4").tobytes(), places.tobytes(), *(data for _, data in journal)))
-
-
-def _unseal(commit: Commit, data: bytes) -> State:
-    if digest(data) != commit.seal_digest:
-        raise DamageError("its checksums are damaged, or it was changed by another program")
-    pages, changes = struct.unpack_from("<QQ", data)
-    checksums = np.frombuffer(data, "<u4", pages, 16)
-    places = np.frombuffer(data, "<u8", 2 * changes, 16 + 4 * pages).reshape(changes, 2)
-    journal, at = [], 16 + 4 * pages + 16 * changes
-    for place, count in places.tolist():
-        journal.append((place, data[at : at + count]))
-        at += count
-    if pages != page_count(commit.size):
-        raise DamageError("its checksums are not those of its pages")
-    return State(commit, checksums, journal)
 
 
 def _checksum(page: bytes | bytearray) -> int:
@@ -220,7 +97,7 @@ class VerifiedFile(AbstractPagedFile):
 def _page(handle: int, state: State, number: int) -> bytes:
     """A page with the changes of the journal, whether or not they are made in the file."""
     start, stop = number * PAGE, min((number + 1) * PAGE, state.commit.size)
-    page = bytearray(_read(handle, stop - start, start))
+    page = bytearray(read_bytes(handle, stop - start, start))
     for at, data in state.journal:
         low, high = max(at, start), min(at + len(data), stop)
         if low < high:
@@ -267,7 +144,9 @@ class Transaction(AbstractPagedFile):
             if number not in self.pages:
                 self.pages[number] = bytearray(self.page(number))
             part = view[: PAGE - inside]
-            self.page(number)[inside : inside + len(part)] = part
+            # It may have been shorter before.
+            self.page(number)
+            self.pages[number][inside : inside + len(part)] = part
             view, at = view[len(part) :], at + len(part)
         return count
 
@@ -307,7 +186,7 @@ class JournaledFile:
         """A new file without content, of that run."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         file = cls(path, os.open(path, flags, 0o666), Commit(0, run, SKIPPED, SKIPPED, 0, ""))
-        _write(file._handle, 0, MAGIC + bytes(SKIPPED - len(MAGIC)))
+        write_bytes(file._handle, 0, MAGIC + bytes(SKIPPED - len(MAGIC)))
         return file
 
     @classmethod
@@ -362,7 +241,7 @@ class JournaledFile:
         spans += [waiting] if waiting[0] < waiting[1] else []
         for start, stop in ((old.size, min(size, old.seal_at)), (max(old.size, old.end), size)):
             if start < stop:
-                _write(self._handle, start, transaction.read_range(start, stop))
+                write_bytes(self._handle, start, transaction.read_range(start, stop))
         journal = [(start, transaction.read_range(start, stop)) for start, stop in spans]
         checksums = np.zeros(page_count(size), "<u4")
         if former is not None:
@@ -370,11 +249,11 @@ class JournaledFile:
             checksums[:kept] = former.checksums[:kept]
         for number in {*transaction.pages, *range(common // PAGE, len(checksums))}:
             checksums[number] = _checksum(transaction.page(number))
-        seal = _seal(checksums, journal)
+        seal = commits.seal(checksums, journal)
         at = size if size + len(seal) <= old.seal_at else max(size, old.end)
-        _write(self._handle, at, seal)
+        write_bytes(self._handle, at, seal)
         commit = Commit(old.number + 1, old.run, size, at, len(seal), digest(seal))
-        _write(self._handle, _SLOTS[commit.number % 2], commit.pack())
+        write_bytes(self._handle, commits.SLOTS[commit.number % 2], commit.pack())
         with contextlib.suppress(OSError):
             # Readers don't need it, and the next transaction tries again.
             self._apply(State(commit, checksums, journal))
@@ -384,11 +263,11 @@ class JournaledFile:
 
     def _apply(self, state: State) -> None:
         """Make the changes of the journal."""
-        _write(self._handle, SKIPPED, bytes(len(SIGNATURE)))
+        write_bytes(self._handle, SKIPPED, bytes(len(SIGNATURE)))
         for at, data in state.journal:
             hidden = len(SIGNATURE) if at == SKIPPED else 0
-            _write(self._handle, at + hidden, data[hidden:])
-        _write(self._handle, SKIPPED, SIGNATURE)
+            write_bytes(self._handle, at + hidden, data[hidden:])
+        write_bytes(self._handle, SKIPPED, SIGNATURE)
         self._commit = state.commit
 
     def _lock(self) -> None:

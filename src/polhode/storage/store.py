@@ -9,13 +9,14 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Self
 
 import numpy as np
 
 from polhode.frames import Frames
 from polhode.storage import frame_layout
 from polhode.storage.background_writer import Job
+from polhode.storage.batch import Batch, DiskState, WriteResult
 from polhode.storage.checkpoint import Checkpoint
 from polhode.storage.documents import RUN
 from polhode.storage.errors import DamageError, StoreError, translate_os_errors
@@ -37,30 +38,6 @@ _PENDING_BYTES = 4 * 1024 * 1024
 
 _LONGEST_QUEUE = 6
 """Multiple of `_PENDING_BYTES` above which a run waits for its disk."""
-
-DiskState = TypeVar("DiskState")
-"""What a store remembers of what it has written."""
-
-
-class Batch(NamedTuple):
-    """A batch to be written: blocks of frames, the checkpoint after them, and the function that made it."""
-
-    blocks: list[dict[str, np.ndarray]]
-    checkpoint: Checkpoint | None
-    checkpoint_source: Callable[[], Checkpoint] | None
-
-    @property
-    def count(self) -> int:
-        """The number of frames."""
-        return sum(len(block["time"]) for block in self.blocks)
-
-
-class WriteResult(NamedTuple, Generic[DiskState]):
-    """The result of writing a batch: it, what the store remembers after it, and seconds of a processor."""
-
-    batch: Batch
-    disk_state: DiskState
-    seconds: float
 
 
 class AbstractRunStore(abc.ABC, Generic[DiskState]):

@@ -12,12 +12,13 @@ import numpy as np
 
 from polhode.storage import constant_arrays, documents, frame_layout, metadata
 from polhode.storage.attributes import attributes
+from polhode.storage.batch import Batch
 from polhode.storage.documents import HIDDEN, RUN, FileDigest
 from polhode.storage.files import replace
 from polhode.storage.labels import coordinates
 from polhode.storage.metadata import Root
 from polhode.storage.paths import TOKEN, check_room, check_there, staging_folder
-from polhode.storage.store import AbstractRunStore, Batch
+from polhode.storage.store import AbstractRunStore
 from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 
 
