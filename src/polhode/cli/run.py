@@ -62,7 +62,10 @@ Velocities = Annotated[
 Controls = Annotated[
     list[str] | None, typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise.")
 ]
-Out = Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed; an HDF5 file if it ends in .h5."),
+]
 Exports = Annotated[
     list[Path] | None,
     typer.Option("--export", metavar="FILE", help=f"Write the run as {ENDINGS} as well; may be repeated."),

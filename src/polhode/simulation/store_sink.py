@@ -118,7 +118,7 @@ class StoreSink:
     def _what_is_where(self) -> str:
         store = self.store
         if store.gone:
-            return f"What was on disk is where the folder went; {store.pending} later frames are in `error.solution`."
+            return f"What was on disk is where the store went; {store.pending} later frames are in `error.solution`."
         if not store.length:
             return f"Nothing is on disk; {store.pending} frames are in memory only, in `error.solution`."
         on_disk = f"`{store.path}` holds the first {store.length} frames"
