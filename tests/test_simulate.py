@@ -18,7 +18,7 @@ from polhode.compiler.llvm import jit
 from polhode.results.observer import BatchedObserver
 from polhode.simulation import save_schedule
 from polhode.simulation.loops import host
-from polhode.storage.store import RunStore
+from polhode.storage.zarr_store import RunStore
 
 
 class Power(eqx.Module):

@@ -15,7 +15,7 @@ import pytest
 import polhode as ph
 from polhode.solution.live_run import StoredRun
 from polhode.storage import RunStore, documents
-from polhode.storage.store import Checkpoint
+from polhode.storage.checkpoint import Checkpoint
 from polhode.viewing.page.payload import payload
 
 REMEMBERED = Checkpoint({"progress-0": np.arange(3.0), "stand": np.array([0, 7])}, {"signatures": {"system": "x"}})

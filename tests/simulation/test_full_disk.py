@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.storage import store, zarr_arrays
+from polhode.storage import store, zarr_arrays, zarr_store
 
 TOP = ph.problems.get("heavy-top")
 GIVEN = {"integrator": "rkmk4", "h": 2e-5, "t1": 0.2}
@@ -40,7 +40,7 @@ class Disk:
 def disk(tmp_path, monkeypatch):
     (tmp_path / "small").mkdir()
     made = Disk(tmp_path / "small", 600_000)
-    for module in (zarr_arrays, store):
+    for module in (zarr_arrays, zarr_store):
         monkeypatch.setattr(module, "replace", made.replace)
     monkeypatch.setattr(store, "_INTERVAL_S", 0.0)
     monkeypatch.setattr(store, "_SHARE", 1.0)

@@ -27,7 +27,7 @@ import xarray as xr
 import polhode as ph
 from polhode.simulation import store_sink
 from polhode.simulation.loops import host
-from polhode.storage import RunStore, documents, store
+from polhode.storage import RunStore, documents, store, zarr_store
 
 HERE = Path(__file__).parent
 SECONDS = 3.0
@@ -382,7 +382,7 @@ class Crash(BaseException):
 
 def crashing(monkeypatch, left: int, error: BaseException) -> list[int]:
     """From now on so many files are put in place, and then none; how many are left."""
-    counted, put = [left], store.replace
+    counted, put = [left], zarr_store.replace
 
     def replace(path: Path, data: bytes, token: str) -> None:
         counted[0] -= 1
@@ -390,7 +390,7 @@ def crashing(monkeypatch, left: int, error: BaseException) -> list[int]:
             raise error
         put(path, data, token)
 
-    monkeypatch.setattr("polhode.storage.store.replace", replace)
+    monkeypatch.setattr("polhode.storage.zarr_store.replace", replace)
     monkeypatch.setattr("polhode.storage.zarr_arrays.replace", replace)
     return counted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import socket
@@ -17,7 +18,7 @@ import pytest
 import polhode as ph
 from polhode.solution import show
 from polhode.solution.live_run import StoredRun
-from polhode.storage import locks, metadata
+from polhode.storage import RunStore, locks
 from polhode.storage.locks import Lock
 from polhode.viewing.page.server import Server
 
@@ -139,8 +140,8 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
     """A page that hears that nothing goes on doesn't ask again, so the same answer must have the result."""
     path = tmp_path / "run.zarr"
     ph.simulate(ph.problems.get("spring-pendulum"), t1=0.1, store=path)
-    before = metadata.read_root(path)
-    running = before._replace(stats={**before.stats, "result": None})
+    before = RunStore.read_root(path)
+    running = dataclasses.replace(before, stats={**before.stats, "result": None})
     ended = []
 
     def held(_):
@@ -153,7 +154,7 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(locks, "is_locked", held)
-    monkeypatch.setattr(metadata, "read_root", read)
+    monkeypatch.setattr(RunStore, "read_root", staticmethod(read))
     source = StoredRun(path)
     first, live = source.look()
     assert live

@@ -37,7 +37,7 @@ def export(
 ) -> None:
     """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
     from polhode.solution.load import load
-    from polhode.storage.metadata import is_run
+    from polhode.storage.store_choice import is_run
 
     if not is_run(run):
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)

@@ -63,7 +63,10 @@ Velocities = Annotated[
 Controls = Annotated[
     list[str] | None, typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise.")
 ]
-Out = Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed; an HDF5 file if it ends in .h5."),
+]
 Exports = Annotated[
     list[Path] | None,
     typer.Option("--export", metavar="FILE", help=f"Write the run as {ENDINGS} as well; may be repeated."),
@@ -101,7 +104,7 @@ def run(
 ) -> None:
     """Run a problem; print final outputs, drifts, residuals and the audit."""
     import polhode as ph
-    from polhode.storage.metadata import is_run
+    from polhode.storage.store_choice import is_run
 
     if step is not None and (rtol is not None or atol is not None):
         fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)

@@ -22,7 +22,7 @@ def view(
     """Look at runs in the browser: motion, charts, audit. Runs that still go on are followed. Ctrl-C ends it."""
     from polhode.solution import show
     from polhode.solution.live_run import StoredRun
-    from polhode.storage.metadata import is_run
+    from polhode.storage.store_choice import is_run
 
     for run in runs:
         if not is_run(run):

@@ -20,7 +20,7 @@ from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.store_sink import StoreSink, open_sink
 from polhode.solution.solution import Solution
-from polhode.storage.store import RunStore
+from polhode.storage.store_choice import store_class
 
 
 def estimate_run_error(
@@ -40,7 +40,7 @@ def estimate_run_error(
             sink = stack.enter_context(open_sink(folder / "finer.zarr", run.meta, False, "fail", None))
         report = _compare(solution, run, sink, interrupts)
     if store is not None:
-        run_store, _ = RunStore.reopen(store)
+        run_store, _ = store_class(store).reopen(store)
         run_store.close({**solution.stats, "error_estimate": report})
     return report
 

@@ -28,7 +28,7 @@ from polhode.simulation.save_schedule import SaveSchedule, frame_count, save_sch
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.task import Task
 from polhode.solution.solution import Solution
-from polhode.storage.metadata import is_run
+from polhode.storage.store_choice import is_run
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -95,8 +95,9 @@ def simulate(
     - `events`: `polhode.Event`s with their effects; `solution.events` has those that occurred. Saved frames stay at
       the requested times; one at the instant of an event shows the state before. With constant steps the one after an
       event ends where the one that it cut short would have.
-    - `store`: path of a zarr store to which frames are appended while running; with `overwrite` an existing run there
-      is replaced by this one as soon as its first frame is written. The frames of the solution are read from there.
+    - `store`: path to which frames are appended while running, of an HDF5 file if it ends in `.h5` or `.hdf5`, else of
+      a zarr store; with `overwrite` an existing run there is replaced by this one as soon as its first frame is
+      written. The frames of the solution are read from there.
     - `resume`: continue the run in `store`, from the last state that was written, to the bytes of an uninterrupted
       run; if there is none, begin it. A later `t1` extends it. See also `polhode.resume`.
     - `when_full`: what to do when the disk of the store is full: "fail" ends the run, "wait" waits for space, a path

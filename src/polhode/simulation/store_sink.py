@@ -14,8 +14,10 @@ from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint import continuation
+from polhode.storage.checkpoint import Checkpoint
 from polhode.storage.errors import FULL, StoreError
-from polhode.storage.store import Checkpoint, RunStore
+from polhode.storage.store import AbstractRunStore
+from polhode.storage.store_choice import store_class
 from polhode.storage.stored_frames import StoredFrames, frames_of_store
 
 _RETRY_S = 1.0
@@ -27,7 +29,9 @@ class StoreSink:
     - `error`, `reason`: what failed, and in words what is on disk and what is not.
     """
 
-    def __init__(self, store: RunStore, when_full: str | Path) -> None:
+    def __init__(self, store: AbstractRunStore[Any], when_full: str | Path) -> None:
+        if when_full not in ("fail", "wait") and store_class(when_full) is not type(store):
+            raise ValueError(f"`when_full` names a store of another kind than `{store.path}`; give the same suffix.")
         self.store, self._when_full = store, when_full
         self._run: Any = None
         self._facts: dict[str, Any] | None = None
@@ -114,7 +118,7 @@ class StoreSink:
     def _what_is_where(self) -> str:
         store = self.store
         if store.gone:
-            return f"What was on disk is where the folder went; {store.pending} later frames are in `error.solution`."
+            return f"What was on disk is where the store went; {store.pending} later frames are in `error.solution`."
         if not store.length:
             return f"Nothing is on disk; {store.pending} frames are in memory only, in `error.solution`."
         on_disk = f"`{store.path}` holds the first {store.length} frames"
@@ -140,7 +144,9 @@ def open_sink(
     if path is None:
         yield None
         return
-    store = RunStore.create(path, meta, overwrite=overwrite, expected=None if frame_count is None else frame_count + 1)
+    store = store_class(path).create(
+        path, meta, overwrite=overwrite, expected=None if frame_count is None else frame_count + 1
+    )
     try:
         yield StoreSink(store, when_full)
     finally:

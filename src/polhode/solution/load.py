@@ -10,11 +10,9 @@ from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.solution.solution import Solution
 from polhode.solution.stored_reader import reader_of_stored
-from polhode.storage import metadata
-from polhode.storage.documents import RUN
 from polhode.storage.errors import StoreError, translate_os_errors
+from polhode.storage.store_choice import store_class
 from polhode.storage.stored_frames import StoredFrames
-from polhode.storage.zarr_arrays import ArrayFiles
 
 
 def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = None) -> Solution:
@@ -35,14 +33,15 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"`path` must be that of a run store, got {short_repr(path)}.")
     place = Path(path)
+    store = store_class(place)
     with translate_os_errors(place):
         if salvage:
-            root, arrays, damage = _salvage(place)
-            count, more = metadata.whole(arrays.values(), root.frames)
-            damage += [*more, *root.odd_metadata(arrays.values())]
+            root, arrays, damage = store.salvage(place)
+            count, more = root.inspect(arrays)
+            damage += more
         else:
-            root, arrays = metadata.open_root(place)
-            root.check(arrays.values())
+            root, arrays = store.open(place)
+            root.check(arrays)
             count, damage = root.frames, []
         if count == 0:
             why = f"; {damage[0]}" if damage else ": it has only just begun, or was cut off at its start"
@@ -54,24 +53,3 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     if damage:
         stats["damage"] = "; ".join(damage)
     return Solution(frames, stats, root.meta, reader=reader_of_stored(root.meta, stats, problem))
-
-
-def _salvage(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:
-    """The readable part of a store, if necessary by the copy of its root and without checksums, and its damage.
-
-    Raises StoreError if neither root can be read.
-    """
-    try:
-        return *metadata.open_root(place), []
-    except StoreError as error:
-        damage = [str(error)]
-    try:
-        root = metadata.read_root(place)
-    except StoreError:
-        if not (place / RUN.copy).is_file():
-            raise
-        root = metadata.read_root(place, RUN.copy)
-    try:
-        return root, root.files(), damage
-    except StoreError as error:
-        return root, root.unbound(), list(dict.fromkeys((*damage, str(error))))

@@ -252,7 +252,7 @@ class Solution(eqx.Module):
         return pandas.DataFrame(select_columns(self, columns))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Writes a zarr store at `path`; `polhode.load` reads it back."""
+        """Writes a store at `path`, an HDF5 file if it ends in `.h5`, else zarr; `polhode.load` reads it back."""
         from polhode.solution.save import save
 
         save(self, path, overwrite=overwrite)

@@ -125,16 +125,23 @@ def staging_folder(path: Path, name: str) -> Iterator[Path]:
 
     Requires the lock of `path`. Leftovers of writers that were killed at this stage are removed.
     """
+    with staging_path(path, name) as aside:
+        aside.mkdir()
+        yield aside
+
+
+@contextlib.contextmanager
+def staging_path(path: Path, name: str) -> Iterator[Path]:
+    """The same for a folder or a file that the caller makes."""
     for remains in path.parent.glob(f".{_literal(path.name)}.*.begun"):
         if re.fullmatch(rf"[0-9a-f]{{{TOKEN}}}", remains.name[len(path.name) + 2 : -len(".begun")]):
             _remove(remains)
     aside = path.with_name(f".{path.name}.{name[:TOKEN]}.begun")
-    aside.mkdir()
     try:
         yield aside
         _put_in_place(aside, path)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
         raise
 
 
@@ -143,16 +150,21 @@ def _literal(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
-def _remove(folder: Path) -> None:
-    """Removes a folder; symbolic links are not followed."""
-    if not folder.is_symlink():
-        shutil.rmtree(folder, ignore_errors=True)
+def _remove(place: Path) -> None:
+    """Removes a folder or a file, if there is one; symbolic links are not followed."""
+    if place.is_symlink():
+        return
+    if place.is_dir():
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            place.unlink()
 
 
 def _put_in_place(aside: Path, path: Path) -> None:
-    """Move a folder into place, replacing what was there; atomic where the system can exchange folders."""
-    if not path.exists():
-        os.rename(aside, path)
+    """Move a folder or file into place, replacing what was there; atomic where the system can exchange folders."""
+    if aside.is_file() or not path.exists():
+        os.replace(aside, path)
         return
     if not any(path.iterdir()):
         path.rmdir()

@@ -1,32 +1,28 @@
-"""Stores of runs on disk: zarr stores that grow during a run and can be read meanwhile."""
+"""The abstract store of a run: frames are kept in memory for a moment, and written by a thread of its own."""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
-import io
-import json
-import shutil
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, Self
 
 import numpy as np
 
 from polhode.frames import Frames
-from polhode.storage import constant_arrays, documents, frame_layout
-from polhode.storage.attributes import attributes
+from polhode.storage import frame_layout
 from polhode.storage.background_writer import Job
-from polhode.storage.documents import HIDDEN, RUN, FileDigest
+from polhode.storage.batch import Batch, DiskState, WriteResult
+from polhode.storage.checkpoint import Checkpoint
+from polhode.storage.documents import RUN
 from polhode.storage.errors import DamageError, StoreError, translate_os_errors
-from polhode.storage.files import replace
-from polhode.storage.labels import coordinates
 from polhode.storage.locks import Lock
-from polhode.storage.metadata import Root, open_root
-from polhode.storage.paths import TOKEN, acquire_lock, check_room, check_there, resolve, staging_folder
-from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
+from polhode.storage.paths import acquire_lock, resolve
+from polhode.storage.stored_run import AbstractStoredRun, StoredArrays
 
 _INTERVAL_S = 0.1
 """Seconds between publications; blocks of steps take about as long, so that less than half a second is lost."""
@@ -44,86 +40,65 @@ _LONGEST_QUEUE = 6
 """Multiple of `_PENDING_BYTES` above which a run waits for its disk."""
 
 
-class Checkpoint(NamedTuple):
-    """The state of a method after the last frame of a store: arrays by name, and facts as plain values."""
+class AbstractRunStore(abc.ABC, Generic[DiskState]):
+    """A store that is appended to while a run is going, and read by others meanwhile.
 
-    arrays: dict[str, np.ndarray]
-    facts: dict[str, Any]
-
-
-class _Batch(NamedTuple):
-    """A batch to be written: blocks of frames, the checkpoint after them, and the function that made it."""
-
-    blocks: list[dict[str, np.ndarray]]
-    checkpoint: Checkpoint | None
-    checkpoint_source: Callable[[], Checkpoint] | None
-
-    @property
-    def count(self) -> int:
-        """The number of frames."""
-        return sum(len(block["time"]) for block in self.blocks)
-
-
-class _WriteResult(NamedTuple):
-    """The result of writing a batch: rows of unfinished chunks, checksums of all chunks, and seconds.
-
-    `root_files` are the files that the root refers to.
-    """
-
-    batch: _Batch
-    tails: dict[str, np.ndarray]
-    checksums: dict[str, bytes]
-    root_files: _RootFiles
-    seconds: float
-
-
-class _RootFiles(NamedTuple):
-    """The files that the root refers to; None before the first publication."""
-
-    checkpoint: FileDigest | None = None
-    checksums: FileDigest | None = None
-
-
-class RunStore:
-    """A zarr store that is appended to while a run is going.
-
-    Every leaf of the frames is one array along `time`, so `xarray.open_zarr(path)` gives labelled data. Chunks are
-    written first, each with a checksum, then a file with all checksums, which binds chunks to their places, and
-    metadata last, by one atomic replacement of the file at the root: whatever happens, readers see complete frames
-    only. The folder appears with its first frame, and an earlier run at that place stays until then. While it is
-    written, a lock keeps other writers out.
+    Every leaf of the frames is one array along `time`. The store appears with its first frame, and an earlier run at
+    that place stays until then. Whatever happens, readers see complete frames only. While it is written, a lock keeps
+    other writers out.
 
     Blocks of frames are kept in memory and written several times a second, by a thread of its own, so that a run
     doesn't wait for a slow disk; `flush` and `close` write what is pending. When writing fails with `StoreError`,
     which the next call raises, what was appended stays in memory and the call after it tries again.
 
-    Not to be constructed directly: `create` begins a run, `reopen` continues one.
+    Not to be constructed directly: `create` begins a run, `reopen` continues one; `is_run`, `run_at`, `read_root`,
+    `open` and `salvage` read what is at a path. `storage/store_choice.py` has the classes by suffix.
     """
 
-    def __init__(self, path: Path, meta: dict[str, Any], run: str, lock: Lock) -> None:
+    def __init__(self, path: Path, meta: dict[str, Any], run: str, lock: Lock, expected: int | None) -> None:
         self.path = path
         self.meta = meta
         self.length = 0
         self._run, self._lock = run, lock
-        self._expected: int | None = None
-        self._arrays: dict[str, ArrayFiles] = {}
+        self._expected = expected
         self._structure: frame_layout.Structure | None = None
-        self._tails: dict[str, np.ndarray] = {}
-        self._checksums: dict[str, bytes] = {}
+        self._disk_state: DiskState = self._nothing()
         self._pending: list[dict[str, np.ndarray]] = []
         self._pending_bytes = 0
         self._checkpoint: Callable[[], Checkpoint] | None = None
-        self._root_files = _RootFiles()
-        self._words: dict[str, Any] = {}
-        self._labels: dict[str, str] = {}
-        self._job: Job[_WriteResult] | None = None
+        self._job: Job[WriteResult[DiskState]] | None = None
         self._submitted = self._next = 0.0
         self._is_on_disk = False
+
+    @staticmethod
+    @abc.abstractmethod
+    def is_run(path: Path) -> bool:
+        """Whether there is a run of polhode at `path`, of any version and in any state."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def run_at(path: Path) -> str | None:
+        """The name of the run whose store is at `path`; None where there is none."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def read_root(path: Path) -> AbstractStoredRun:
+        """The root of the store at `path`. Raises StoreError where it is no run, is damaged, or has another format."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def open(path: Path) -> tuple[AbstractStoredRun, StoredArrays]:
+        """The root of the store at `path`, and its arrays. Raises StoreError where `read_root` does."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def salvage(path: Path) -> tuple[AbstractStoredRun, StoredArrays, list[str]]:
+        """The same of a damaged store as far as they can be read, and the damage. StoreError if they can't at all."""
 
     @classmethod
     def create(
         cls, path: str | Path, meta: dict[str, Any], *, overwrite: bool = False, expected: int | None = None
-    ) -> RunStore:
+    ) -> Self:
         """A new store at `path`. An existing run is replaced only with `overwrite`, anything else never.
 
         `expected` is the number of frames, as far as that is known.
@@ -133,16 +108,14 @@ class RunStore:
         lock = acquire_lock(path, run)
         try:
             with translate_os_errors(path):
-                check_room(path, RUN, overwrite)
+                cls._check_room(path, overwrite)
         except BaseException:
             lock.release()
             raise
-        store = cls(path, meta, run, lock)
-        store._expected = expected
-        return store
+        return cls(path, meta, run, lock, expected)
 
     @classmethod
-    def reopen(cls, path: str | Path) -> tuple[RunStore, Root]:
+    def reopen(cls, path: str | Path) -> tuple[Self, AbstractStoredRun]:
         """The store at `path`, to be continued, and its root.
 
         Raises StoreError, saying what is damaged, unless all of its frames are whole.
@@ -151,18 +124,12 @@ class RunStore:
         lock = acquire_lock(path, "")
         try:
             with translate_os_errors(path):
-                root, arrays = open_root(path)
-                root.check(arrays.values())
-                store = cls(path, root.meta, root.run, lock)
-                store._structure = root.structure
-                store._words = {name: root.arrays[name] for name in root.labels}
-                store._labels = root.labels
-                store.length = root.frames
-                for name, files in arrays.items():
-                    store._tails[name] = files.read(root.frames - root.frames % files.rows, root.frames)
-                    store._checksums[name] = files.checksums or b""
-                store._arrays = arrays
-                store._root_files, store._is_on_disk = _RootFiles(root.checkpoint, root.checksums), True
+                root, arrays = cls.open(path)
+                root.check(arrays)
+                store = cls(path, root.meta, root.run, lock, None)
+                store._structure, store.length = root.structure, root.frames
+                store._disk_state = store._continue(root, arrays)
+                store._is_on_disk = True
         except DamageError as error:
             lock.release()
             raise RUN.damage_error(path, str(error)) from None
@@ -191,7 +158,7 @@ class RunStore:
         due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
         if self._job is None and due:
             self._submitted = time.perf_counter()
-            self._job = Job(functools.partial(self._write, self.path, self._batch()), "polhode-store")
+            self._job = Job(functools.partial(self._write_batch, self._batch(), None), "polhode-store")
 
     @property
     def begun(self) -> bool:
@@ -199,9 +166,9 @@ class RunStore:
         return self._is_on_disk
 
     @property
+    @abc.abstractmethod
     def gone(self) -> bool:
-        """Whether the folder on disk has been removed."""
-        return self._is_on_disk and not (self.path / HIDDEN).is_dir()
+        """Whether what is on disk has been removed."""
 
     def unwritten(self) -> Frames | None:
         """Frames that are not on disk yet."""
@@ -225,46 +192,11 @@ class RunStore:
             self._finish(stats)
         self.release()
 
-    def _finish(self, stats: dict[str, Any] | None) -> None:
-        """Write what is pending now. What a thread has failed to write is tried again."""
-        with contextlib.suppress(StoreError):
-            self._settle()
-        batch = self._batch()
-        if not self._is_on_disk:
-            if batch.blocks:
-                with translate_os_errors(self.path):
-                    self._begin(batch, stats)
-        elif batch.blocks or batch.checkpoint is not None or stats is not None:
-            self._take(self._write(self.path, batch, stats))
-
-    def _settle(self) -> None:
-        """Wait for the writing thread. Raises its exception if it failed."""
-        job = self._job
-        if job is not None:
-            # Ctrl-C while waiting must not leave two writers.
-            job.wait()
-            self._job = None
-            self._take(job.result())
-
-    def _batch(self) -> _Batch:
-        """All that is pending."""
-        source = self._checkpoint
-        return _Batch(list(self._pending), None if source is None else source(), source)
-
-    def _take(self, result: _WriteResult) -> None:
-        """Takes over the result of a publication."""
-        batch, self._tails, self._checksums, self._root_files, seconds = result
-        self.length += batch.count
-        del self._pending[: len(batch.blocks)]
-        self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
-        if self._checkpoint is batch.checkpoint_source:
-            self._checkpoint = None
-        self._next = self._submitted + min(max(_INTERVAL_S, seconds / _SHARE), _LONGEST_WAIT_S)
-
     def release(self) -> None:
         """Releases the store as it is, after the writing thread has ended."""
         if self._job is not None:
             self._job.wait()
+        self._let_go()
         self._lock.release()
 
     def move(self, place: str | Path) -> None:
@@ -275,106 +207,88 @@ class RunStore:
         lock = acquire_lock(target, self._run)
         try:
             with translate_os_errors(target):
-                check_room(target, RUN, False)
+                self._check_room(target, False)
                 if self._is_on_disk:
-                    shutil.copytree(self.path, target, dirs_exist_ok=True)
+                    self._disk_state = self._copy(target)
         except BaseException:
             lock.release()
             raise
         self._lock.release()
         self.path, self._lock = target, lock
-        self._arrays = {name: files._replace(folder=target / files.folder.name) for name, files in self._arrays.items()}
 
-    def _begin(self, batch: _Batch, stats: dict[str, Any] | None) -> None:
-        """The first publication, made in a temporary folder that is moved into place."""
-        try:
-            with staging_folder(self.path, self._run) as aside:
-                self._create_arrays(aside)
-                result = self._write(aside, batch, stats)
-        except BaseException:
-            self._arrays, self._tails, self._checksums = {}, {}, {}
-            raise
-        self._is_on_disk = True
-        self._arrays = {
-            name: files._replace(folder=self.path / files.folder.name) for name, files in self._arrays.items()
-        }
-        # The first publication loads libraries and makes folders, so its cost says nothing about the next.
-        self._take(result._replace(seconds=0.0))
+    def _finish(self, stats: dict[str, Any] | None) -> None:
+        """Write what is pending now. What a thread has failed to write is tried again."""
+        with contextlib.suppress(StoreError):
+            self._settle()
+        batch = self._batch()
+        if not self._is_on_disk:
+            if batch.blocks:
+                with translate_os_errors(self.path):
+                    disk_state = self._begin(batch, stats)
+                self._is_on_disk = True
+                # The first publication loads libraries and makes files, so its cost says nothing about the next.
+                self._take(WriteResult(batch, disk_state, 0.0))
+        elif batch.blocks or batch.checkpoint is not None or stats is not None:
+            self._take(self._write_batch(batch, stats))
 
-    def _create_arrays(self, folder: Path) -> None:
-        block = self._pending[0]
-        labels = frame_layout.label(block, self.meta.get("dimensions", {}))
-        for name, values in block.items():
-            files = ArrayFiles.for_rows(folder / folder_name(name), values, labels[name], self._expected)
-            self._arrays[name] = files
-            self._tails[name] = np.zeros((0, *files.shape), files.dtype)
-            self._checksums[name] = b""
-        there = {axis for axes in labels.values() for axis in axes}
-        for name, (axis, words) in coordinates(self.meta.get("names", {}), there).items():
-            entry = constant_arrays.write_array(
-                folder / folder_name(name), (axis,), np.array(words, str), self._run[:TOKEN]
-            )
-            self._words[folder_name(name)], self._labels[folder_name(name)] = entry
+    def _settle(self) -> None:
+        """Wait for the writing thread. Raises its exception if it failed."""
+        job = self._job
+        if job is not None:
+            # Ctrl-C while waiting must not leave two writers.
+            job.wait()
+            self._job = None
+            self._take(job.result())
 
-    def _write(self, folder: Path, batch: _Batch, stats: dict[str, Any] | None = None) -> _WriteResult:
-        """Write a batch to `folder` and publish it there; changes nothing of the store in memory."""
-        begin, tails, checksums = time.thread_time(), {}, dict(self._checksums)
+    def _batch(self) -> Batch:
+        """All that is pending."""
+        source = self._checkpoint
+        return Batch(list(self._pending), None if source is None else source(), source)
+
+    def _write_batch(self, batch: Batch, stats: dict[str, Any] | None) -> WriteResult[DiskState]:
+        begin = time.thread_time()
         with translate_os_errors(self.path):
-            if self._is_on_disk:
-                check_there(self.path)
-            for name, files in self._arrays.items():
-                values = np.concatenate((self._tails[name], *(block[name] for block in batch.blocks)))
-                if batch.count:
-                    first = self.length - len(self._tails[name])
-                    before = checksums[name][: CHECKSUM_BYTES * files.chunks(first)]
-                    checksums[name] = before + files.write(first, values, self._run[:TOKEN])
-                tails[name] = np.array(values[len(values) - len(values) % files.rows :])
-            if self._is_on_disk:
-                check_there(self.path)
-            former = root_files = self._root_files
-            if batch.count or former.checksums is None:
-                data = b"".join(checksums.values())
-                root_files = root_files._replace(
-                    checksums=self._keep(folder, "checksums-{}.bin", data, former.checksums)
-                )
-            if batch.checkpoint is not None:
-                data = _pack_checkpoint(batch.checkpoint)
-                file = self._keep(folder, "checkpoint-{}.npz", data, former.checkpoint)
-                root_files = root_files._replace(checkpoint=file)
-            self._publish(folder, self.length + batch.count, root_files, stats)
-            if former.checkpoint is not None and former.checkpoint != root_files.checkpoint:
-                with contextlib.suppress(OSError):
-                    (folder / former.checkpoint.file).unlink(missing_ok=True)
-        return _WriteResult(batch, tails, checksums, root_files, time.thread_time() - begin)
+            try:
+                disk_state = self._write(batch, stats)
+            except DamageError as error:
+                raise RUN.damage_error(self.path, str(error)) from None
+        return WriteResult(batch, disk_state, time.thread_time() - begin)
 
-    def _keep(self, folder: Path, names: str, data: bytes, former: FileDigest | None) -> FileDigest:
-        """Writes a file for the next root, beside the one that the present root refers to."""
-        first, second = (f"{HIDDEN}/{names.format(k)}" for k in (0, 1))
-        name = second if former is not None and former.file == first else first
-        replace(folder / name, [data], self._run[:TOKEN])
-        return FileDigest(name, documents.digest(data))
+    def _take(self, result: WriteResult[DiskState]) -> None:
+        """Takes over the result of a publication."""
+        batch, self._disk_state, seconds = result
+        self.length += batch.count
+        del self._pending[: len(batch.blocks)]
+        self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
+        if self._checkpoint is batch.checkpoint_source:
+            self._checkpoint = None
+        self._next = self._submitted + min(max(_INTERVAL_S, seconds / _SHARE), _LONGEST_WAIT_S)
 
-    def _publish(self, folder: Path, count: int, root_files: _RootFiles, stats: dict[str, Any] | None) -> None:
-        """Write the metadata at the root, which readers use."""
-        arrays = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
-        token = self._run[:TOKEN]
-        if not self._is_on_disk or stats is not None:
-            # The metadata of single arrays have the number of rows at the beginning, or at the end.
-            for name, metadata in arrays.items():
-                replace(folder / name / "zarr.json", [compact(metadata)], token)
-        description = attributes(self.meta, stats or {"result": None})
-        files_by_name = {name: None if file is None else file._asdict() for name, file in root_files._asdict().items()}
-        own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **files_by_name}
-        own["labels"] = self._labels
-        data = documents.document({**description, **own}, {**arrays, **self._words})
-        # A copy, from which frames can be read if the file at the root is damaged.
-        replace(folder / RUN.copy, [data], token)
-        replace(folder / documents.FILE, [data], token)
+    @staticmethod
+    @abc.abstractmethod
+    def _check_room(path: Path, overwrite: bool) -> None:
+        """Raises OccupiedError unless a path is free, or holds only a run that may be replaced."""
 
+    @abc.abstractmethod
+    def _nothing(self) -> DiskState:
+        """What is remembered before anything is written."""
 
-def _pack_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The content of the checkpoint file."""
-    buffer = io.BytesIO()
-    facts = np.frombuffer(json.dumps(checkpoint.facts).encode(), np.uint8)
-    np.savez(buffer, **{"facts": facts, **checkpoint.arrays})
-    return buffer.getvalue()
+    @abc.abstractmethod
+    def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> DiskState:
+        """Write the first batch aside, and put it in place at once."""
+
+    @abc.abstractmethod
+    def _write(self, batch: Batch, stats: dict[str, Any] | None) -> DiskState:
+        """Write another batch and publish it; changes nothing of the store in memory, so that it can be repeated."""
+
+    @abc.abstractmethod
+    def _continue(self, root: Any, arrays: Any) -> DiskState:
+        """What is remembered of a store that is reopened; `root` and `arrays` are those of `open`."""
+
+    @abc.abstractmethod
+    def _let_go(self) -> None:
+        """Close files that are kept open; is called again."""
+
+    @abc.abstractmethod
+    def _copy(self, target: Path) -> DiskState:
+        """Copy what is on disk to another place. Returns what is remembered of it."""

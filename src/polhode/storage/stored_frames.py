@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from polhode.frames import Frames
 from polhode.name_errors import unknown_name
-from polhode.storage import frame_layout, metadata
-from polhode.storage.documents import FILE, RUN
+from polhode.storage import frame_layout, store_choice
+from polhode.storage.documents import RUN
 from polhode.storage.errors import DamageError, StoreError, translate_os_errors
-from polhode.storage.zarr_arrays import ArrayFiles
-
-if TYPE_CHECKING:
-    from polhode.storage.store import RunStore
+from polhode.storage.store import AbstractRunStore
+from polhode.storage.stored_run import AbstractStoredRun, StoredArrays
+from polhode.storage.zarr_arrays import folder_name
 
 _CACHE_BYTES = 64 * 1024 * 1024
 """Largest size of the cache of arrays that were read."""
@@ -26,7 +25,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 _BLOCK_BYTES = 16 * 1024 * 1024
 
 
-def frames_of_store(store: RunStore, unaccepted: Frames | None) -> StoredFrames | Frames | None:
+def frames_of_store(store: AbstractRunStore[Any], unaccepted: Frames | None) -> StoredFrames | Frames | None:
     """The frames of a run that was just written, with those that could not be written; None without any.
 
     If the store was removed, only those that were never written are left. `unaccepted` are the last ones, if the
@@ -36,7 +35,7 @@ def frames_of_store(store: RunStore, unaccepted: Frames | None) -> StoredFrames 
     tail = jax.tree.map(lambda *x: np.concatenate(x), *tails) if tails else None
     if not store.begun or store.gone:
         return tail
-    root, arrays = metadata.open_root(store.path)
+    root, arrays = store.open(store.path)
     return StoredFrames(root, arrays, root.frames, tail)
 
 
@@ -46,9 +45,7 @@ class StoredFrames:
     Reading raises `StoreError` where the store was damaged, removed or replaced by another run since.
     """
 
-    def __init__(
-        self, root: metadata.Root, arrays: dict[str, ArrayFiles], count: int, tail: Frames | None = None
-    ) -> None:
+    def __init__(self, root: AbstractStoredRun, arrays: StoredArrays, count: int, tail: Frames | None = None) -> None:
         self._root, self._arrays, self._on_disk = root, arrays, count
         self._tail = None if tail is None else frame_layout.flatten(tail)[1]
         self._count = count + (0 if tail is None else len(tail.t))
@@ -64,7 +61,7 @@ class StoredFrames:
 
     def read_checkpoint(self) -> dict[str, Any] | None:
         """The stored checkpoint after the last frame; None if there is none."""
-        if self._root.checkpoint is None or self._tail is not None:
+        if not self._root.has_checkpoint or self._tail is not None:
             return None
         try:
             return self._root.read_checkpoint()
@@ -97,7 +94,7 @@ class StoredFrames:
 
     def blocks(self) -> Iterator[Frames]:
         """All frames, a bounded number at a time."""
-        row = sum(files.row_bytes for files in self._arrays.values())
+        row = sum(array.row_bytes for array in self._arrays.values())
         size = max(1, _BLOCK_BYTES // max(row, 1))
         for start in range(0, self._count, size):
             yield self.between(start, min(start + size, self._count))
@@ -116,11 +113,11 @@ class StoredFrames:
         """Rows of one array."""
         path = self._root.path
         with translate_os_errors(path):
-            run = metadata.run_at(path)
+            run = store_choice.store_class(path).run_at(path)
             if run is None and not path.exists():
                 raise StoreError(f"The run store `{path}` is gone: it was deleted or renamed since it was opened.")
             if run is None:
-                raise StoreError(f"`{path}` is no run of polhode any more: its `{FILE}` is gone or damaged.")
+                raise StoreError(f"`{path}` is no run of polhode any more: its root is gone or damaged.")
             if run != self._root.run:
                 raise StoreError(f"The run store `{path}` has been replaced by another run since; load that one.")
             rest = None
@@ -130,7 +127,7 @@ class StoredFrames:
             try:
                 rows = self._arrays[name].read(start, max(start, min(stop, self._on_disk)), room)
             except DamageError as error:
-                raise RUN.damage_error(path, f"`{self._arrays[name].folder.name}`: {error}") from None
+                raise RUN.damage_error(path, f"`{folder_name(name)}`: {error}") from None
         if rest is not None:
             rows[len(rows) - room :] = rest
         rows.flags.writeable = False

@@ -53,13 +53,7 @@ class ArrayFiles(NamedTuple):
         cls, folder: Path, values: np.ndarray, dimensions: tuple[str, ...], expected_rows: int | None
     ) -> ArrayFiles:
         """Files for rows like those of `values`; `expected_rows` is their number, if that is known."""
-        size = max(values.dtype.itemsize * math.prod(values.shape[1:]), 1)
-        least, usual, most = (max(n // size, 1) for n in _CHUNK_BYTES)
-        rows = (
-            usual
-            if expected_rows is None
-            else max(1, min(expected_rows, int(np.clip(expected_rows // _CHUNKS, least, most))))
-        )
+        rows = chunk_rows(values.dtype.itemsize * math.prod(values.shape[1:]), expected_rows)
         return cls(folder, values.dtype.newbyteorder("<"), values.shape[1:], rows, dimensions)
 
     @classmethod
@@ -206,6 +200,14 @@ class ArrayFiles(NamedTuple):
         if self.checksums is not None and self.checksums[at : at + CHECKSUM_BYTES] != _bytes(checksum):
             raise DamageError(f"the chunk {inside} is another one than was written there")
         return body.view(self.dtype).reshape(self.rows, *self.shape)
+
+
+def chunk_rows(row_bytes: int, expected_rows: int | None) -> int:
+    """The number of rows in a chunk; `expected_rows` is that of the array, if that is known."""
+    least, usual, most = (max(n // max(row_bytes, 1), 1) for n in _CHUNK_BYTES)
+    if expected_rows is None:
+        return usual
+    return max(1, min(expected_rows, int(np.clip(expected_rows // _CHUNKS, least, most))))
 
 
 def _view(values: np.ndarray) -> np.ndarray:

@@ -35,9 +35,9 @@ from polhode.simulation.store_sink import StoreSink, check_when_full
 from polhode.simulation.task import Task
 from polhode.solution.load import load
 from polhode.solution.solution import Solution
-from polhode.storage import metadata
 from polhode.storage.errors import translate_os_errors
-from polhode.storage.store import RunStore
+from polhode.storage.store_choice import store_class
+from polhode.storage.stored_run import AbstractStoredRun
 from polhode.systems.base import AbstractSystem
 
 _RESUMABLE = (
@@ -98,7 +98,7 @@ def resume(
     request = ResumeRequest(Steps(breakpoints=run_plan.breakpoint_times(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
     with translate_os_errors(location):
-        root = metadata.read_root(location)
+        root = store_class(location).read_root(location)
         facts = root.read_checkpoint()["facts"]
     if problem is None:
         problem = rebuild(root.meta)
@@ -157,7 +157,7 @@ def _resume_task(
 ) -> Solution:
     schedule, t1, max_steps = request.schedule, request.t1, request.max_steps
     limit = None if max_steps is None else run_plan.limit(max_steps, 1)
-    store, root = RunStore.reopen(_place(path))
+    store, root = store_class(path).reopen(_place(path))
     try:
         checkpoint = root.read_checkpoint()
         facts = checkpoint["facts"]
@@ -298,7 +298,9 @@ def _within(t: float, meta: dict[str, Any]) -> bool:
     return min(meta["t0"], meta["t1"]) <= t < max(meta["t0"], meta["t1"])
 
 
-def _check_resumable(path: Any, root: metadata.Root, t: float, end: float, t_end: float, max_steps: int | None) -> None:
+def _check_resumable(
+    path: Any, root: AbstractStoredRun, t: float, end: float, t_end: float, max_steps: int | None
+) -> None:
     """Raises ValueError where a run can't be resumed."""
     result = root.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:

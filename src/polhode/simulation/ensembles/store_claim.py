@@ -11,6 +11,7 @@ from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.storage.documents import ENSEMBLE, FILE
 from polhode.storage.errors import OccupiedError, StoreError, translate_os_errors
 from polhode.storage.paths import acquire_lock, check_room, is_free, resolve
+from polhode.storage.store_choice import is_hdf5
 
 
 @contextlib.contextmanager
@@ -22,6 +23,8 @@ def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Pat
     if out is None:
         yield None
         return
+    if is_hdf5(out):
+        raise ValueError(f"`out` is `{out}`, but ensembles are written as zarr stores only; choose a name with .zarr.")
     path = resolve(out)
     lock = acquire_lock(path, "")
     try:
