@@ -166,6 +166,22 @@ def test_checkpoints_are_about_as_many_as_steps_between_them(monkeypatch, few, b
     assert max(np.diff(numbers)) <= bound
 
 
+@pytest.mark.parametrize(
+    "save",
+    [{"save_every": 7}, {"save_at": [0.0, 0.0006, 0.0012, 0.00331, 0.00333, 0.01, 0.0201, 0.03]}],
+    ids=["at steps", "at times"],
+)
+@pytest.mark.parametrize("breakpoints", [(), (0.0051, 0.02)], ids=["one segment", "three segments"])
+def test_derivatives_do_not_depend_on_where_checkpoints_are(monkeypatch, save, breakpoints):
+    """Each frame belongs to one stretch of steps: at checkpoints, at breakpoints, inside of steps."""
+    function = lambda x: weighed(top(x, "lie-euler", h=6e-4, breakpoints=breakpoints, **save).state)  # noqa: E731
+    whole = jax.grad(function)(START)
+    monkeypatch.setattr(checkpointed_run, "_FIRST_STEPS", 1)
+    reverse, forward = jax.grad(function)(START), jax.jacfwd(function)(START)
+    np.testing.assert_allclose(reverse, whole, rtol=1e-12)
+    np.testing.assert_allclose(forward, whole, rtol=1e-10)
+
+
 def bar(method, options, formulation, parameters):
     """The last states of a tumbling bar, from its mass, its length and its spin."""
     mass, length, spin = parameters

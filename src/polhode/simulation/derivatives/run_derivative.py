@@ -7,7 +7,8 @@ so memory is that of O(√steps) states.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -24,12 +25,11 @@ from polhode.compiler.placement import device_array
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import are_known, in_forward_mode, in_reverse_mode, outside_trace, primal_of
-from polhode.results.observer import Observation, Observer
-from polhode.simulation.derivatives.adjoint_sweep import AdjointSweep
+from polhode.results.observer import Observer
 from polhode.simulation.derivatives.checkpointed_run import CheckpointedRun
-from polhode.simulation.derivatives.differentiable_maps import LeafNumbers, floats
 from polhode.simulation.derivatives.linear_call import call_linear
-from polhode.simulation.derivatives.tangent_sweep import TangentSweep
+from polhode.simulation.derivatives.run_maps import LeafNumbers, Tree, floats
+from polhode.simulation.derivatives.sweep import differentiable_part, pull_back, push_forward
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import Progress
@@ -37,6 +37,9 @@ from polhode.systems.base import AbstractSystem
 
 Expression = Callable[[AbstractSystem, Any, Observer], Frames]
 """The frames of a run of some system from some state, as JAX differentiates it."""
+
+Evaluate = Callable[[list[Any]], Tree]
+"""The differentiable part of the frames, as a function of the arrays that are differentiated."""
 
 
 def run(
@@ -64,18 +67,24 @@ def run(
         checkpointed = CheckpointedRun.of(segments, integrator, schedule, system, state0, observer)
     if checkpointed is None:
         return None
-    values = _to_jax(_differentiable_part(checkpointed.frames))
-    derive = _in_reverse if reverse else _in_forward
-    state, observation, multipliers = derive(checkpointed, model, expression)(model.traced) if model.places else values
-    t, (outputs, invariants, residuals) = _to_jax(checkpointed.frames.t), observation
+
+    def evaluate(values: list[Any]) -> Tree:
+        return differentiable_part(expression(*model.whole(values)))
+
+    frames = _to_jax(differentiable_part(checkpointed.frames))
+    if model.places:
+        derive = _in_reverse if reverse else _in_forward
+        frames = derive(checkpointed, model, frames, evaluate)(model.traced)
+    t, (state, (outputs, invariants, residuals), multipliers) = _to_jax(checkpointed.frames.t), frames
     return Frames(t, state, outputs, invariants, residuals, multipliers), checkpointed.p
 
 
 class _Model:
     """System, initial state and observer, of which some arrays are differentiated.
 
-    - `places`: where those are among all arrays. - `moving`: themselves, with derivatives; `values` without.
-    - `is_known`: whether nothing else about them is unknown, and functions capture none of what is differentiated.
+    - `places`: where those are among all arrays. - `traced`: themselves, as JAX traces them; `values` without.
+    - `concrete`: system, initial state and observer, with these values.
+    - `is_concrete`: whether all values are known, and functions capture none of what is differentiated.
     """
 
     def __init__(self, parts: Any) -> None:
@@ -100,79 +109,53 @@ class _Model:
         return eqx.combine(jax.tree.unflatten(self._structure, leaves), self._rest)
 
 
-def _differentiable_part(frames: Frames) -> tuple[Any, Observation, Any]:
-    """The parts of frames that have derivatives."""
-    return frames.state, Observation(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
-
-
-def _in_reverse(run: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
-    """A run as a function of the model's arrays that JAX can differentiate in reverse mode."""
-
-    def evaluate(values: list[Any]) -> Any:
-        return _differentiable_part(expression(*model.whole(values)))
+def _in_reverse(run: CheckpointedRun, model: _Model, frames: Tree, evaluate: Evaluate) -> Evaluate:
+    """The frames of a run as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
     @jax.custom_vjp
-    def through(values: list[Any]) -> Any:
+    def through(values: list[Any]) -> Tree:
         return evaluate(values)
 
-    def forth(values: list[Any]) -> tuple[Any, None]:
-        return _to_jax(_differentiable_part(run.frames)), None
+    def forth(values: list[Any]) -> tuple[Tree, None]:
+        return frames, None
 
     def back(_: None, cotangents: Any) -> tuple[list[Any]]:
         leaves = jax.tree.leaves(cotangents, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
+
+        def pull(cotangents: list[Any]) -> list[np.ndarray]:
+            return pull_back(run, model.places, dict(zip(there, cotangents, strict=True)))
+
         if are_known(there.values()):
             with contextlib.suppress(UnsupportedNativeOperation):
-                return (call_linear(lambda values: _cotangents(run, model.places, there, values), [*there.values()]),)
-        outs, pull = jax.vjp(evaluate, model.values)
+                return (call_linear(pull, [*there.values()]),)
+        outs, pull_expression = jax.vjp(evaluate, model.values)
         outs, structure = jax.tree.flatten(outs)
-        return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
+        return pull_expression(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
 
     through.defvjp(forth, back, symbolic_zeros=True)
     return through
 
 
-def _in_forward(run: CheckpointedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+def _in_forward(run: CheckpointedRun, model: _Model, frames: Tree, evaluate: Evaluate) -> Evaluate:
     """The same in forward mode."""
-    primal_out = _to_jax(_differentiable_part(run.frames))
 
     @jax.custom_jvp
-    def through(values: list[Any]) -> Any:
-        return primal_out
+    def through(values: list[Any]) -> Tree:
+        return frames
 
     @through.defjvp
-    def push(primals: tuple[list[Any]], tangents: tuple[list[Any]]) -> tuple[Any, Any]:
+    def push(primals: tuple[list[Any]], tangents: tuple[list[Any]]) -> tuple[Tree, Tree]:
         (directions,) = tangents
-        leaves, structure = jax.tree.flatten(primal_out)
-        is_float = [x.dtype == float for x in leaves]
+        leaves, structure = jax.tree.flatten(frames)
         if are_known(directions):
             with contextlib.suppress(UnsupportedNativeOperation):
-                tangents_out = iter(call_linear(lambda values: _tangents(run, model.places, values), directions))
-                dots = [next(tangents_out) if moves else _zero(x) for x, moves in zip(leaves, is_float, strict=True)]
-                return primal_out, jax.tree.unflatten(structure, dots)
-        return jax.jvp(lambda values: _differentiable_part(expression(*model.whole(values))), primals, tangents)
+                dots = iter(call_linear(functools.partial(push_forward, run, model.places), directions))
+                all_dots = [next(dots) if x.dtype == float else _zero(x) for x in leaves]
+                return frames, jax.tree.unflatten(structure, all_dots)
+        return jax.jvp(evaluate, primals, tangents)
 
     return through
-
-
-def _tangents(run: CheckpointedRun, places: LeafNumbers, directions: list[Any]) -> list[Any]:
-    """From directions to derivatives of all leaves of what moves that are floats."""
-    states, observation, multipliers = TangentSweep(run, places)(directions)
-    leaves = [*jax.tree.leaves(states), *observation, *jax.tree.leaves(multipliers)]
-    like = jax.tree.leaves(_differentiable_part(run.frames))
-    return [x for x, frame in zip(leaves, like, strict=True) if frame.dtype == float]
-
-
-def _cotangents(run: CheckpointedRun, places: LeafNumbers, leaves: Iterable[int], values: list[Any]) -> list[Any]:
-    """From derivatives with respect to some leaves of what moves to those with respect to the model's arrays."""
-    cotangents = dict(zip(leaves, values, strict=True))
-    state, observation, multipliers = (len(jax.tree.leaves(part)) for part in _differentiable_part(run.frames))
-    given_cotangents = [cotangents.get(k) for k in range(state + observation + multipliers)]
-    of_multipliers = given_cotangents[-1] if multipliers else None
-    results = AdjointSweep(run, places)(
-        given_cotangents[:state], given_cotangents[state : state + observation], of_multipliers
-    )
-    return [np.asarray(x) for x in results]
 
 
 def _to_jax(tree: Any) -> Any:
