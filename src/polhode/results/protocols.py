@@ -19,8 +19,8 @@ class Values(Protocol):
 
     obstacle: Any
 
-    def values(self, frames: Any, name: str) -> Any:
-        """A quantity at all instants of `frames`."""
+    def values(self, frames: Any, name: str, computation: Any) -> Any:
+        """An array that a computation has, at all instants of `frames`."""
         ...
 
 

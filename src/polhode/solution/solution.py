@@ -16,10 +16,12 @@ from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.name_errors import missing_attribute
 from polhode.printable import printable
-from polhode.results.bodies_and_joints import BodyResults, JointResults, Outputs, bodies, joints
+from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
 from polhode.results.contacts import ContactResults, contacts
 from polhode.results.forces import ForceResults, forces
+from polhode.results.joints import JointResults, joints
+from polhode.results.outputs import Outputs
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
