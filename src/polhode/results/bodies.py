@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -36,6 +38,35 @@ class BodyMotion(AbstractComputation):
         assert twists is not None
         values = poses.x[rows], poses.R[rows], twists.u[rows], twists.omega[rows]
         return dict(zip(("positions", "rotations", "velocities", "angular_velocities"), values, strict=True))
+
+
+class BodyEnergies(AbstractComputation):
+    """Kinetic energies of all bodies that have a place."""
+
+    system: MultibodySystem
+    readings: JointMeasurements
+    axes: ClassVar = {"body_kinetic_energies": ("body",)}
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        rows = [self.system.names.index(name) for name in self.readings.bodies]
+        deformable = self.system.coordinates.has_deformable_bodies
+        values = self._in_own_coordinates(rows, t, q, v) if deformable else self._rigid(np.array(rows, int), q, v)
+        return {"body_kinetic_energies": values}
+
+    def _rigid(self, rows: np.ndarray, q: Any, v: Array) -> Float[Array, " bodies"]:
+        twists = self.system.motion(q, v).twists
+        assert twists is not None
+        mass, J = self.system.coordinates.masses[rows], self.system.coordinates.inertias[rows]
+        omega, u = twists.omega[rows], twists.u[rows]
+        return 0.5 * (mass * jnp.sum(u * u, axis=1) + jnp.einsum("ni,nij,nj->n", omega, J, omega))
+
+    def _in_own_coordinates(self, rows: list[int], t: Array, q: Any, v: Array) -> Float[Array, " bodies"]:
+        """Half of velocities times momenta: with bodies that deform, each has coordinates of its own."""
+        coordinates = self.system.coordinates
+        products = 0.5 * v * jax.grad(lambda v: self.system.kinetic_energy(t, q, v))(v)
+        nodes = {row for _, row in coordinates.connected_rows}
+        columns = [np.array([], int) if k in nodes else coordinates.columns(self.system.names[k]) for k in rows]
+        return jnp.stack([jnp.sum(products[own]) for own in columns])
 
 
 def _rotation(body: BodyResults) -> Any:
@@ -80,6 +111,10 @@ class BodyResults(NamedResults):
     angular_velocity = Quantity(
         "spin", array="angular_velocities", computation=BodyMotion, components="xyz", column="omega_", title=None,
         doc="(n, 3): body-fixed, as everywhere in polhode.",
+    )  # fmt: skip
+    kinetic_energy = Quantity(
+        "energy", array="body_kinetic_energies", computation=BodyEnergies,
+        doc="(n,): of its translation and rotation, and of the deformation of a flexible body.",
     )  # fmt: skip
 
     quaternion = property(lambda self: self.orientation, doc="The orientation.")
