@@ -137,5 +137,6 @@ class BodyResults(NamedResults):
 
 def bodies(run: ResultView) -> ByName[BodyResults]:
     """The bodies of a run."""
-    names = {name: {"row": row} for row, name in enumerate(model_names(run).get("bodies", ()))}
-    return ByName("body", list(names), lambda name: BodyResults(run, name, names[name]), NO_MODEL, model_names(run))
+    names = list(model_names(run).get("bodies", ()))
+    rows = {name: {"row": row} for row, name in enumerate(names)}
+    return ByName("body", names, lambda name: run.classes.bodies(run, name, rows[name]), NO_MODEL, model_names(run))

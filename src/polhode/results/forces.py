@@ -157,7 +157,7 @@ def forces(run: ResultView) -> ByName[ForceResults]:
     """The forces of a run that have names."""
     entries = model_names(run).get("forces", {})
     return ByName(
-        "force", list(entries), lambda name: ForceResults(run, name, entries[name]), _NO_NAMES, model_names(run)
+        "force", list(entries), lambda name: run.classes.forces(run, name, entries[name]), _NO_NAMES, model_names(run)
     )
 
 

@@ -183,5 +183,5 @@ def joints(run: ResultView) -> ByName[JointResults]:
     """The joints of a run."""
     entries = model_names(run).get("joints", {})
     return ByName(
-        "joint", list(entries), lambda name: JointResults(run, name, entries[name]), NO_MODEL, model_names(run)
+        "joint", list(entries), lambda name: run.classes.joints(run, name, entries[name]), NO_MODEL, model_names(run)
     )

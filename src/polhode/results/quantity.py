@@ -15,6 +15,7 @@ from jaxtyping import Array
 from polhode.checks import short_repr
 from polhode.name_errors import UnknownName
 from polhode.results.protocols import ResultView
+from polhode.systems.base import Observable
 
 if TYPE_CHECKING:
     from polhode.assembly.name_table import NameTable
@@ -101,8 +102,6 @@ class Quantity:
     def __get__(self, thing: Any, owner: Any = None) -> Any:
         if thing is None:
             return self
-        if self.read is not None:
-            return self.read(thing)
         if self.over:
             return {label: self.part(thing, label) for label in thing._labels(self.over)}
         return self.part(thing)
@@ -112,8 +111,18 @@ class Quantity:
         """Names of the outputs from which it can be read."""
         return (self.array,) if isinstance(self.array, str) else self.array
 
+    def observables(self, system: MultibodySystem, name_table: NameTable) -> dict[str, Observable]:
+        """The output that saves its array with every frame, as a function of states (q, v)."""
+        if self.computation is None:
+            raise ValueError(f"The quantity `{self.name}` is not saved, as it follows from what is.")
+        computation, (group, _, name) = self.computation.of(system, name_table), self.arrays[0].rpartition(".")
+        arrays: Any = lambda t, state: computation(t, *state)  # noqa: E731
+        return {group: arrays} if group else {name: lambda t, state: arrays(t, state)[name]}
+
     def part(self, thing: NamedResults, label: str = "") -> Array:
         """The values of one body, joint or force, and of one label of a quantity with `over`."""
+        if self.read is not None:
+            return self.read(thing)[label] if self.over else self.read(thing)
         row = thing._labels(self.over)[label] if self.over else thing._row(self)
         values = thing._array(self.arrays[0], self.computation)
         return values[..., row, :] if self.components else values[..., row]
@@ -129,11 +138,10 @@ class Quantity:
     def columns(self, thing: NamedResults, label: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Names of its columns in tables, without that of the body, joint or force, and functions that read them."""
         stem = self._spell(self.column, thing, label)
-        read: Callable[[], Any] = lambda: self.part(thing, label) if label else self.__get__(thing)  # noqa: E731
         if not self.components:
-            yield stem, read
+            yield stem, lambda: self.part(thing, label)
         for i, component in enumerate(self.components):
-            yield f"{stem}{component}", lambda i=i: read()[..., i]
+            yield f"{stem}{component}", lambda i=i: self.part(thing, label)[..., i]
 
     def title_of(self, thing: NamedResults, label: str) -> str:
         """Name in charts."""
@@ -189,12 +197,12 @@ class NamedResults:
         values = lookup(self._run.saved.outputs, array)
         if values is not None:
             return values
-        reader, name = self._run.reader, array.rpartition(".")[2]
+        reader, (group, _, name) = self._run.reader, array.rpartition(".")
         if reader is None or computation is None:
             raise UnknownName(
                 f"`{name}` of {self._title} was not saved, and the problem is not at hand to compute it from the "
                 "states. Give it, `polhode.load(path, problem=problem)`, or save it with every frame: "
-                "`model.problem(…, save_loads=True)`."
+                f"`model.problem(…, {'save_loads=True' if group else 'save=[…]'})`."
             )
         if reader.obstacle is not None:
             raise UnknownName(

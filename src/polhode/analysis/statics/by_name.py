@@ -17,6 +17,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
+from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
 from polhode.results.joints import JointResults, joints
 from polhode.results.quantity import AbstractComputation
@@ -28,11 +29,13 @@ class NamedEquilibrium:
 
     - `saved`: its time, state, outputs, residuals and multipliers. - `meta`: with the names.
     - `reader`: computes quantities that the outputs don't have; None if it can't.
+    - `classes`: of results by name.
     """
 
     saved: Frames
     meta: Mapping[str, Any]
     reader: StepReader | None
+    classes: ResultClasses = dataclasses.field(default_factory=ResultClasses)
 
     @property
     def t(self) -> Array:
