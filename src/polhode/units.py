@@ -29,8 +29,8 @@ def check_units(units: Any) -> dict[str, str] | None:
     return {what: checks.word(f"units[{what!r}]", units[what], "name of a unit") for what in _BASE if what in units}
 
 
-def unit_of(quantity: str, units: Mapping[str, str] | None) -> str:
-    """The unit of a quantity of results, such as "positions" or "joint_forces"; "" if it is not known."""
+def unit_of(kind: str, units: Mapping[str, str] | None) -> str:
+    """The unit of a kind of quantities, such as "velocity" or "moment"; "" if it is not known."""
     if not units:
         return ""
     length, mass, time = units["length"], units["mass"], units["time"]
@@ -40,20 +40,15 @@ def unit_of(quantity: str, units: Mapping[str, str] | None) -> str:
     unit_names = {
         "time": time,
         "length": length,
-        "positions": length,
-        "velocities": f"{length}/{time}",
+        "velocity": f"{length}/{time}",
         "angle": "rad",
-        "angular_velocities": f"rad/{time}",
-        "joint_forces": force,
-        "joint_moments": moment,
-        "joint_powers": power,
-        "force_forces": force,
-        "force_moments": moment,
-        "force_powers": power,
-        "kinetic_energy": energy,
-        "potential_energy": energy,
+        "spin": f"rad/{time}",
+        "curvature": f"1/{length}",
+        "force": force,
+        "moment": moment,
+        "power": power,
         "energy": energy,
-        "linear_momentum": f"{mass} {length}/{time}",
-        "angular_momentum": f"{mass} {length}²/{time}",
+        "momentum": f"{mass} {length}/{time}",
+        "angular momentum": f"{mass} {length}²/{time}",
     }
-    return unit_names.get(quantity, "")
+    return unit_names.get(kind, "")

@@ -13,6 +13,7 @@ from polhode.cli import app
 from polhode.frames import Frames
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Twist
+from polhode.results.joints import JointLoads
 from polhode.results.quaternion_series import matrices, quaternions, without_jumps
 
 G, MASS, ARM, INERTIA = 9.81, 2.0, 0.4, 0.15
@@ -155,7 +156,7 @@ def test_summaries_are_short_and_tell_what_there_is(swing):
 def test_units_make_sense():
     with pytest.raises(ValueError, match="length, mass and time"):
         ph.Model(units="imperial")
-    assert ph.units.unit_of("joint_moments", ph.units.check_units({"length": "mm", "mass": "t", "time": "s"})) == (
+    assert ph.units.unit_of("moment", ph.units.check_units({"length": "mm", "mass": "t", "time": "s"})) == (
         "t mm/s² mm"
     )
 
@@ -257,7 +258,9 @@ def test_loads_are_those_of_the_multipliers_of_absolute_coordinates(options):
     frames = Frames(run.t, states, {}, {}, {}, None)
     other = ph.simulate(absolute, t1=0.01)
     for name in ("joint_forces", "joint_moments", "joint_efforts", "joint_powers"):
-        loads, other_loads = run.reader.values(run.saved, name), other.reader.values(frames, name)
+        loads, other_loads = (
+            each.reader.values(saved, name, JointLoads) for each, saved in ((run, run.saved), (other, frames))
+        )
         np.testing.assert_allclose(loads, other_loads, rtol=0, atol=1e-8, err_msg=name)
     assert np.ptp(run.joints["base"].angle) > 0.1
     assert max(np.max(np.abs(run.joints[name].moment)) for name in run.joints) > 0.05

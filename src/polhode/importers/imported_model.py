@@ -24,6 +24,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.system import MultibodySystem
 from polhode.printable import printable
 from polhode.problem import Problem
+from polhode.results.quantity import Quantity
 from polhode.systems.base import Observable
 from polhode.viewing.scene.robot_appearance import Machine
 
@@ -81,6 +82,7 @@ class ImportedModel:
         joints: str = "invariant",
         hold: Sequence[str | HeldQuantity] = (),
         save_loads: bool = False,
+        save: Sequence[Quantity] = (),
     ) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.
 
@@ -119,6 +121,7 @@ class ImportedModel:
                 joints=joints,
                 hold=(*self.held, *hold),
                 save_loads=save_loads,
+                save=save,
             ),
             as_problem.Labels(
                 self.joints, rigid, looks, lambda system: model_outputs(system, list(self.joints.values()), rigid)
@@ -126,12 +129,13 @@ class ImportedModel:
         )
         appearance.warn_of_missing(unread, self.source)
         # A stored run can be resumed from the file alone if all arguments are the usual ones.
-        usual = (outputs, repair, redundant, t0, joints, tuple(hold)) == (
+        usual = (outputs, repair, redundant, t0, joints, tuple(hold), tuple(save)) == (
             None,
             True,
             "minimum-norm",
             0,
             "invariant",
+            (),
             (),
         )
         return dataclasses.replace(

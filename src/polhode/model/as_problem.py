@@ -18,6 +18,7 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Choice, Problem
+from polhode.results.quantity import Quantity
 from polhode.systems.base import Observable, State
 from polhode.viewing.scene import model_scene
 from polhode.viewing.scene.robot_appearance import Machine
@@ -42,6 +43,7 @@ class ProblemRequest(NamedTuple):
     joints: str
     hold: Sequence[str | HeldQuantity]
     save_loads: bool
+    save: Sequence[Quantity]
 
     def span(self) -> tuple[float, float, float]:
         """Start, end and step. Raises ValueError for invalid values."""
@@ -117,7 +119,7 @@ def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE
         t_span=(begin, end),
         parameters={**choices, **own},
         doc=f"A model of {len(model.bodies)} bodies.",
-        outputs=_outputs(system, request.outputs, names, saves_loads, labels),
+        outputs=_outputs(system, request.outputs, names, saves_loads, request.save, labels),
         invariants=system.invariants(),
         reference={},
         integrator=method,
@@ -163,6 +165,7 @@ def _outputs(
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
     names: name_table.NameTable,
     loads: bool,
+    save: Sequence[Quantity],
     labels: Labels,
 ) -> dict[str, Observable]:
     """Outputs of the system or of `labels`, its joint coordinates, and those of the user."""
@@ -173,6 +176,13 @@ def _outputs(
     if labels.outputs is not None:
         own |= labels.outputs(base)
     usual = system.outputs() if labels.outputs is None else {}
+    for quantity in save:
+        if not isinstance(quantity, Quantity):
+            raise ValueError(
+                "`save` takes quantities, such as `polhode.results.BodyResults.kinetic_energy`, got "
+                f"{short_repr(quantity)}."
+            )
+        own |= {name: f for name, f in quantity.observables(base, names).items() if name not in usual}
     outputs = {**usual, **(own if isinstance(system, MultibodySystem) else system.convert_observables(own))}
     if more is None:
         return outputs

@@ -24,6 +24,7 @@ from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJo
 from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import missing_attribute
 from polhode.printable import printable
+from polhode.results.quantity import Quantity
 from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import check_units
 
@@ -386,6 +387,7 @@ class Model:
         joints: str = "invariant",
         hold: Sequence[str | HeldQuantity] = (),
         save_loads: bool = False,
+        save: Sequence[Quantity] = (),
     ) -> Problem:
         """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
 
@@ -407,6 +409,8 @@ class Model:
         - `save_loads`: save what joints transmit with every frame, as output "joint_loads": in runs inside JAX's
           transformations, and for stores that are read without the problem. Otherwise it is computed from saved states
           when it is first used; see `solution.joints`.
+        - `save`: quantities to save with every frame as well, for the same and for ensembles:
+          `save=[polhode.results.BodyResults.kinetic_energy]`.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
@@ -428,6 +432,7 @@ class Model:
                 joints=joints,
                 hold=hold,
                 save_loads=save_loads,
+                save=save,
             ),
         )
 

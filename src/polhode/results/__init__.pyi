@@ -1,5 +1,6 @@
 """Results by the names of a model, and the audit."""
 
-from .bodies_and_joints import BodyResults as BodyResults
-from .bodies_and_joints import JointResults as JointResults
+from .bodies import BodyResults as BodyResults
 from .forces import ForceResults as ForceResults
+from .joints import JointResults as JointResults
+from .quantity import Quantity as Quantity

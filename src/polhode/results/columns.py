@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from polhode import checks
 from polhode.name_errors import unknown_name
+from polhode.results.declarations import QUANTITIES
+from polhode.results.quantity import NamedResults, declarations
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
@@ -19,22 +22,6 @@ ColumnReader = Callable[[], Any]
 
 _VECTOR = ("x", "y", "z")
 _QUATERNION = ("w", "x", "y", "z")
-_BODIES = {
-    "": ("position", _VECTOR),
-    "q": ("orientation", _QUATERNION),
-    "v": ("velocity", _VECTOR),
-    "omega_": ("angular_velocity", _VECTOR),
-}
-_SAVED_AS = {
-    "position": "positions",
-    "orientation": "orientation",
-    "velocity": "velocities",
-    "angular_velocity": "angular_velocity",
-}
-_LOADS = {"force_": ("force", _VECTOR), "moment_": ("moment", _VECTOR)}
-_MOTION_OUTPUTS = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
-_LOAD_OUTPUTS = ("joint_velocities", "joint_loads", "force_loads")
-"""Outputs that the columns of bodies, joints and forces already contain."""
 
 
 def select_columns(run: Run, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -98,20 +85,20 @@ def _columns(run: Run) -> dict[str, ColumnReader]:
 
 def _named_columns(run: Run, readable: bool) -> dict[str, ColumnReader]:
     """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
-    return dict((*_of_forces(run, readable), *_of_bodies(run, readable), *_of_joints(run, readable)))
+    groups = (run.forces, run.bodies, run.joints)
+    return dict(column for things in groups for thing in things.values() for column in _of_thing(thing, readable))
 
 
-def _of_bodies(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
-    for name in run.bodies:
-        for prefix, (quantity, parts) in _BODIES.items():
-            if readable or _is_saved(run, _SAVED_AS[quantity]):
-                for i, part in enumerate(parts):
-                    yield f"{name}.{prefix}{part}", functools.partial(_part, run, "bodies", name, quantity, i)
-
-
-def _is_saved(run: Run, quantity: str) -> bool:
-    sources = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
-    return any(name in run.saved.outputs for name in sources.get(quantity, (quantity,)))
+def _of_thing(thing: NamedResults, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
+    """Columns of a body, joint or force: what has a value for each of its labels stands together, scalars come last."""
+    quantities = [each for each in declarations(type(thing)) if each.column is not None and each.applies(thing)]
+    quantities.sort(key=lambda each: not (each.over or each.components))
+    for (_, over), alike in itertools.groupby(quantities, key=lambda each: (each.computation, each.over)):
+        there = [each for each in alike if readable or each.is_readable(thing)]
+        for label in thing._labels(over) if over else ("",):
+            for each in there:
+                for column, reader in each.columns(thing, label):
+                    yield f"{thing.name}.{column}", reader
 
 
 def _can_read(run: Run) -> bool:
@@ -119,49 +106,11 @@ def _can_read(run: Run) -> bool:
     return run.reader is not None and run.reader.obstacle is None
 
 
-def _of_joints(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
-    loads = readable or "joint_loads" in run.saved.outputs
-    for name, joint in run.joints.items():
-        several = len(joint.names) > 1
-        if readable or "joint_positions" in run.saved.outputs:
-            for each in joint.names:
-                yield f"{name}.{each}", functools.partial(lambda n, c: run.joints[n].coordinate(c), name, each)
-                rate = f"{each}_rate" if several else "rate"
-                yield f"{name}.{rate}", functools.partial(lambda n, c: run.joints[n].rates[c], name, each)
-        if not (loads and joint.holds):
-            continue
-        for each in joint.names:
-            effort = f"{each}_effort" if several else "torque" if each in joint.angles else "effort"
-            yield f"{name}.{effort}", functools.partial(lambda n, c: run.joints[n].efforts[c], name, each)
-        for prefix, (quantity, parts) in _LOADS.items():
-            for i, part in enumerate(parts):
-                yield f"{name}.{prefix}{part}", functools.partial(_part, run, "joints", name, quantity, i)
-        yield f"{name}.power", functools.partial(lambda n: run.joints[n].power, name)
-
-
-def _of_forces(run: Run, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
-    if not (readable or "force_loads" in run.saved.outputs):
-        return
-    for name, force in run.forces.items():
-        if len(force.bodies) <= 2:
-            for prefix, (quantity, parts) in _LOADS.items():
-                for i, part in enumerate(parts):
-                    yield f"{name}.{prefix}{part}", functools.partial(_part, run, "forces", name, quantity, i)
-        for label in force.names:
-            yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].efforts[c], name, label)
-        for label in force.measured:
-            yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].measures[c], name, label)
-        yield f"{name}.power", functools.partial(lambda n: run.forces[n].power, name)
-
-
-def _part(run: Run, group: str, name: str, quantity: str, i: int) -> Any:
-    return getattr(getattr(run, group)[name], quantity)[..., i]
-
-
 def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
     """Columns of all saved arrays; outputs and invariants without their section, unless that is ambiguous."""
     leaves = run.columns()
-    skipped_outputs = (*_MOTION_OUTPUTS, *_LOAD_OUTPUTS) if by_name else ()
+    named = (array for each in QUANTITIES if each.column is not None for array in each.arrays)
+    skipped_outputs = {array.split(".")[0] for array in named} if by_name else ()
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
     for name, values in leaves.items():
         section, _, rest = name.partition(".")

@@ -12,86 +12,16 @@ from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.measurements.forces import ForceMeasurements, ForceValues
-from polhode.multibody.measurements.joints import EFFORTS, JointMeasurements, JointValues
+from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
 from polhode.results.observer import BatchedObserver
+from polhode.results.quantity import AbstractComputation
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.conversion import AbstractConvertedSystem
 
 _ROWS = 256
 """Frames that are evaluated together where there is no machine code."""
-
-GROUPS = {
-    "motion": ("positions", "rotations", "velocities", "angular_velocities"),
-    "coordinates": ("joint_positions", "joint_velocities"),
-    "loads": JointValues._fields,
-    "forces": ForceValues._fields,
-}
-"""Quantities that are computed together."""
-
-
-class Motion(eqx.Module):
-    """Poses and twists of all bodies that have a place."""
-
-    system: MultibodySystem
-    readings: JointMeasurements
-
-    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
-        del t
-        rows = np.array([self.system.names.index(name) for name in self.readings.bodies], dtype=int)
-        motion = self.system.motion(q, v)
-        poses, twists = motion.poses, motion.twists
-        assert twists is not None
-        return dict(
-            zip(GROUPS["motion"], (poses.x[rows], poses.R[rows], twists.u[rows], twists.omega[rows]), strict=True)
-        )
-
-
-class Coordinates(eqx.Module):
-    """Joint coordinates and their rates."""
-
-    system: MultibodySystem
-    readings: JointMeasurements
-
-    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
-        del t
-        values = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
-        return dict(zip(GROUPS["coordinates"], values, strict=True))
-
-
-class Loads(eqx.Module):
-    """Forces, moments and powers of joints, with the multipliers of a run or without."""
-
-    system: MultibodySystem
-    readings: JointMeasurements
-
-    def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
-        return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
-
-
-class Forces(eqx.Module):
-    """Loads of the named forces."""
-
-    system: MultibodySystem
-    readings: ForceMeasurements
-
-    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
-        return self.readings.values(self.system, t, q, v)._asdict()
-
-
-_OBSERVERS = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
-
-
-def group_of(name: str) -> str:
-    """The group of a quantity."""
-    return next(key for key, names in GROUPS.items() if name in names)
-
-
-def observer_of(group: str, system: MultibodySystem, name_table: NameTable) -> Motion | Coordinates | Loads | Forces:
-    """All quantities of a group as a function of states (q, v) of a system."""
-    return _OBSERVERS[group](system, name_table.force_readings if group == "forces" else name_table.readings)
 
 
 class ConvertedObserver(eqx.Module):
@@ -137,7 +67,7 @@ class Reader:
     def __init__(self, find: Callable[[], RunContext]) -> None:
         self._find = functools.cache(find)
         self._frames: Any = None
-        self._cache: dict[str, dict[str, np.ndarray]] = {}
+        self._cache: dict[type[AbstractComputation], dict[str, np.ndarray]] = {}
 
     @functools.cached_property
     def obstacle(self) -> str | None:
@@ -157,26 +87,26 @@ class Reader:
         base = source.base if isinstance(source, AbstractConvertedSystem) else source
         return (base, StateConversion(conversion, source)) if isinstance(base, MultibodySystem) else None
 
-    def values(self, frames: Any, name: str) -> np.ndarray:
-        """A quantity of all bodies, joints or forces at all instants of `frames`, those of the run."""
+    def values(self, frames: Any, name: str, computation: type[AbstractComputation]) -> np.ndarray:
+        """An array of all bodies, joints or forces at all instants of `frames`, those of the run."""
         if self._frames is not frames:
             self._frames, self._cache = frames, {}
-        group = group_of(name)
-        if group not in self._cache:
-            self._cache[group] = self._compute(group, frames)
-        return self._cache[group][name]
+        if computation not in self._cache:
+            self._cache[computation] = self._compute(computation, frames)
+        return self._cache[computation][name]
 
-    def _compute(self, group: str, frames: Any) -> dict[str, np.ndarray]:
+    def _compute(self, computation: type[AbstractComputation], frames: Any) -> dict[str, np.ndarray]:
         name_table, source, conversion = self._find()
         t, state, multipliers = frames.t, frames.state, frames.multipliers
         system: Any = source.base if isinstance(source, AbstractConvertedSystem) else source
         own = conversion.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         assert name_table is not None
-        arguments = (multipliers,) if group == "loads" and own and system.m else ()
-        observer = ConvertedObserver(observer_of(group, system, name_table), StateConversion(conversion, source))
+        arguments = (multipliers,) if computation.takes_multipliers and own and system.m else ()
+        observer = ConvertedObserver(computation.of(system, name_table), StateConversion(conversion, source))
         values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
         in_tree = isinstance(system.coordinates, JointTree)
-        return values if group != "loads" or (arguments and not in_tree) else _while_open(values, frames.outputs)
+        complete = not computation.takes_multipliers or (arguments and not in_tree)
+        return values if complete else _while_open(values, frames.outputs)
 
 
 def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

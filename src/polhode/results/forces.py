@@ -2,32 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Float
 
+from polhode.assembly.name_table import NameTable
 from polhode.checks import short_repr
+from polhode.multibody.measurements.forces import ForceMeasurements
+from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName, unknown_name
-from polhode.results.bodies_and_joints import model_names, value
 from polhode.results.by_name import ByName
 from polhode.results.protocols import ResultView
+from polhode.results.quantity import AbstractComputation, NamedResults, Quantity, model_names
 
 
-class ForceResults:
+class ForceLoads(AbstractComputation):
+    """Loads of the named forces."""
+
+    system: MultibodySystem
+    readings: ForceMeasurements
+    axes: ClassVar = {
+        "force_loads.force_forces": ("force_body", "component"),
+        "force_loads.force_moments": ("force_body", "component"),
+        "force_loads.force_efforts": ("force_effort",),
+        "force_loads.force_powers": ("force",),
+        "force_loads.force_measures": ("force_measure",),
+    }
+
+    @classmethod
+    def of(cls, system: MultibodySystem, name_table: NameTable) -> ForceLoads:
+        return cls(system, name_table.force_readings)
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v)._asdict()
+
+
+class ForceResults(NamedResults):
     """A force in all saved instants of a run, such as a spring, a motor or a load; leading axis n.
 
-    - `force`, `moment` (n, 3): on its second body, or its only one, in the inertial frame; the moment about the
-      body's centre of mass. - `forces`, `moments`: the same of all its bodies, by name.
-    - `power` (n,): of the force on all bodies, into the mechanism.
     - `length`, `elongation` (n,): of springs from point to point; `deflection`: of springs along a joint coordinate or
-      about an axis, from rest; `depth`: of contacts with planes. - `measures`: these by name.
-    - `effort` (n,): along the joint coordinate that it acts on, positive if it pushes the second body forward; called
-      `torque` as well where that is an angle. - `efforts`: of a `JointControl`, by the name of the joint.
+      about an axis, from rest; `depth`: of contacts with planes.
+    - `effort` (n,): along the only joint coordinate that it acts on; called `torque` as well where that is an angle.
     """
 
-    def __init__(self, run: ResultView, name: str, description: Mapping[str, Any]) -> None:
-        self._run, self.name, self._description = run, name, description
+    _what = "force"
+    force = Quantity(
+        "force", array="force_loads.force_forces", computation=ForceLoads, components="xyz",
+        applies=lambda force: len(force.bodies) <= 2,
+        doc="(n, 3): on its second body, or its only one, in the inertial frame.",
+    )  # fmt: skip
+    forces = Quantity(
+        "force", array="force_loads.force_forces", computation=ForceLoads, over="bodies", components="xyz",
+        column=None, title="force on {label}", applies=lambda force: len(force.bodies) > 2,
+        doc="(n, 3): the same on all its bodies, by name.",
+    )  # fmt: skip
+    moment = Quantity(
+        "moment", array="force_loads.force_moments", computation=ForceLoads, components="xyz",
+        applies=lambda force: len(force.bodies) <= 2,
+        doc="(n, 3): about the centre of mass of the same body, in the inertial frame.",
+    )  # fmt: skip
+    moments = Quantity(
+        "moment", array="force_loads.force_moments", computation=ForceLoads, over="bodies", components="xyz",
+        column=None, title="moment on {label}", applies=lambda force: len(force.bodies) > 2,
+        doc="(n, 3): the same on all its bodies, by name.",
+    )  # fmt: skip
+    power = Quantity(
+        "power", array="force_loads.force_powers", computation=ForceLoads,
+        doc="(n,): of the force on all bodies, into the mechanism.",
+    )  # fmt: skip
+    efforts = Quantity(
+        ("force", "moment"), array="force_loads.force_efforts", computation=ForceLoads, over="efforts",
+        column="{label}", title=("{effort}", "effort along {label}"),
+        doc="(n,): along joint coordinates, positive if it pushes the second body forward; of a `JointControl` by the "
+        "name of the joint.",
+    )  # fmt: skip
+    measures = Quantity(
+        ("length", "angle"), array="force_loads.force_measures", computation=ForceLoads, over="measures",
+        column="{label}", title="{label}", doc="(n,): the lengths or angles that its law is written in, by name.",
+    )  # fmt: skip
 
     @property
     def kind(self) -> str:
@@ -47,7 +99,7 @@ class ForceResults:
     @property
     def measured(self) -> list[str]:
         """Names of the lengths or angles that its law is written in."""
-        return list(self._description.get("measures", ()))
+        return list(self._labels("measures"))
 
     @property
     def angles(self) -> list[str]:
@@ -55,42 +107,13 @@ class ForceResults:
         return [*self._description["angles"], *(self.measured if self._description.get("measured_angle") else ())]
 
     @property
-    def measures(self) -> dict[str, Array]:
-        return {label: self._measure(label) for label in self.measured}
-
-    @property
-    def forces(self) -> dict[str, Array]:
-        return {body: self._row("force_forces", row) for body, row in self._description["bodies"].items()}
-
-    @property
-    def moments(self) -> dict[str, Array]:
-        return {body: self._row("force_moments", row) for body, row in self._description["bodies"].items()}
-
-    @property
-    def force(self) -> Float[Array, "n 3"]:
-        return self._row("force_forces", self._last())
-
-    @property
-    def moment(self) -> Float[Array, "n 3"]:
-        return self._row("force_moments", self._last())
-
-    @property
-    def power(self) -> Float[Array, " n"]:
-        return self._of("force_powers")[..., self._description["number"]]
-
-    @property
-    def efforts(self) -> dict[str, Array]:
-        return {label: self._of("force_efforts")[..., k] for label, k in self._description["efforts"].items()}
-
-    @property
     def effort(self) -> Float[Array, " n"]:
-        columns = list(self._description["efforts"].values())
-        if len(columns) != 1:
-            along = "no joint coordinate" if not columns else f"{len(columns)}; `efforts` has them by joint"
+        if len(self.names) != 1:
+            along = "no joint coordinate" if not self.names else f"{len(self.names)}; `efforts` has them by joint"
             raise UnknownName(
                 f"An effort is along one joint coordinate; force {short_repr(self.name)} acts along {along}."
             )
-        return self._of("force_efforts")[..., columns[0]]
+        return ForceResults.efforts.part(self, self.names[0])
 
     @property
     def torque(self) -> Float[Array, " n"]:
@@ -102,7 +125,7 @@ class ForceResults:
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self.measured:
-            return self._measure(name)
+            return ForceResults.measures.part(self, name)
         raise AttributeError(str(unknown_name(f"quantity of force {short_repr(self.name)},", name, dir(self))))
 
     def __dir__(self) -> list[str]:
@@ -113,15 +136,14 @@ class ForceResults:
         )
 
     def __repr__(self) -> str:
-        effort = ("effort",) if len(self._description["efforts"]) == 1 else ()
-        quantities = ("force", "moment", "power", *effort, *self.measured)
-        return f"<force {short_repr(self.name)}, {self.kind} on {' and '.join(self.bodies)}: {', '.join(quantities)}>"
+        effort = ("effort",) if len(self.names) == 1 else ()
+        quantities = (*self._quantities, *effort, *self.measured)
+        return f"<{self._title}, {self.kind} on {' and '.join(self.bodies)}: {', '.join(quantities)}>"
 
-    def _measure(self, label: str) -> Any:
-        return self._of("force_measures")[..., self._description["measures"][label]]
-
-    def _last(self) -> int:
-        """The row of the second body, or of the only one."""
+    def _row(self, quantity: Quantity) -> int:
+        """The row of the force, or of vectors that of the load on the second body, or on the only one."""
+        if not quantity.components:
+            return self._description["number"]
         rows = list(self._description["bodies"].values())
         if len(rows) > 2:
             raise UnknownName(
@@ -130,18 +152,12 @@ class ForceResults:
             )
         return rows[-1]
 
-    def _row(self, group: str, row: int) -> Any:
-        return self._of(group)[..., row, :]
-
-    def _of(self, group: str) -> Any:
-        return value(self._run, group, f"force {short_repr(self.name)}")
-
 
 def forces(run: ResultView) -> ByName[ForceResults]:
     """The forces of a run that have names."""
     entries = model_names(run).get("forces", {})
     return ByName(
-        "force", list(entries), lambda name: ForceResults(run, name, entries[name]), _NO_NAMES, model_names(run)
+        "force", list(entries), lambda name: run.classes.forces(run, name, entries[name]), _NO_NAMES, model_names(run)
     )
 
 

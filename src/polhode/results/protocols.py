@@ -19,8 +19,8 @@ class Values(Protocol):
 
     obstacle: Any
 
-    def values(self, frames: Any, name: str) -> Any:
-        """A quantity at all instants of `frames`."""
+    def values(self, frames: Any, name: str, computation: Any) -> Any:
+        """An array that a computation has, at all instants of `frames`."""
         ...
 
 
@@ -28,6 +28,7 @@ class ResultView(Protocol):
     """The saved instants of a run, or a single instant, of which arrays have no axis n.
 
     - `meta`: with the names of the model. - `saved`: the instants. - `reader`: computes what was not saved.
+    - `classes`: of results by name, which declare their quantities.
     """
 
     @property
@@ -40,6 +41,8 @@ class ResultView(Protocol):
     def outputs(self) -> Mapping[str, Any]: ...
     @property
     def reader(self) -> Values | None: ...
+    @property
+    def classes(self) -> Any: ...
     @property
     def bodies(self) -> ByName[Any]: ...
 

@@ -23,32 +23,13 @@ from polhode.integrators.compatibility import ConvertedSystem, IncompatibleSyste
 from polhode.integrators.serialisation import serialise
 from polhode.jax_context import inside_transformation
 from polhode.problem import NO_CHOICE, Problem
+from polhode.results import declarations
 from polhode.results.observer import Observer
 from polhode.simulation.events.contacts import can_hold, link_impacts, with_openings
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
-
-DIMENSIONS = {
-    "positions": ("body", "component"),
-    "velocities": ("body", "component"),
-    "angular_velocities": ("body", "component"),
-    "rotations": ("body", "inertial_axis", "body_axis"),
-    "quaternions": ("body", "quaternion"),
-    "joint_positions": ("joint_coordinate",),
-    "joint_velocities": ("joint_coordinate",),
-    "joint_loads.joint_efforts": ("joint_coordinate",),
-    "joint_loads.joint_forces": ("joint", "component"),
-    "joint_loads.joint_moments": ("joint", "component"),
-    "joint_loads.joint_powers": ("joint",),
-    "force_loads.force_forces": ("force_body", "component"),
-    "force_loads.force_moments": ("force_body", "component"),
-    "force_loads.force_efforts": ("force_effort",),
-    "force_loads.force_powers": ("force",),
-    "force_loads.force_measures": ("force_measure",),
-}
-"""Names of the axes of outputs of models, but for time."""
 
 
 class PreviousEnd(Protocol):
@@ -232,7 +213,7 @@ class Task(eqx.Module):
         if name_table is None:
             return {}
         outputs = self.outputs if name_table.outputs else ()
-        dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in outputs}
+        dimensions = {name: list(axes) for name, axes in declarations.axes().items() if name.split(".")[0] in outputs}
         return {"names": _plain(dict(name_table.metadata)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,13 @@ from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.name_errors import missing_attribute
 from polhode.printable import printable
-from polhode.results.bodies_and_joints import BodyResults, JointResults, Outputs, bodies, joints
+from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
 from polhode.results.contacts import ContactResults, contacts
+from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
+from polhode.results.joints import JointResults, joints
+from polhode.results.outputs import Outputs
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -28,10 +32,11 @@ if TYPE_CHECKING:
 
     from polhode.results.audit import Audit
     from polhode.results.derived_quantities import Reader
+    from polhode.results.quantity import Quantity
     from polhode.storage.stored_frames import StoredFrames
 
 
-_INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
+_INNER = ("saved", "reader", "classes", "checkpoint", "frames", "blocks", "columns")
 """Attributes that `dir` hides."""
 _MOST_LISTED = 20
 _INSTEAD = {
@@ -73,6 +78,7 @@ class Solution(eqx.Module):
     - `bodies`, `joints`, `forces`: results by the names of the model. - `contacts`: by the names of impacts and stops.
     - `saved`: the frames, or the store that has them. - `checkpoint`: from which `simulate(…, initial=…)` continues.
     - `reader`: computes quantities of bodies and joints that were not saved; None without the problem.
+    - `classes`: of the results of bodies, joints and forces, which declare their quantities.
     """
 
     saved: Frames | StoredFrames
@@ -80,6 +86,7 @@ class Solution(eqx.Module):
     meta: dict[str, Any] = eqx.field(static=True)
     checkpoint: Any = eqx.field(static=True, default=None)
     reader: Reader | None = eqx.field(static=True, default=None)
+    classes: ResultClasses = eqx.field(static=True, default=ResultClasses())
 
     @property
     def frames(self) -> Frames:
@@ -118,6 +125,22 @@ class Solution(eqx.Module):
         """Contacts by name, with `gap`, `force`, `closed` and `impulses`; see `polhode.results`."""
         return contacts(self)
 
+    def with_quantities(
+        self,
+        *,
+        bodies: Mapping[str, Quantity] | None = None,
+        joints: Mapping[str, Quantity] | None = None,
+        forces: Mapping[str, Quantity] | None = None,
+    ) -> Solution:
+        """The run with more quantities of its bodies, joints or forces, by name: as attributes, in tables and charts.
+
+        They are as those of `polhode.results.BodyResults` are, which have to be given again after saving and loading:
+
+            run = run.with_quantities(bodies={"height": Quantity("length", lambda body: body.z)})
+        """
+        classes = self.classes.with_quantities(bodies=bodies, joints=joints, forces=forces)
+        return dataclasses.replace(self, classes=classes)
+
     @property
     def invariants(self) -> Mapping[str, Array]:
         return self.saved.invariants
@@ -145,7 +168,7 @@ class Solution(eqx.Module):
             raise IndexError(f"The run has {count} frames, so there is no frame {k}.")
         k = range(count)[k]
         frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
-        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
+        return dataclasses.replace(self, saved=frames, checkpoint=self.checkpoint if k == count - 1 else None)
 
     if not TYPE_CHECKING:
 

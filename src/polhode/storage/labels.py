@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polhode.results.declarations import kinds
 from polhode.units import unit_of
 
 
 def unit(name: str, units: Any) -> dict[str, str]:
     """The attribute of a variable with its unit, where that is known."""
-    symbol = unit_of(name.rsplit(".", 1)[-1], units)
+    symbol = unit_of(kinds().get(name.rsplit(".", 1)[-1], ""), units)
     return {"units": symbol} if symbol else {}
 
 

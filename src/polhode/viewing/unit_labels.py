@@ -8,45 +8,27 @@ from typing import Any
 from polhode.units import unit_of
 
 _ENDINGS = (
-    (("angular velocity", "angular velocities"), "angular_velocities"),
-    (("angular momentum",), "angular_momentum"),
-    (("momentum",), "linear_momentum"),
-    (("velocity", "velocities"), "velocities"),
-    (("position", "positions", "centre of mass", "nodes"), "positions"),
+    (("angular velocity", "angular velocities"), "spin"),
+    (("angular momentum",), "angular momentum"),
+    (("momentum",), "momentum"),
+    (("velocity", "velocities"), "velocity"),
+    (("position", "positions", "centre of mass", "nodes"), "length"),
     (("energy",), "energy"),
 )
-_KINDS = {
-    "force": "joint_forces",
-    "moment": "joint_moments",
-    "momentum": "linear_momentum",
-    "angular momentum": "angular_momentum",
-    "velocity": "velocities",
-    "angle": "angle",
-    "spin": "angular_velocities",
-    "length": "length",
-    "power": "joint_powers",
-}
+"""Ends of titles of charts, with the kind of what they show."""
 
 
 def time(meta: Mapping[str, Any]) -> str:
     """Unit of time; empty if it is unknown."""
-    return unit_of("time", _units(meta))
+    return of_kind("time", meta)
 
 
 def of(title: str, meta: Mapping[str, Any]) -> str:
     """Unit of the quantity of a chart; empty if it is unknown."""
     plain = title.lower().partition(",")[0].partition(" of ")[0]
-    quantity = next((quantity for endings, quantity in _ENDINGS if plain.endswith(endings)), "")
-    return unit_of(quantity, _units(meta))
+    return of_kind(next((kind for endings, kind in _ENDINGS if plain.endswith(endings)), ""), meta)
 
 
 def of_kind(kind: str, meta: Mapping[str, Any]) -> str:
-    """Unit of a kind of vectors, tints or joint quantities; empty if it is unknown."""
-    units = _units(meta)
-    if kind == "curvature":
-        return f"1/{units['length']}" if units else ""
-    return unit_of(_KINDS.get(kind, ""), units)
-
-
-def _units(meta: Mapping[str, Any]) -> Mapping[str, str] | None:
-    return meta.get("names", {}).get("units")
+    """Unit of a kind of quantities; empty if it is unknown."""
+    return unit_of(kind, meta.get("names", {}).get("units"))

@@ -15,10 +15,12 @@ from polhode.compiler.batched_function import BatchedFunction
 from polhode.frames import Frames
 from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
-from polhode.results.bodies_and_joints import BodyResults, JointResults, bodies, joints
+from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
-from polhode.results.derived_quantities import group_of, observer_of
+from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
+from polhode.results.joints import JointResults, joints
+from polhode.results.quantity import AbstractComputation
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,11 +29,13 @@ class NamedEquilibrium:
 
     - `saved`: its time, state, outputs, residuals and multipliers. - `meta`: with the names.
     - `reader`: computes quantities that the outputs don't have; None if it can't.
+    - `classes`: of results by name.
     """
 
     saved: Frames
     meta: Mapping[str, Any]
     reader: StepReader | None
+    classes: ResultClasses = dataclasses.field(default_factory=ResultClasses)
 
     @property
     def t(self) -> Array:
@@ -69,20 +73,21 @@ class EquilibriumReader:
 
     def __init__(self, name_table: NameTable, system: MultibodySystem) -> None:
         self._name_table, self._system = name_table, system
-        self._cache: dict[tuple[int, str], dict[str, Any]] = {}
+        self._cache: dict[tuple[int, type[AbstractComputation]], dict[str, Any]] = {}
 
     def at(self, step: int, share: float) -> StepReader:
         """The reader of one equilibrium on the way, with a share of the loads in place."""
         return StepReader(self, step, share)
 
-    def values(self, step: int, group: str, frames: Frames) -> dict[str, Any]:
-        """All quantities of a group at one equilibrium, which are computed once."""
-        if (step, group) not in self._cache:
-            multipliers = (frames.multipliers,) if group == "loads" and self._system.m else ()
+    def values(self, step: int, computation: type[AbstractComputation], frames: Frames) -> dict[str, Any]:
+        """All arrays of a computation at one equilibrium, which are computed once."""
+        key = step, computation
+        if key not in self._cache:
+            multipliers = (frames.multipliers,) if computation.takes_multipliers and self._system.m else ()
             instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *multipliers))
-            quantities = BatchedFunction(observer_of(group, self._system, self._name_table), 1, once=True)(*instant)
-            self._cache[step, group] = {key: values[0] for key, values in quantities.items()}
-        return self._cache[step, group]
+            arrays = BatchedFunction(computation.of(self._system, self._name_table), 1, once=True)(*instant)
+            self._cache[key] = {name: values[0] for name, values in arrays.items()}
+        return self._cache[key]
 
 
 class StepReader(NamedTuple):
@@ -97,12 +102,11 @@ class StepReader(NamedTuple):
         """None: all quantities can be computed."""
         return None
 
-    def values(self, frames: Frames, name: str) -> Any:
-        """A quantity of all bodies, joints or forces. Raises UnknownName for joints while loads are held."""
-        group = group_of(name)
-        if group == "loads" and self.share < 1:
+    def values(self, frames: Frames, name: str, computation: type[AbstractComputation]) -> Any:
+        """An array of all bodies, joints or forces. Raises UnknownName for joints while loads are held."""
+        if computation.takes_multipliers and self.share < 1:
             raise UnknownName(
                 f"Forces of joints are those where all loads are in place; here {100 * self.share:.4g} % of them are, "
                 "and the rest is held by forces of no joint."
             )
-        return self.of.values(self.step, group, frames)[name]
+        return self.of.values(self.step, computation, frames)[name]

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, Int
 from polhode import checks, summary
 from polhode.analysis.statics.by_name import EquilibriumReader, NamedEquilibrium
 from polhode.frames import Frames
-from polhode.results.bodies_and_joints import BodyResults, JointResults
+from polhode.results.bodies import BodyResults
 from polhode.results.by_name import ByName
 from polhode.results.forces import ForceResults
+from polhode.results.joints import JointResults
 from polhode.systems.base import State
 from polhode.systems.mechanical import Multipliers
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polhode.results.bodies import BodyResults
+from polhode.results.by_name import ByName
+from polhode.results.quantity import declarations
 from polhode.storage import frame_layout
 from polhode.viewing import unit_labels
-from polhode.viewing.charts import force_series, joint_series
+from polhode.viewing.charts import quantity_series
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
@@ -18,10 +21,8 @@ if TYPE_CHECKING:
 _MOST_CURVES = 6
 """Largest number of curves in a chart; the nine entries of a rotation matrix are not readable on one axis."""
 _AXES = {3: ("x", "y", "z"), 4: ("w", "x", "y", "z")}
-_ROWS = ("positions", "velocities", "angular_velocities", "rotations", "quaternions")
+_ROWS = {array for quantity in declarations(BodyResults) for array in quantity.arrays}
 """Outputs with a row for each body that a run shows."""
-_JOINT_OUTPUTS, _FORCE_OUTPUTS = ("joint_positions", "joint_velocities", "joint_loads"), ("force_loads",)
-"""Outputs that are shown by the names of joints and of forces."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +56,21 @@ def catalogue(solution: Run) -> list[Chart]:
     _, leaves = frame_layout.flatten(solution.frames)
     meta = solution.meta
     time = unit_labels.time(meta)
-    by_joint = list(_quantity_charts(joint_series.quantities(solution), "Joints", t, meta))
-    by_force = list(_quantity_charts(force_series.quantities(solution), "Forces", t, meta))
-    outputs = {name: x for name, x in leaves.items() if name.startswith("outputs.")}
-    # These are shown by the names of joints and forces already.
-    named_outputs = (*(_JOINT_OUTPUTS if by_joint else ()), *(_FORCE_OUTPUTS if by_force else ()))
-    outputs = {name: x for name, x in outputs.items() if name.split(".")[1] not in named_outputs}
+    groups = {"Joints": solution.joints, "Forces": solution.forces, "Bodies": solution.bodies}
+    by_joint, by_force, by_body = (list(_quantity_charts(things, group, t, meta)) for group, things in groups.items())
+    # These are shown by the names of joints, forces and bodies already.
+    shown = zip((by_joint, by_force, by_body), groups.values(), strict=True)
+    named_outputs = {name for charts, things in shown if charts for name in quantity_series.outputs(things)}
+    outputs = {
+        name: x for name, x in leaves.items() if name.startswith("outputs.") and name.split(".")[1] not in named_outputs
+    }
     entries = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
     entries += [chart for name, x in outputs.items() for chart in _glance(name, t, x, meta)]
     entries += _checks(t, leaves, meta)
     entries += [dataclasses.replace(chart, first=False) for chart in by_joint if chart.title not in _titles(entries)]
     entries += by_force
     entries += [chart for name, x in outputs.items() for chart in _rows(name, t, x, meta)]
+    entries += by_body
     entries += [
         Chart(f"State {_title(name)}", t, _components(x), group="State", first=False)
         for name, x in leaves.items()
@@ -77,11 +81,9 @@ def catalogue(solution: Run) -> list[Chart]:
     ]
 
 
-def _quantity_charts(
-    quantities: Iterable[joint_series.Quantity], group: str, t: np.ndarray, meta: Mapping[str, Any]
-) -> Iterable[Chart]:
-    """Charts of quantities of joints and forces."""
-    for of, name, values, kind, first in quantities:
+def _quantity_charts(things: ByName[Any], group: str, t: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
+    """Charts of quantities of joints, forces or bodies."""
+    for of, name, values, kind, first in quantity_series.series(things):
         unit = unit_labels.of_kind(kind, meta)
         yield Chart(f"{of} · {name}", t, _components(values), group=group, unit=unit, first=first)
 

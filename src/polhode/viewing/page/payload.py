@@ -206,4 +206,4 @@ def _finite(solution: Run) -> Run:
     end = n if good.all() else int(np.argmin(good))
     frames = jax.tree.map(lambda x: x[:end], solution.frames)
     solution_type: Any = type(solution)
-    return solution_type(frames, solution.stats, solution.meta, reader=solution.reader)
+    return solution_type(frames, solution.stats, solution.meta, reader=solution.reader, classes=solution.classes)

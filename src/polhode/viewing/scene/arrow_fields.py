@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polhode.checks import nearest, short_repr
-from polhode.viewing.charts import force_series, joint_series
+from polhode.viewing.charts import load_arrows
 from polhode.viewing.scene.sampled_motion import Motion
 from polhode.viewing.scene.scene import Arrows, Scene
 from polhode.viewing.style import COLOURS
@@ -40,8 +40,8 @@ def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
     for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
         yield Vectors(each.name, each.kind, each.colour, feet, vectors)
     for name, colour, field in (
-        ("joint force", COLOURS[3], joint_series.forces(solution, motion.rows)),
-        ("applied force", COLOURS[5], force_series.arrows(solution, motion.rows)),
+        ("joint force", COLOURS[3], load_arrows.of_joints(solution, motion.rows)),
+        ("applied force", COLOURS[5], load_arrows.of_forces(solution, motion.rows)),
     ):
         if field is not None:
             yield Vectors(name, "force", colour, *field)

@@ -1,0 +1,187 @@
+"""Results of a run by the names of joints."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from jaxtyping import Array, Float
+
+from polhode.checks import short_repr
+from polhode.multibody.measurements.joints import JointMeasurements
+from polhode.multibody.system import MultibodySystem
+from polhode.name_errors import UnknownName, unknown_name
+from polhode.results.by_name import ByName
+from polhode.results.protocols import ResultView
+from polhode.results.quantity import NO_MODEL, AbstractComputation, NamedResults, Quantity, model_names
+from polhode.results.quaternion_series import library
+
+
+class JointMotion(AbstractComputation):
+    """Joint coordinates and their rates."""
+
+    system: MultibodySystem
+    readings: JointMeasurements
+    axes: ClassVar = {"joint_positions": ("joint_coordinate",), "joint_velocities": ("joint_coordinate",)}
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        values = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
+        return dict(zip(self.axes, values, strict=True))
+
+
+class JointLoads(AbstractComputation):
+    """Forces, moments and powers of joints, with the multipliers of a run or without."""
+
+    system: MultibodySystem
+    readings: JointMeasurements
+    takes_multipliers = True
+    axes: ClassVar = {
+        "joint_loads.joint_efforts": ("joint_coordinate",),
+        "joint_loads.joint_forces": ("joint", "component"),
+        "joint_loads.joint_moments": ("joint", "component"),
+        "joint_loads.joint_powers": ("joint",),
+    }
+
+    def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
+
+
+class JointResults(NamedResults):
+    """A joint in all saved instants of a run; leading axis n.
+
+    - `angle`, `displacement` and other names of coordinates: these. - `rate`: of the only coordinate.
+    - `torque`, `effort`: along the only coordinate.
+    - `point` (n, 3): where it is.
+    - `velocity_limit`: the largest magnitude of its rate by the model file, infinite without one.
+    """
+
+    _what = "joint"
+    coordinates = Quantity(
+        ("length", "angle"), array="joint_positions", computation=JointMotion, over="coordinates",
+        column="{label}", title="{label}", first=True, doc="(n,): by name. Angles count turns.",
+    )  # fmt: skip
+    rates = Quantity(
+        ("velocity", "spin"), array="joint_velocities", computation=JointMotion, over="coordinates",
+        column=("rate", "{label}_rate"), title=("rate", "rate of {label}"), doc="(n,): by name of the coordinate.",
+    )  # fmt: skip
+    efforts = Quantity(
+        ("force", "moment"), array="joint_loads.joint_efforts", computation=JointLoads, over="coordinates",
+        column=("{effort}", "{label}_effort"), title=("{effort}", "effort along {label}"),
+        doc="(n,): by name of the coordinate: the sum of what motors, actuators, controllers, springs, stops and "
+        "friction do there, on the second body; of a `PrescribedRotation` or `PrescribedTranslation` what drives it.",
+    )  # fmt: skip
+    force = Quantity(
+        "force", array="joint_loads.joint_forces", computation=JointLoads, components="xyz",
+        applies=lambda joint: joint.holds,
+        doc="(n, 3): of the joint's constraints on its second body, in the inertial frame. What acts along free "
+        "coordinates is not in it.",
+    )  # fmt: skip
+    moment = Quantity(
+        "moment", array="joint_loads.joint_moments", computation=JointLoads, components="xyz",
+        applies=lambda joint: joint.holds, doc="(n, 3): the same about the joint's point.",
+    )  # fmt: skip
+    power = Quantity(
+        "power", array="joint_loads.joint_powers", computation=JointLoads, applies=lambda joint: joint.holds,
+        doc="(n,): of all forces along the coordinates, and of drives, into the mechanism.",
+    )  # fmt: skip
+
+    @property
+    def kind(self) -> str:
+        """The class of the joint, or its kind in a file."""
+        return self._description["kind"]
+
+    @property
+    def bodies(self) -> tuple[str, str]:
+        """Names of the first and the second body."""
+        first, second = self._description["bodies"]
+        return first, second
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the coordinates."""
+        return list(self._description["coordinates"])
+
+    @property
+    def angles(self) -> list[str]:
+        """Names of those that are angles."""
+        return list(self._description["angles"])
+
+    @property
+    def velocity_limit(self) -> float:
+        return self._description.get("velocity_limit", float("inf"))
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has constraint forces."""
+        return self._description["load"] is not None
+
+    def coordinate(self, name: str | None = None) -> Float[Array, " n"]:
+        """One coordinate; the name may be left out if there is only one. Raises UnknownName, with what there is."""
+        return JointResults.coordinates.part(self, self._only(name))
+
+    @property
+    def rate(self) -> Float[Array, " n"]:
+        return JointResults.rates.part(self, self._only(None))
+
+    @property
+    def effort(self) -> Float[Array, " n"]:
+        return JointResults.efforts.part(self, self._only(None))
+
+    @property
+    def torque(self) -> Float[Array, " n"]:
+        angles = [name for name in self.names if name in self.angles]
+        if len(angles) != 1:
+            raise UnknownName(
+                f"Joint {short_repr(self.name)} has {len(angles)} angles; `efforts` has forces by coordinate."
+            )
+        return JointResults.efforts.part(self, angles[0])
+
+    @property
+    def point(self) -> Float[Array, "n 3"]:
+        if "point" not in self._description:
+            raise UnknownName(
+                f"The point of joint {short_repr(self.name)} is not known: its numbers were traced by JAX."
+            )
+        second = self.bodies[1]
+        xp = library(self._run.t)
+        point = xp.asarray(self._description["point"])
+        if second == "ground":
+            return xp.broadcast_to(point, (*self._run.t.shape, 3))
+        body = self._run.bodies[second]
+        return body.position + body.rotation @ point
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._description["coordinates"]:
+            return self.coordinate(name)
+        raise AttributeError(str(unknown_name(f"quantity of joint {short_repr(self.name)},", name, dir(self))))
+
+    def __dir__(self) -> list[str]:
+        own = [name for name in super().__dir__() if not name.startswith("_")]
+        single = () if len(self.names) == 1 else ("rate", "effort", "torque")
+        return sorted({*own, *self.names} - set(single))
+
+    def __repr__(self) -> str:
+        quantities = (*self.names, "rate", "effort", *self._quantities)
+        return f"<{self._title}, {self.kind} of {' and '.join(self.bodies)}: {', '.join(quantities)}>"
+
+    def _only(self, name: str | None) -> str:
+        names = self.names
+        if name is None and len(names) != 1:
+            has = f"the coordinates {', '.join(names)}; name one of them" if names else "no coordinate"
+            raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, has {has}.")
+        if name is not None and name not in names:
+            raise unknown_name(f"coordinate of joint {short_repr(self.name)}", name, names)
+        return names[0] if name is None else name
+
+    def _row(self, quantity: Quantity) -> int:
+        if not self.holds:
+            raise UnknownName(f"Joint {short_repr(self.name)}, a {self.kind}, holds nothing, so it transmits no force.")
+        return self._description["load"]
+
+
+def joints(run: ResultView) -> ByName[JointResults]:
+    """The joints of a run."""
+    entries = model_names(run).get("joints", {})
+    return ByName(
+        "joint", list(entries), lambda name: run.classes.joints(run, name, entries[name]), NO_MODEL, model_names(run)
+    )
