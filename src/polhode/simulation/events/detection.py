@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
-from polhode.simulation.checkpoint.event_state import Aftermath
+from polhode.simulation.events.aftermath import Aftermath
 from polhode.simulation.events.bracket import Bracket
 from polhode.simulation.events.event_functions import (
     CONTACT_DEPTH,
