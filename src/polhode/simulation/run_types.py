@@ -13,8 +13,8 @@ from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
 from polhode.results.observer import Observer
-from polhode.simulation.events.aftermath import Aftermath
 from polhode.simulation.events.event_plan import EventPlan
+from polhode.simulation.events.records import Aftermath
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import Progress

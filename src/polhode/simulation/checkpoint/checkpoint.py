@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 from typing import Any, Self
@@ -16,35 +15,18 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.integrators.serialisation import deserialise, serialise
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.identity import RunIdentity, without_events
-from polhode.simulation.events.aftermath import Aftermath
 from polhode.simulation.events.handler import EventHandler
+from polhode.simulation.events.records import Aftermath
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.constant import ConstantSteps
 from polhode.simulation.stepping.controlled import ControlledSteps
-from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
+from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.stepping.stepper import Progress
 
 
-class AbstractRunCheckpoint(abc.ABC):
-    """The end of a run: how far it came, and in which of its segments."""
-
-    @property
-    @abc.abstractmethod
-    def segment(self) -> Segment:
-        """The segment in which the run ended."""
-
-    @abc.abstractmethod
-    def progress_for(self, identity: RunIdentity) -> Progress | None:
-        """The progress, for another run whose method and system are the same; otherwise None."""
-
-    @abc.abstractmethod
-    def aftermath_at(self, t: float) -> Aftermath | None:
-        """The state of the events, if there were any and the run has ended at t."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class InMemoryCheckpoint(AbstractRunCheckpoint):
+class InMemoryCheckpoint:
     """The end of a run in memory."""
 
     checkpoint: run_types.Checkpoint
@@ -53,13 +35,16 @@ class InMemoryCheckpoint(AbstractRunCheckpoint):
 
     @property
     def segment(self) -> Segment:
+        """The segment in which the run ended."""
         return self.segments[self.checkpoint.segment]
 
     def progress_for(self, identity: RunIdentity) -> Progress | None:
+        """The progress, for another run whose method and system are the same; otherwise None."""
         same = without_events(self.identity.fingerprints) == without_events(identity.fingerprints)
         return self.checkpoint.progress if same else None
 
     def aftermath_at(self, t: float) -> Aftermath | None:
+        """The state of the events, if there were any and the run has ended at t."""
         p, identity = self.checkpoint.progress, self.identity
         arrays = dict(self.checkpoint.event_arrays or {})
         arrays |= {} if p.events is None else {"sides": p.events.signs}
@@ -69,8 +54,8 @@ class InMemoryCheckpoint(AbstractRunCheckpoint):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class StoredCheckpoint(AbstractRunCheckpoint):
-    """The end of a run in a store: arrays by name, and facts as plain values."""
+class StoredCheckpoint:
+    """The end of a run in a store: arrays by name, and facts as plain values. For other runs like one in memory."""
 
     arrays: dict[str, Any]
     facts: dict[str, Any]
@@ -88,13 +73,9 @@ class StoredCheckpoint(AbstractRunCheckpoint):
     @functools.cached_property
     def segments(self) -> list[Segment]:
         """The segments of the run."""
-        control = self.control
-
-        def steps(numbers: list[float]) -> AbstractSegmentStepper:
-            of_controlled = ControlledSteps.of_numbers
-            return ConstantSteps.of_numbers(numbers) if control is None else of_controlled(numbers, control)
-
-        return [Segment(steps(numbers), bool(after_jump)) for after_jump, *numbers in self.arrays["legs"]]
+        control, rows = self.control, self.arrays["legs"]
+        steps = ConstantSteps.of_numbers if control is None else lambda row: ControlledSteps.of_numbers(row, control)
+        return [Segment(steps(numbers), bool(after_jump)) for after_jump, *numbers in rows]
 
     @property
     def number(self) -> int:

@@ -18,9 +18,9 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import convert_for
 from polhode.integrators.serialisation import deserialise
 from polhode.problem import Problem
-from polhode.simulation.checkpoint.checkpoint import AbstractRunCheckpoint, InMemoryCheckpoint, StoredCheckpoint
+from polhode.simulation.checkpoint.checkpoint import InMemoryCheckpoint, StoredCheckpoint
 from polhode.simulation.checkpoint.identity import RunIdentity
-from polhode.simulation.events.aftermath import Aftermath
+from polhode.simulation.events.records import Aftermath
 from polhode.simulation.step_request import StepRequest
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
 from polhode.simulation.stepping.stepper import Progress
@@ -42,7 +42,7 @@ class PreviousRun:
     state: State
     method: AbstractIntegrator | str | None
     steps: StepRequest
-    checkpoint: AbstractRunCheckpoint | None
+    checkpoint: InMemoryCheckpoint | StoredCheckpoint | None
 
     @classmethod
     @eager_numpy()

@@ -24,6 +24,7 @@ from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.events.event_functions import EventState as EventWatch
 from polhode.simulation.events.event_plan import EventPlan
 from polhode.simulation.events.records import EventRecord, pack_records, stack_records, unpack_records
+from polhode.simulation.run_types import Start
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.spaces.checks import check_point
 from polhode.storage import frame_layout
@@ -275,6 +276,23 @@ class EventHandler:
                 self.source, self._plan.integrator, t, state_at_source, check_state=False
             ).converted
         self.restore_contacts(checkpoint)
+
+
+def handler_at(start: Start, plan: EventPlan | None) -> EventHandler | None:
+    """The events of a run, with the records of a resumed one, or the changes of the system by earlier events."""
+    if plan is None:
+        return None
+    arrays = None if start.aftermath is None else start.aftermath.changes
+    t, state = plan.t0, plan.state0
+    if start.checkpoint is not None:
+        t, state = float(start.checkpoint.progress.t), start.checkpoint.progress.carry.state
+        arrays = start.checkpoint.event_arrays or arrays
+    if not plan.events and not arrays:
+        return None
+    handler = EventHandler(plan)
+    if arrays:
+        handler.restore(arrays, t, state)
+    return handler
 
 
 @numpy_jit

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.result_codes import Result
 from polhode.results.observer import BatchedObserver
 from polhode.simulation.events.detection import EventDetectingStepper
-from polhode.simulation.events.handler import EventHandler
-from polhode.simulation.loops import transitions
-from polhode.simulation.loops.blocks import BY_XLA, Blocks
+from polhode.simulation.events.handler import handler_at
+from polhode.simulation.loops import native, transitions
 from polhode.simulation.loops.frame_output import FrameOutput, Rows, row
 from polhode.simulation.loops.signals import Interrupts
-from polhode.simulation.loops.xla import Buffer
+from polhode.simulation.loops.xla import Buffer, run_block
 from polhode.simulation.progress_display import ProgressDisplay
 from polhode.simulation.run_types import Checkpoint, EventOutcome, Outcome, Plan, Sink, StepRecorder
 from polhode.simulation.save_schedule import capacity
@@ -27,6 +28,7 @@ from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
+_BY_XLA = CompileReport(None, "xla", kept=False)
 
 
 def run(
@@ -56,9 +58,9 @@ class _Run:
     ) -> None:
         self.plan, self.show, self.interrupts, self.recorder = plan, show, interrupts, recorder
         self.segments, self.integrator = plan.segments, plan.integrator
-        self.events = events = _event_handler(plan)
+        self.events = events = handler_at(plan.start, plan.events)
         self.system = plan.system if events is None else events.system
-        self.blocks: Blocks | None = None
+        self.native: tuple[StepLoop | None, Any] | None = None
         self.compiled_here = False
         self.stop = Result.successful
         every, at = plan.schedule
@@ -137,8 +139,8 @@ class _Run:
     @property
     def compile_report(self) -> CompileReport:
         """The report of the compilation of steps."""
-        step_loop = None if self.blocks is None else self.blocks.step_loop
-        return BY_XLA if step_loop is None else step_loop.code.report._replace(kept=not self.compiled_here)
+        step_loop = None if self.native is None else self.native[0]
+        return _BY_XLA if step_loop is None else step_loop.code.report._replace(kept=not self.compiled_here)
 
     def _report_compilation(self, form: CompileReport) -> None:
         self.compiled_here = True
@@ -152,16 +154,22 @@ class _Run:
         return EventOutcome(table, events.changed, events.has_closed_contacts)
 
     def block(self, steps: int) -> tuple[Progress, Buffer]:
-        if self.blocks is None:
-            self.blocks = Blocks(self.stepper, self.system, self.integrator, self.p, self._report_compilation)
+        if self.native is None:
+            self.native = native.steps(self.stepper, self.system, self.integrator, self.p, self._report_compilation)
             if self.recorder is not None:
-                self.recorder.begin_segment(self.blocks.step_loop, self.blocks.arguments)
-            if self.blocks.step_loop is None:
-                self._report_compilation(BY_XLA)
+                self.recorder.begin_segment(*self.native)
+            if self.native[0] is None:
+                self._report_compilation(_BY_XLA)
         if self.recorder is not None and steps:
             steps = self.recorder.block_steps(self.segment, self.p)
         n_limit, last = int(self.p.n) + steps, self.is_last_segment
-        return self.blocks.run(self.p, n_limit, self.every, last, self.targets, self.saved_count, self.capacity)
+        step_loop, arguments = self.native
+        if step_loop is not None:
+            every, targets = int(self.every), self.targets
+            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, self.capacity)
+            return block[0], Buffer(block[1], *block[2])
+        limits = jnp.asarray(n_limit), self.every, self.targets, jnp.asarray(self.saved_count), jnp.asarray(last)
+        return run_block(self.stepper, self.system, self.integrator, self.p, *limits, self.capacity)
 
     def _run_steps(self) -> None:
         steps, t_saved = _FIRST_BLOCK, float(self.p.t)
@@ -208,7 +216,7 @@ class _Run:
             self.stop = Result.events_accumulate
         former_observer = self.output.observer
         if self.events.system is not system:
-            self.system, self.blocks = self.events.system, None
+            self.system, self.native = self.events.system, None
             if jax.tree.structure(self.system) != jax.tree.structure(system):
                 at = transitions.reinitialise(self.system, self.integrator, at)
             self.output.observe(self.events.observer)
@@ -255,7 +263,7 @@ class _Run:
 
     def next_segment(self) -> None:
         self.segment += 1
-        self.blocks = None
+        self.native = None
         if self.segments[self.segment].after_jump:
             if self.recorder is not None:
                 self.recorder.restart(self.segment, self.p)
@@ -266,24 +274,6 @@ class _Run:
         code = self.output.append(self.output.frames(rows, observer), self.checkpoint)
         if self.stop == Result.successful:
             self.stop = code
-
-
-def _event_handler(plan: Plan) -> EventHandler | None:
-    """The events of a run, with the records of a resumed one, or the changes of the system by earlier events."""
-    start, events = plan.start, plan.events
-    if events is None:
-        return None
-    arrays = None if start.aftermath is None else start.aftermath.changes
-    t, state = events.t0, events.state0
-    if start.checkpoint is not None:
-        t, state = float(start.checkpoint.progress.t), start.checkpoint.progress.carry.state
-        arrays = start.checkpoint.event_arrays or arrays
-    if not events.events and not arrays:
-        return None
-    handler = EventHandler(events)
-    if arrays:
-        handler.restore(arrays, t, state)
-    return handler
 
 
 def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECONDS) -> int:
