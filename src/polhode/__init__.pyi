@@ -46,12 +46,12 @@ from .model import rotation_vector as rotation_vector
 from .problem import Problem as Problem
 from .result_codes import Result as Result
 from .simulation.checkpoint.resume import resume as resume
-from .simulation.ensembles.ensemble import Ensemble as Ensemble
+from .simulation.diagnosis import StepSizeWarning as StepSizeWarning
 from .simulation.ensembles.ensemble import ensemble as ensemble
 from .simulation.ensembles.load import load_ensemble as load_ensemble
+from .simulation.ensembles.result import Ensemble as Ensemble
 from .simulation.run import InterruptionWarning as InterruptionWarning
 from .simulation.run import SimulationError as SimulationError
-from .simulation.simulate import StepSizeWarning as StepSizeWarning
 from .simulation.simulate import simulate as simulate
 from .simulation.stepping.step_control import StepControl as StepControl
 from .solution.export import export as export

@@ -11,8 +11,8 @@ import polhode as ph
 from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
 from polhode.simulation.ensembles.executors import SerialExecutor, SimdExecutor
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.run_plan import Steps
 from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.step_request import StepRequest
 
 MASSES = np.linspace(13.0, 17.0, 11)
 
@@ -98,7 +98,7 @@ def test_starts_and_seeds_make_members(top):
 def test_what_lanes_cannot_take_is_run_alone(top):
     def run(ways):
         members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
-        return ways(MemberRequest(top, "rkmk4", None, 0.01, Steps(h=1e-3), SaveSchedule(5, None)), members).batch(
+        return ways(MemberRequest(top, "rkmk4", None, 0.01, StepRequest(h=1e-3), SaveSchedule(5, None)), members).batch(
             slice(0, 2), bool
         )
 
@@ -113,7 +113,7 @@ def test_what_lanes_cannot_take_is_run_alone(top):
 def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
     members = Members.of(top, {"mass": MASSES[:3]}, None, None, None)
     ways = SerialExecutor(
-        MemberRequest(top, "rkmk4", None, 100.0, Steps(h=1e-3), SaveSchedule(100, None)), members, "a test", 1001
+        MemberRequest(top, "rkmk4", None, 100.0, StepRequest(h=1e-3), SaveSchedule(100, None)), members, "a test", 1001
     )
     asked = []
 

@@ -30,7 +30,7 @@ from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step
 from polhode.progress import progress_bar
 
 if TYPE_CHECKING:
-    from polhode.simulation.ensembles.ensemble import Ensemble
+    from polhode.simulation.ensembles.result import Ensemble
 
 _MOST_LISTED = 20
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import tempfile
 from pathlib import Path
@@ -14,17 +15,16 @@ import numpy as np
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation.loops.signals import Interrupts
-from polhode.simulation.run import Run, SimulationError, compute
-from polhode.simulation.run_plan import Plan
+from polhode.simulation.run import RunOptions, SimulationError, compute
+from polhode.simulation.run_plan import PlannedRun
 from polhode.simulation.save_schedule import SaveSchedule
-from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.store_sink import StoreSink, open_sink
 from polhode.solution.solution import Solution
 from polhode.storage.store_choice import store_class
 
 
 def estimate_run_error(
-    solution: Solution, run: Run, store: str | Path | None, interrupts: Interrupts
+    solution: Solution, run: PlannedRun, store: str | Path | None, interrupts: Interrupts
 ) -> dict[str, Any]:
     """Largest estimated error of each output over the run, and the decimal digits that are right.
 
@@ -33,24 +33,23 @@ def estimate_run_error(
     largest value. Where the second run fails, "failed" says why. A run with a store has its second one on disk too,
     beside it and for a while, and gets the estimate into its stats.
     """
+    finer = _finer(run, solution)
     with contextlib.ExitStack() as stack:
         sink = None
         if store is not None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path(store).resolve().parent)))
-            sink = stack.enter_context(open_sink(folder / "finer.zarr", run.meta, False, "fail", None))
-        report = _compare(solution, run, sink, interrupts)
+            sink = stack.enter_context(open_sink(folder / "finer.zarr", finer, False, "fail"))
+        report = _compare(solution, finer, sink, interrupts)
     if store is not None:
         run_store, _ = store_class(store).reopen(store)
         run_store.close({**solution.stats, "error_estimate": report})
     return report
 
 
-def _compare(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
-    order = run.task.integrator.order
-    segments, schedule = _finer(run, solution)
-    plan = Plan(segments, run.plan.metadata, run.plan.start)
+def _compare(solution: Solution, run: PlannedRun, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
+    order = run.plan.integrator.order
     try:
-        finer = compute(run._replace(plan=plan, schedule=schedule, throw=True, progress=False), sink, interrupts)
+        finer = compute(run, RunOptions(throw=True), sink, interrupts)
     except SimulationError as error:
         return {"failed": f"the run with half the step: {error.reason}"}
     if finer.stats["result"] != Result.successful:
@@ -85,13 +84,13 @@ def _digits(error: float, size: float) -> float:
     return most if error == 0 else float(np.clip(math.log10(size / error), 0.0, most))
 
 
-def _finer(run: Run, solution: Solution) -> tuple[list[Segment], SaveSchedule]:
-    """The same segments with half the step, and the schedule that saves the frames of the run."""
-    method, schedule = run.task.integrator, run.schedule
+def _finer(run: PlannedRun, solution: Solution) -> PlannedRun:
+    """The same run with half the step, which saves the same frames."""
+    method, schedule = run.plan.integrator, run.plan.schedule
     segments = [segment._replace(stepper=segment.stepper.finer(method)) for segment in run.plan.segments]
     if schedule.at is None and schedule.every is not None:
         on_grid = run.plan.segments[0].stepper.on_grid
         schedule = (
             SaveSchedule(2 * schedule.every, None) if on_grid else SaveSchedule(None, np.asarray(solution.t, float))
         )
-    return segments, schedule
+    return dataclasses.replace(run, plan=run.plan._replace(segments=segments, schedule=schedule))

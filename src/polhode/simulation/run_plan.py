@@ -1,114 +1,145 @@
-"""The plan of a run: its segments, from checked step sizes, tolerances and breakpoints."""
+"""Decisions about a run before it begins: segments with their steps, its start, and its metadata."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from jax.core import Tracer
 
-from polhode import checks, integrators
-from polhode.checks import short_repr
+from polhode import integrators
 from polhode.integrators.compatibility import accepts
-from polhode.simulation import run_types
-from polhode.simulation.checkpoint.event_state import Aftermath
+from polhode.results.derived_quantities import Reader, reader_of
+from polhode.simulation.checkpoint.checkpoint import CheckpointWriter
+from polhode.simulation.checkpoint.identity import RunIdentity
+from polhode.simulation.checkpoint.previous_run import Continuation, PreviousRun
+from polhode.simulation.metadata import describe
+from polhode.simulation.run_types import Checkpoint, Plan, Start
+from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.step_request import StepRequest, breakpoint_times, check_span, plain_number, positive_step
 from polhode.simulation.stepping.constant import constant_segments
 from polhode.simulation.stepping.controlled import controlled_segments
-from polhode.simulation.stepping.segments import Breakpoints, Segment, describe
-from polhode.simulation.stepping.step_control import StepControl
-from polhode.simulation.stepping.stepper import Progress
-from polhode.simulation.task import Task, plain_number
+from polhode.simulation.stepping.segments import Breakpoints, Segment, describe_segments
+from polhode.simulation.task import Task
 from polhode.systems.base import AbstractSystem
 
 
-class Steps(NamedTuple):
-    """The user's request for steps: see `polhode.simulate`."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A run before it begins: the plan of its loop, and all that its solution says besides.
 
-    h: Any = None
-    rtol: Any = None
-    atol: Any = None
-    control: StepControl = StepControl()
-    max_steps: int = 10_000_000
-    breakpoints: Any = ()
+    - `metadata`: `meta` of the solution. - `reader`: computes quantities that are not saved.
+    - `problem_time`: seconds of building the problem.
+    """
+
+    plan: Plan
+    identity: RunIdentity
+    metadata: dict[str, Any]
+    reader: Reader | None
+    problem_time: float
+
+    @property
+    def checkpoint_writer(self) -> CheckpointWriter:
+        """The checkpoints of the run for a store."""
+        return CheckpointWriter(self.identity, self.plan.segments, self.plan.schedule)
+
+    @classmethod
+    def of(cls, task: Task, plan: Plan, identity: RunIdentity, metadata: dict[str, Any]) -> PlannedRun:
+        """The run of a task by some plan."""
+        run_system, problem = task.run_system, task.problem
+        reader = reader_of(problem, run_system.source, run_system.conversion)
+        return cls(plan, identity, metadata, reader, problem.build_time if problem else 0.0)
 
 
-class Plan(NamedTuple):
-    """The segments of a run, their metadata for results, and the start.
+def plan_run(
+    task: Task, request: StepRequest, schedule: SaveSchedule, previous: PreviousRun | None = None
+) -> PlannedRun:
+    """The run of a task. Raises ValueError for invalid step sizes, tolerances and breakpoints."""
+    identity = identify(task)
+    continuation = None if previous is None else previous.continue_as(identity)
+    segments, step_metadata = plan_steps(task, request, continuation)
+    start = Start(task.state0)
+    if continuation is not None:
+        start, segments = _continue(task, continuation, segments)
+    metadata = describe(task, step_metadata, between_steps=schedule.at is not None)
+    if start.aftermath is not None and start.aftermath.changes:
+        metadata["changed_by_events"] = True
+    run_system = task.run_system
+    plan = Plan(segments, run_system.system, task.integrator, start, run_system.observer, schedule, task.events)
+    return PlannedRun.of(task, plan, identity, metadata)
+
+
+def identify(task: Task) -> RunIdentity:
+    """The identity of the run of a task."""
+    return RunIdentity(task.events, task.integrator_name, task.t1 - task.t0)
+
+
+class StepPlan(NamedTuple):
+    """The segments of a run, and their metadata.
 
     `metadata["asked"]` is the user's request, with which a run continues beyond its end.
     """
 
     segments: list[Segment]
     metadata: dict[str, Any]
-    start: run_types.Start
 
 
-class PreviousSteps(Protocol):
-    """A previous run, as far as a plan depends on it; `steps`: the request for its steps."""
-
-    @property
-    def steps(self) -> Steps: ...
-
-    def progress(self, task: Task) -> Progress | None:
-        """The progress that the method starts from; None if the method or the system is another one."""
-        ...
-
-    def has_equal_steps(self, task: Task, segment: Segment) -> bool:
-        """Whether steps are like the last ones of the previous run: equal constant ones, or controlled ones."""
-        ...
-
-    def aftermath(self, task: Task) -> Aftermath | None:
-        """The state of the events of the previous run."""
-        ...
-
-    def extend(self, task: Task, t1: float, h: float, h_is_explicit: bool) -> list[Segment] | None:
-        """More steps on the grid of the previous run, if h was requested there and t1 lies on the grid.
-
-        Where an event has ended that run between two steps, an h of the user begins a grid there.
-        """
-        ...
+def plan_steps(task: Task, request: StepRequest, continuation: Continuation | None = None) -> StepPlan:
+    """The steps of a run. Raises ValueError for invalid step sizes, tolerances and breakpoints."""
+    former = None if continuation is None else continuation.steps
+    times = breakpoint_times(request.breakpoints) + ([] if former is None else breakpoint_times(former.breakpoints))
+    breakpoints = breakpoints_within(task.run_system.system, times, task.t0, task.t1)
+    h, rtol, atol = _step_size(task, request, former)
+    metadata: dict[str, Any] = {"breakpoints": list(breakpoints.inner)} if breakpoints.inner else {}
+    user_request: dict[str, Any] = {"breakpoints": times} if times else {}
+    if h is None:
+        tolerances = _tolerances(task, rtol, atol)
+        check_span(task.t0, task.t1, None)
+        segments = controlled_segments(task.t0, task.t1, tolerances, request.control, request.max_steps, breakpoints)
+        sizes = dict(zip(("rtol", "atol"), tolerances, strict=True))
+        return StepPlan(segments, {**sizes, **metadata, "asked": {**user_request, **sizes}})
+    segments = None
+    if continuation is not None and breakpoints == Breakpoints():
+        segments = continuation.extend(task.t1, h, request.h is not None, bool(task.events.events))
+    if segments is None:
+        segments = constant_segments(task.t0, task.t1, h, breakpoints)
+    # A short span doesn't make the steps of later ones shorter.
+    user_request["h"] = abs(former.h) if request.h is None and former is not None and former.h else h
+    return StepPlan(segments, {**describe_segments(segments), **metadata, "asked": user_request})
 
 
-def plan(task: Task, steps: Steps, previous: PreviousSteps | None = None) -> Plan:
-    """The plan of a run. Raises ValueError for invalid step sizes, tolerances and breakpoints."""
-    t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
-    h, rtol, atol = steps.h, steps.rtol, steps.atol
-    times = breakpoint_times(steps.breakpoints) + (
-        [] if previous is None else breakpoint_times(previous.steps.breakpoints)
-    )
-    breakpoints_in_span = breakpoints(task.system, times, t0, t1)
-    metadata: dict[str, Any] = {"breakpoints": list(breakpoints_in_span.inner)} if breakpoints_in_span.inner else {}
-    request: dict[str, Any] = {"breakpoints": times} if times else {}
-    if h is not None and (rtol is not None or atol is not None):
+def _step_size(task: Task, request: StepRequest, former: StepRequest | None) -> tuple[float | None, Any, Any]:
+    """The constant step, or None and the tolerances: the user's, or those of the previous run or of the problem."""
+    h, rtol, atol = request.h, request.rtol, request.atol
+    span = abs(task.t1 - task.t0)
+    if h is not None and request.has_tolerances:
         raise ValueError(f"Got both a constant step h = {h} and tolerances; give `h`, or `rtol` and `atol`.")
-    if h is None and rtol is None and atol is None:
-        if previous is not None and previous.steps.h is None:
-            rtol, atol = previous.steps.rtol, previous.steps.atol
-        elif previous is not None:
-            h = min(abs(previous.steps.h), span)
+    if h is None and not request.has_tolerances:
+        if former is not None and former.h is None:
+            rtol, atol = former.rtol, former.atol
+        elif former is not None:
+            h = min(abs(former.h), span)
         elif task.problem is None:
             raise ValueError("Give a constant step `h`, or tolerances `rtol` and `atol`.")
         else:
-            h = min(_positive("h of the problem", task.problem.h, "Build the problem with another."), span)
-    if h is not None:
-        h = _positive("h", h, "Set the direction of time by t1.")
-        if h > span * (1 + 1e-12):
-            raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
-        check_span(t0, t1, h)
-        # A short span doesn't make the steps of later ones shorter.
-        request["h"] = abs(previous.steps.h) if steps.h is None and previous is not None and previous.steps.h else h
-        extension = (
-            None
-            if previous is None or breakpoints_in_span != Breakpoints()
-            else previous.extend(task, t1, h, steps.h is not None)
-        )
-        segments = constant_segments(t0, t1, h, breakpoints_in_span) if extension is None else extension
-        return _with_start(segments, {**describe(segments), **metadata, "asked": request}, task, previous)
+            h = min(positive_step("h of the problem", task.problem.h, "Build the problem with another."), span)
+    if h is None:
+        return None, rtol, atol
+    h = positive_step("h", h, "Set the direction of time by t1.")
+    if h > span * (1 + 1e-12):
+        raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
+    check_span(task.t0, task.t1, h)
+    return h, None, None
+
+
+def _tolerances(task: Task, rtol: Any, atol: Any) -> tuple[float, float]:
+    """Checked tolerances, for a method that has an error estimate."""
     if task.integrator.error_order is None:
         with_estimates = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
-        able = [n for n, method in with_estimates.items() if accepts(method, task.source, without_note=True)]
+        source = task.run_system.source
+        able = [n for n, method in with_estimates.items() if accepts(method, source, without_note=True)]
         raise ValueError(
             f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
             f"{', or use one of ' + ', '.join(able) if able else ''}."
@@ -117,74 +148,21 @@ def plan(task: Task, steps: Steps, previous: PreviousSteps | None = None) -> Pla
     atol = rtol / 100 if atol is None else plain_number("atol", atol)
     if rtol < 0 or atol < 0 or rtol + atol == 0:
         raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
-    check_span(t0, t1, None)
-    segments = controlled_segments(t0, t1, (rtol, atol), steps.control, steps.max_steps, breakpoints_in_span)
-    return _with_start(
-        segments,
-        {"rtol": rtol, "atol": atol, **metadata, "asked": {**request, "rtol": rtol, "atol": atol}},
-        task,
-        previous,
-    )
+    return rtol, atol
 
 
-def _with_start(segments: list[Segment], metadata: dict[str, Any], task: Task, previous: PreviousSteps | None) -> Plan:
-    """The plan with its start: the state, or the progress of a previous run with the same method."""
-    progress = None if previous is None else previous.progress(task)
-    aftermath = None if previous is None else previous.aftermath(task)
-    if previous is None or progress is None:
-        return Plan(segments, metadata, run_types.Start(task.state0, aftermath=aftermath))
-    if not previous.has_equal_steps(task, segments[0]):
+def _continue(task: Task, continuation: Continuation, segments: list[Segment]) -> tuple[Start, list[Segment]]:
+    """The start of a run at the end of another one, and the segments from there."""
+    progress, aftermath = continuation.start, continuation.aftermath
+    if progress is None:
+        return Start(task.state0, aftermath=aftermath), segments
+    if not continuation.has_equal_steps(segments[0]):
         # The memory of a method is of no use for steps of another length or direction.
         segments = [segments[0]._replace(after_jump=True), *segments[1:]]
-    return Plan(
-        segments, metadata, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath)
-    )
+    return Start(task.state0, Checkpoint(progress, 0, 0), aftermath=aftermath), segments
 
 
-_STEPS_RESOLVED = 1000
-"""Units of resolution that a constant step must have at least: times of steps are then right to a thousandth of it."""
-
-_SPAN_RESOLVED = 10**6
-"""The same for the span of a run with tolerances."""
-
-
-def check_span(t0: float, t1: float, h: float | None) -> None:
-    """Raises ValueError for a span with too many constant steps h, or below the resolution of times.
-
-    `h` is None for controlled steps.
-    """
-    span = abs(t1 - t0)
-    if not math.isfinite(span):
-        raise ValueError(f"The span from t0 = {t0:g} to t1 = {t1:g} has no finite length; take a nearer end.")
-    if h is None:
-        _check_resolved(t0, t1, span, _SPAN_RESOLVED, f"a span of {span:g}")
-        return
-    if span / h > 2**53:
-        raise ValueError(f"`h` = {h:g} needs {span / h:.3g} steps for the span {span:g}; take a larger step.")
-    _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
-
-
-def _check_resolved(t0: float, t1: float, size: float, units: int, what: str) -> None:
-    unit = math.ulp(max(abs(t0), abs(t1)))
-    if size < units * unit:
-        raise ValueError(
-            f"At t = {max((t0, t1), key=abs):g} numbers are {unit:.2g} apart, too far to tell the times of {what} from "
-            "each other. Count time from the start of the run: t0 = 0, with the shift in the functions of time."
-        )
-
-
-def breakpoint_times(values: Any) -> list[float]:
-    """Breakpoints of the user. Raises ValueError for anything but finite times."""
-    if isinstance(values, Tracer):
-        raise ValueError("`breakpoints` are traced by JAX; give plain numbers.")
-    items = [] if values is None else checks.as_list("breakpoints", values, "times")
-    times = checks.numbers("breakpoints", items or np.zeros(0), "times")
-    if times.ndim != 1 or not np.isfinite(times).all():
-        raise ValueError(f"`breakpoints` must be finite times, got {short_repr(values)}.")
-    return times.tolist()
-
-
-def breakpoints(system: AbstractSystem, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
+def breakpoints_within(system: AbstractSystem, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
     """Breakpoints of the user and of the loads within the span or at its ends, in the direction of time."""
     low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
     own = np.unique(np.asarray(system.breakpoints(), dtype=float))
@@ -198,15 +176,3 @@ def breakpoints(system: AbstractSystem, user_times: Sequence[float], t0: float, 
     forward = t1 > t0
     times = tuple(float(x) for x in (inner if forward else inner[::-1]))
     return Breakpoints(times, *((at_low, at_high) if forward else (at_high, at_low)))
-
-
-def limit(value: Any, default: int) -> int:
-    """The largest number of attempted steps. Raises ValueError for anything but a whole number."""
-    return default if value is None else checks.count("max_steps", value, "attempted steps of a run")
-
-
-def _positive(name: str, value: Any, remedy: str) -> float:
-    number = plain_number(name, value)
-    if number <= 0:
-        raise ValueError(f"`{name}` must be positive, got {number:g}. {remedy}")
-    return number

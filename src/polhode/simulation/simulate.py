@@ -5,35 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from polhode import checks
 from polhode.compiler.placement import with_default_device
-from polhode.events.event import Event, flatten_events, function_of
+from polhode.events.event import Event, flatten_events
 from polhode.integrators.base import AbstractIntegrator
-from polhode.jax_context import check_environment, inside_transformation, warn
+from polhode.jax_context import check_environment, inside_transformation
 from polhode.problem import Problem
 from polhode.result_codes import Result
-from polhode.results.observer import Observer
-from polhode.simulation import run_plan, store_sink
-from polhode.simulation.checkpoint.continuation import PreviousRun
-from polhode.simulation.checkpoint.resume import ResumeRequest, resume_task
+from polhode.simulation import traced_run
+from polhode.simulation.checkpoint.previous_run import PreviousRun
+from polhode.simulation.checkpoint.resume import resume_task
+from polhode.simulation.checkpoint.resume_checks import ResumeRequest
+from polhode.simulation.diagnosis import warn_of_stiffness
 from polhode.simulation.error_estimate import estimate_run_error
-from polhode.simulation.events.event_functions import EventFunctions
-from polhode.simulation.loops import traced, traced_events
 from polhode.simulation.loops.signals import interrupts
-from polhode.simulation.run import Run, carry_out, statistics, step_size_diagnosis
-from polhode.simulation.run_plan import Plan
-from polhode.simulation.save_schedule import SaveSchedule, frame_count, save_schedule
+from polhode.simulation.run import RunOptions, carry_out
+from polhode.simulation.run_plan import PlannedRun, plan_run
+from polhode.simulation.save_schedule import SaveSchedule, save_schedule
+from polhode.simulation.step_request import StepRequest, breakpoint_times, step_limit
 from polhode.simulation.stepping.step_control import StepControl
+from polhode.simulation.store_sink import check_when_full, open_sink
 from polhode.simulation.task import Task
 from polhode.solution.solution import Solution
 from polhode.storage.store_choice import is_run
 from polhode.systems.base import AbstractSystem, State
-
-
-class StepSizeWarning(UserWarning):
-    """The step of an explicit method lies above what the stiffest element allows in linear theory."""
 
 
 @with_default_device
@@ -129,123 +126,85 @@ def simulate(
     **Raises** ValueError for bad input, before anything is compiled; `StoreError` for a store that can't be created or
     resumed; `SimulationError` (see `throw`).
     """
-    start_time = time.perf_counter()
+    began = time.perf_counter()
     check_environment()
+    output = Output(store, overwrite, resume, when_full, estimate_error, progress, throw)
+    event_list = flatten_events(events)
+    output.check(initial, event_list)
     if control is not None and not isinstance(control, StepControl):
         raise ValueError(f"`control` must be a polhode.StepControl, got {type(control).__name__}.")
-    store_sink.check_when_full(when_full)
-    flags = {"overwrite": overwrite, "resume": resume, "estimate_error": estimate_error, "progress": progress}
-    for name, value in {**flags, "throw": throw}.items():
-        checks.flag(name, value)
-    _check_together(initial, store, overwrite, resume, estimate_error)
-    if estimate_error and flatten_events(events):
-        raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
-    previous = None if initial is None else PreviousRun.of(initial, (t0, state0))
-    tolerances = rtol is not None or atol is not None
-    event_list = flatten_events(events)
-    task = Task.prepare(
-        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(event_list), previous=previous
-    ).with_events(event_list, 64 if max_events is None and inside_transformation() else max_events or 10_000)
-    schedule = save_schedule(save_every, save_at, task.t0, task.t1)
+    previous = None if initial is None else PreviousRun.of_solution(initial, t0, state0)
     inside = inside_transformation()
-    limit = run_plan.limit(max_steps, 4096 if inside else 10_000_000)
-    steps = run_plan.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
-    plan = run_plan.plan(task, steps, previous)
-    observer = task.observer
-    meta = task.describe(plan.metadata, schedule)
+    request = StepRequest(h, rtol, atol, control or StepControl(), breakpoints=breakpoints)
+    task = Task.prepare(
+        problem,
+        integrator,
+        t0,
+        t1,
+        state0,
+        tolerances=request.has_tolerances,
+        events=event_list,
+        max_events=64 if max_events is None and inside else max_events or 10_000,
+        previous=previous,
+    )
+    schedule = save_schedule(save_every, save_at, task.t0, task.t1)
+    request = request._replace(max_steps=step_limit(max_steps, 4096 if inside else 10_000_000))
+    run = plan_run(task, request, schedule, previous)
     if inside:
-        return _run_traced(task, plan, schedule, observer, meta, store, estimate_error)
+        return traced_run.trace(run, output.store, output.estimate_error)
     if resume and store is not None and is_run(store):
-        explicit_steps = steps._replace(breakpoints=run_plan.breakpoint_times(breakpoints))
-        request = ResumeRequest(explicit_steps, t1, max_steps, schedule, starts=True)
-        return resume_task(store, task, request, when_full, progress, throw, start_time)
-    aftermath = plan.start.aftermath
-    if aftermath is not None and aftermath.changes:
-        meta["changed_by_events"] = True
-    run = Run(task, plan, schedule, observer, meta, progress, throw, 0.0)
-    _warn_of_stiffness(run)
-    run = run._replace(build_time=time.perf_counter() - start_time)
+        steps = request._replace(breakpoints=breakpoint_times(breakpoints))
+        resumption = ResumeRequest(steps, t1, max_steps, schedule, starts=True)
+        return resume_task(store, task, resumption, when_full, RunOptions(progress, throw), began)
+    return _run_on_host(run, output, began)
+
+
+class Output(NamedTuple):
+    """The request for what a run is to leave behind and to show: see `simulate`."""
+
+    store: str | Path | None
+    overwrite: bool
+    resume: bool
+    when_full: str | Path
+    estimate_error: bool
+    progress: bool
+    throw: bool
+
+    def check(self, initial: Any, events: Sequence[Event]) -> None:
+        """Raises ValueError for invalid arguments, and for those that contradict each other."""
+        check_when_full(self.when_full)
+        for name in ("overwrite", "resume", "estimate_error", "progress", "throw"):
+            checks.flag(name, getattr(self, name))
+        if self.resume and self.store is None:
+            raise ValueError("`resume=True` goes on with the run in `store`; give its path.")
+        if self.resume and initial is not None:
+            raise ValueError("`resume` goes on with the run in `store`, `initial` with another one; give either.")
+        if self.resume and self.overwrite:
+            raise ValueError("`resume` goes on with the run in `store`, `overwrite` replaces it; give either.")
+        if self.resume and self.estimate_error:
+            raise ValueError("`estimate_error` needs a run from its start; it can't be had of one that goes on.")
+        if self.estimate_error and events:
+            raise ValueError(
+                "`estimate_error` is for motions without events, which would not fall into the same steps."
+            )
+
+
+def _run_on_host(run: PlannedRun, output: Output, began: float) -> Solution:
+    """The run on the host; `began`: when the call began."""
+    warn_of_stiffness(run)
+    options = RunOptions(output.progress, output.throw, time.perf_counter() - began)
     # Signals are handed on when the store is closed.
     with interrupts() as signals:
-        with store_sink.open_sink(store, meta, overwrite, when_full, frame_count(plan.segments, schedule)) as sink:
-            solution = carry_out(run, sink, signals)
-        if estimate_error and solution.stats["result"] == Result.successful:
-            solution.stats["error_estimate"] = estimate_run_error(solution, run, store, signals)
+        with open_sink(output.store, run, output.overwrite, output.when_full) as sink:
+            solution = carry_out(run, options, sink, signals)
+        if output.estimate_error and solution.stats["result"] == Result.successful:
+            solution.stats["error_estimate"] = estimate_run_error(solution, run, output.store, signals)
     return solution
 
 
-def simulate_stoppable(task: Task, steps: run_plan.Steps, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
+def simulate_stoppable(task: Task, request: StepRequest, schedule: SaveSchedule, stop: Callable[[], bool]) -> Solution:
     """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
-    plan = run_plan.plan(task, steps, None)
-    run = Run(task, plan, schedule, task.observer, task.describe(plan.metadata, schedule), False, False, 0.0)
-    _warn_of_stiffness(run)
+    run = plan_run(task, request, schedule)
+    warn_of_stiffness(run)
     with interrupts(stop) as signals:
-        return carry_out(run, None, signals)
-
-
-def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, estimate_error: bool) -> None:
-    """Raises ValueError for arguments that contradict each other."""
-    if resume and store is None:
-        raise ValueError("`resume=True` goes on with the run in `store`; give its path.")
-    if resume and initial is not None:
-        raise ValueError("`resume` goes on with the run in `store`, `initial` with another one; give either.")
-    if resume and overwrite:
-        raise ValueError("`resume` goes on with the run in `store`, `overwrite` replaces it; give either.")
-    if resume and estimate_error:
-        raise ValueError("`estimate_error` needs a run from its start; it can't be had of one that goes on.")
-
-
-def _run_traced(
-    task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
-) -> Solution:
-    """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
-    if store is not None:
-        raise ValueError("A store can't be written inside jit, grad or vmap; run outside, or save the result.")
-    if plan.start.checkpoint is not None or plan.start.aftermath is not None:
-        raise ValueError(
-            "Inside jit, grad or vmap a run can't go on with what the method or events remember of another. Run "
-            "outside, or begin in the state alone, by `t0` and `state0`."
-        )
-    if estimate:
-        raise ValueError("`estimate_error` makes a second run, which has no place inside jit, grad or vmap.")
-    first = plan.segments[0].stepper
-    if not first.on_grid and schedule.at is None and schedule.every is not None:
-        raise ValueError(
-            "Inside jit, grad or vmap an error-controlled run has no fixed number of frames. Give `save_at` times, or "
-            "save_every=None for the ends only."
-        )
-    if task.events:
-        return _run_traced_events(task, plan, schedule, observer, meta)
-    frames, p = traced.run(plan.segments, task.system, task.integrator, task.state0, observer, schedule)
-    return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
-
-
-def _run_traced_events(
-    task: Task, plan: Plan, schedule: SaveSchedule, observer: Observer, meta: dict[str, Any]
-) -> Solution:
-    """The same with events."""
-    back = task.conversion.back
-    functions = tuple(function_of(event, task.outputs, back) for event in task.events)
-    event_functions = EventFunctions.of(task.events, functions, task.source)
-    actions = traced_events.EventActions.of(task.events, task.conversion, task.source)
-    frames, p, table = traced_events.run(
-        plan.segments,
-        task.system,
-        task.integrator,
-        task.state0,
-        observer,
-        schedule,
-        event_functions,
-        actions,
-        task.max_events,
-    )
-    return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
-
-
-def _warn_of_stiffness(run: Run) -> None:
-    task, plan = run.task, run.plan
-    explicit = plan.segments[0].stepper.on_grid and not task.integrator.implicit
-    if explicit and task.source.has_stiff_forces:
-        message = step_size_diagnosis(task, plan, {}, share=1.0)
-        if message:
-            warn(message.strip(), StepSizeWarning)
+        return carry_out(run, RunOptions(), None, signals)

@@ -13,7 +13,9 @@ from polhode.checks import short_repr
 from polhode.frames import Frames
 from polhode.result_codes import Result
 from polhode.simulation import run_types
-from polhode.simulation.checkpoint import continuation
+from polhode.simulation.checkpoint.checkpoint import CheckpointWriter
+from polhode.simulation.run_plan import PlannedRun
+from polhode.simulation.save_schedule import frame_count
 from polhode.storage.checkpoint import Checkpoint
 from polhode.storage.errors import FULL, StoreError
 from polhode.storage.store import AbstractRunStore
@@ -29,19 +31,13 @@ class StoreSink:
     - `error`, `reason`: what failed, and in words what is on disk and what is not.
     """
 
-    def __init__(self, store: AbstractRunStore[Any], when_full: str | Path) -> None:
+    def __init__(self, store: AbstractRunStore[Any], checkpoints: CheckpointWriter, when_full: str | Path) -> None:
         if when_full not in ("fail", "wait") and store_class(when_full) is not type(store):
             raise ValueError(f"`when_full` names a store of another kind than `{store.path}`; give the same suffix.")
-        self.store, self._when_full = store, when_full
-        self._run: Any = None
-        self._facts: dict[str, Any] | None = None
+        self.store, self._checkpoints, self._when_full = store, checkpoints, when_full
         self._refused: Frames | None = None
         self.error: Exception | None = None
         self.reason = ""
-
-    def attach(self, run: Any) -> None:
-        """Sets the run whose checkpoints are written."""
-        self._run = run
 
     def append(self, frames: Frames, checkpoint: run_types.Checkpoint, should_stop: Callable[[], bool]) -> Result:
         target = self._frame_count + len(frames.t)
@@ -79,9 +75,7 @@ class StoreSink:
         return frames_of_store(self.store, self._refused)
 
     def _checkpoint(self, checkpoint: run_types.Checkpoint) -> Checkpoint:
-        if self._facts is None:
-            self._facts = continuation.metadata(self._run)
-        return Checkpoint(continuation.arrays(checkpoint, self._run), self._facts)
+        return Checkpoint(self._checkpoints.arrays(checkpoint), self._checkpoints.facts)
 
     def _try_write(self, act: Callable[[], None], should_stop: Callable[[], bool]) -> Result:
         try:
@@ -138,16 +132,16 @@ def check_when_full(value: Any) -> None:
 
 @contextlib.contextmanager
 def open_sink(
-    path: str | Path | None, meta: dict[str, Any], overwrite: bool, when_full: str | Path, frame_count: int | None
+    path: str | Path | None, run: PlannedRun, overwrite: bool, when_full: str | Path
 ) -> Iterator[StoreSink | None]:
     """A sink into a new store at `path`; None without one."""
     if path is None:
         yield None
         return
-    store = store_class(path).create(
-        path, meta, overwrite=overwrite, expected=None if frame_count is None else frame_count + 1
-    )
+    count = frame_count(run.plan.segments, run.plan.schedule)
+    expected = None if count is None else count + 1
+    store = store_class(path).create(path, run.metadata, overwrite=overwrite, expected=expected)
     try:
-        yield StoreSink(store, when_full)
+        yield StoreSink(store, run.checkpoint_writer, when_full)
     finally:
         store.release()

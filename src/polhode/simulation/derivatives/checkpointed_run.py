@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.step_loop import StepLoop
-from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import relaxed_gc
-from polhode.results.observer import BatchedObserver, Observer
-from polhode.simulation.loops import host, native
+from polhode.results.observer import Observer
+from polhode.simulation.loops import host
+from polhode.simulation.loops.signals import Interrupts
+from polhode.simulation.progress_display import NoProgress
+from polhode.simulation.run_types import Outcome, Plan, Start
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress
+from polhode.simulation.stepping.stepper import Progress
 from polhode.systems.base import AbstractSystem
 
 
@@ -36,42 +38,36 @@ class CheckpointedRun:
     - `before`: progress before each segment that begins after a breakpoint, by number of the segment.
     """
 
-    def __init__(
-        self,
+    def __init__(self, plan: Plan, recorder: _Recorder, outcome: Outcome) -> None:
+        self.segments, self.system, self.integrator = plan.segments, plan.system, plan.integrator
+        self.state0, self.observer, self.schedule = plan.start.state, plan.observer, plan.schedule
+        self.frames, self.p = outcome.frames, outcome.progress
+        self.before, self._step_loops = recorder.before, recorder.step_loops
+        ends = [*(checkpoint.n for checkpoint in recorder.checkpoints[1:]), int(self.p.n)]
+        # Those at the end of a segment have no steps after them.
+        self.checkpoints = [x for x, end in zip(recorder.checkpoints, ends, strict=True) if x.n < end]
+        self._end = None if plan.schedule.at is None else np.array([float(plan.segments[-1].stepper.t1)])
+
+    @classmethod
+    @relaxed_gc()
+    def of(
+        cls,
         segments: Sequence[Segment],
         integrator: AbstractIntegrator,
         schedule: SaveSchedule,
         system: AbstractSystem,
         state0: Any,
         observer: Observer,
-    ) -> None:
-        self.segments, self.system, self.integrator = segments, system, integrator
-        self.state0, self.observer, self.schedule = state0, observer, schedule
-        self.checkpoints: list[StepCheckpoint] = []
-        self.before: dict[int, Progress] = {}
-        self._step_loops: list[tuple[StepLoop, Any]] = []
-        self._end = None if schedule.at is None else np.array([float(segments[-1].stepper.t1)])
-        self._targets = None if schedule.at is None or self._end is None else np.append(schedule.at, self._end)
-        self.p = host.begin(segments[0].stepper, system, integrator, state0, schedule.at is not None)
-        self._rows: list[Any] = []
-        if schedule.at is None:
-            self._rows.append(host.row(self.p))
-        self.frames: Frames = cast(Any, None)
-
-    @classmethod
-    @relaxed_gc()
-    def of(cls, *parts: Any) -> CheckpointedRun | None:
+    ) -> CheckpointedRun | None:
         """The run, if it can be machine code and goes well; otherwise None."""
-        run = cls(*parts)
-        for number, segment in enumerate(run.segments):
-            if number and segment.after_jump:
-                run.before[number] = run.p
-                run.p = host.restart(segment.stepper, run.system, run.integrator, run.p)
-            if not run._run_segment(number, segment.stepper):
-                return None
-        t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
-        run.frames = BatchedObserver(run.observer, len(t)).frames(t, state, multipliers)
-        return run
+        plan, recorder = Plan([*segments], system, integrator, Start(state0), observer, schedule), _Recorder()
+        try:
+            outcome = host.run(plan, None, NoProgress(), Interrupts(), recorder)
+            if outcome.error is not None:
+                raise outcome.error
+        except UnsupportedNativeOperation:
+            return None
+        return None if int(outcome.progress.result) else cls(plan, recorder, outcome)
 
     @property
     def saved_steps(self) -> np.ndarray:
@@ -87,43 +83,43 @@ class CheckpointedRun:
             progress = step_loop.states(arguments, checkpoint.slots, checkpoint.n, end, self._end)
             yield checkpoint, step_loop.unpack(progress)
 
-    def _run_segment(self, number: int, stepper: AbstractStepper) -> bool:
-        """Runs the steps of a segment. Returns whether it succeeded."""
-        step_loop, arguments = native.steps(stepper, self.system, self.integrator, self.p)
+
+class _Recorder:
+    """Takes the checkpoints of a run: few steps apart at first, and further the longer a segment is."""
+
+    def __init__(self) -> None:
+        self.before: dict[int, Progress] = {}
+        self.step_loops: list[tuple[StepLoop, Any]] = []
+        self._former: list[StepCheckpoint] = []
+        self._present: list[StepCheckpoint] = []
+        self._spacing = 0
+
+    @property
+    def checkpoints(self) -> list[StepCheckpoint]:
+        """All checkpoints so far."""
+        return [*self._former, *self._present]
+
+    def begin_segment(self, step_loop: StepLoop | None, arguments: Any) -> None:
         if step_loop is None:
-            return False
-        self._step_loops.append((step_loop, arguments))
-        every = self.schedule.every or _MAX_STEPS
-        slots, last = step_loop.pack(self.p), number == len(self.segments) - 1
-        checkpoints: list[StepCheckpoint] = []
-        spacing, saved_count = (
-            max(1, min(_FIRST_STEPS, _FIRST_BYTES // slots.nbytes)),
-            sum(len(t) for t, *_ in self._rows),
-        )
-        while not int(self.p.result) and not self._is_over(stepper, saved_count):
-            n = int(self.p.n)
-            if not checkpoints or n - checkpoints[-1].n >= spacing:
-                checkpoints.append(StepCheckpoint(number, n, slots.copy()))
-            if len(checkpoints) > 2 * spacing:
-                checkpoints, spacing = checkpoints[::2], 2 * spacing
-            room = spacing + 1 if self._targets is None else len(self._targets)
-            rows = step_loop.advance(arguments, slots, n + spacing, every, last, self._targets, saved_count, room)
-            self.p = step_loop.unpack(slots)
-            if len(rows):
-                self._rows.append(step_loop.frames(rows))
-                saved_count += len(rows)
-        self.checkpoints += [checkpoint for checkpoint in checkpoints if checkpoint.n < int(self.p.n)]
-        return not int(self.p.result)
+            raise UnsupportedNativeOperation("steps that are to be repeated")
+        self.step_loops.append((step_loop, arguments))
+        self._former, self._present = self.checkpoints, []
 
-    def _is_over(self, stepper: AbstractStepper, saved_count: int) -> bool:
-        """Whether the segment's end is reached and all save times up to there are saved."""
-        if not bool(stepper.is_finished(self.p)):
-            return False
-        if self._targets is None or saved_count >= len(self._targets) - 1:
-            return True
-        return not bool(stepper.has_passed(self.p, self._targets[saved_count]))
+    def restart(self, segment: int, p: Progress) -> None:
+        self.before[segment] = p
+
+    def block_steps(self, segment: int, p: Progress) -> int:
+        n, present = int(p.n), self._present
+        if not present:
+            present.append(StepCheckpoint(segment, n, self.step_loops[segment][0].pack(p)))
+            self._spacing = max(1, min(_FIRST_STEPS, _FIRST_BYTES // present[0].slots.nbytes))
+        elif n - present[-1].n >= self._spacing:
+            present.append(StepCheckpoint(segment, n, self.step_loops[segment][0].pack(p)))
+        if len(present) > 2 * self._spacing:
+            self._present = present = present[::2]
+            self._spacing *= 2
+        return present[-1].n + self._spacing - n
 
 
-_MAX_STEPS = np.iinfo(np.int64).max
 _FIRST_STEPS, _FIRST_BYTES = 1024, 2**22
 """Smallest distance of checkpoints, in steps and in bytes of their progress: recomputing it takes milliseconds."""

@@ -18,15 +18,17 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap, RowMapResult, row_map_serialiser, try_row_map
 from polhode.compiler.loops.simd_step_loop import SimdStepLoop
 from polhode.compiler.numpy_jit import numpy_jit
+from polhode.integrators.base import AbstractIntegrator
 from polhode.problem import Problem
 from polhode.results.observer import Observation, Observer
-from polhode.simulation import run_plan
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.loops import host, native
-from polhode.simulation.run_plan import Steps
+from polhode.simulation.loops import native, transitions
+from polhode.simulation.run_plan import plan_steps
 from polhode.simulation.save_schedule import SaveSchedule, frame_count
+from polhode.simulation.step_request import StepRequest
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 from polhode.simulation.task import Task
+from polhode.systems.base import AbstractSystem, State
 
 _CLOSE = 1e-9
 """How far numbers of a start may be from those of a single run, in units of the largest of an array."""
@@ -41,13 +43,13 @@ class MemberRequest(NamedTuple):
     integrator: Any
     t0: float | None
     t1: float | None
-    steps: Steps
+    steps: StepRequest
     schedule: SaveSchedule
 
     def prepare(self, parameters: dict[str, Any], state: Any) -> Task:
         """A member before it is run. Raises ValueError for one that can't be."""
         problem = self.problem.replace(**parameters) if parameters else self.problem
-        tolerances = self.steps.rtol is not None or self.steps.atol is not None
+        tolerances = self.steps.has_tolerances
         return Task.prepare(problem, self.integrator, self.t0, self.t1, state, tolerances=tolerances)
 
 
@@ -63,11 +65,20 @@ class MemberArrays(NamedTuple):
 
 
 class PreparedMember(NamedTuple):
-    """One member, ready to run."""
+    """One member, ready to run: steps of a method from a state to t1, and the number of frames that they save."""
 
-    task: Task
     stepper: AbstractStepper
+    system: AbstractSystem
+    integrator: AbstractIntegrator
+    state0: State
+    observer: Observer
+    t1: float
     frames: int
+
+    @property
+    def steps(self) -> tuple[AbstractStepper, AbstractSystem, AbstractIntegrator]:
+        """The arguments of its steps."""
+        return self.stepper, self.system, self.integrator
 
 
 def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: Any) -> PreparedMember:
@@ -76,22 +87,22 @@ def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: An
     Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that lanes can't run.
     """
     task = request.prepare(parameters, state)
-    plan = run_plan.plan(task, request.steps)
-    if len(plan.segments) > 1 or plan.segments[0].after_jump:
+    segments = plan_steps(task, request.steps).segments
+    if len(segments) > 1 or segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
-    return PreparedMember(task, plan.segments[0].stepper, frame_count(plan.segments, request.schedule) or 0)
+    system, observer = task.run_system.system, task.run_system.observer
+    frames = frame_count(segments, request.schedule) or 0
+    return PreparedMember(segments[0].stepper, system, task.integrator, task.state0, observer, task.t1, frames)
 
 
 def _parts(member: PreparedMember, progress: Progress) -> tuple[Any, ...]:
     """Arrays, the rest, shapes and identity of the programs of a member."""
-    task, t, state = member.task, progress.t, progress.carry.state
-    args = member.stepper, task.system, task.integrator
-    return split_arguments((args, progress, task.observer, (t, state)))
+    return split_arguments((member.steps, progress, member.observer, (progress.t, progress.carry.state)))
 
 
 def _identity(member: PreparedMember, progress: Progress) -> Any:
     """The identity of the program of a member's steps."""
-    return split_arguments(((member.stepper, member.task.system, member.task.integrator), progress))[3]
+    return split_arguments((member.steps, progress))[3]
 
 
 class Recipe:
@@ -149,8 +160,7 @@ def _starts(inputs: Any, rest: Any) -> RowMapResult:
 
     def start(common: Any, row: Any) -> MemberArrays:
         member = prepare_member(recipe.request, *row)
-        task = member.task
-        progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
+        progress = member.stepper.start(member.system, member.integrator, member.state0, recipe.keep)
         return MemberArrays(*_parts(member, progress)[0][:3])
 
     return try_row_map(start, (), inputs[1], UNTRACEABLE)
@@ -192,11 +202,9 @@ class Program:
         progress = self._start_progress(first)
         self._inputs, _, self._shapes, _ = _parts(first, progress)
         self._key, self._checked = _identity(first, progress), members.extremes()[:CHECK_LIMIT]
-        task, instant = first.task, (progress.t, progress.carry.state)
-        (lanes, why), _ = find_program(
-            _lanes, (first.stepper, task.system, task.integrator), progress, serialiser=_LANES
-        )
-        (observe, no_observe_reason), _ = find_program(_outputs, task.observer, instant, serialiser=_OUTPUTS)
+        instant = progress.t, progress.carry.state
+        (lanes, why), _ = find_program(_lanes, first.steps, progress, serialiser=_LANES)
+        (observe, no_observe_reason), _ = find_program(_outputs, first.observer, instant, serialiser=_OUTPUTS)
         if lanes is None or observe is None:
             raise UnsupportedNativeOperation(why or no_observe_reason)
         self.lanes, self._observe_rows = lanes, observe
@@ -222,9 +230,7 @@ class Program:
         return self._observe_rows((), (observer, (t, state)))
 
     def _start_progress(self, member: PreparedMember) -> Progress:
-        task = member.task
-        keep = self._request.schedule.at is not None
-        return host.begin(member.stepper, task.system, task.integrator, task.state0, keep)
+        return transitions.begin(*member.steps, member.state0, self._request.schedule.at is not None)
 
     def _member_arrays(self, k: int) -> MemberArrays:
         member = prepare_member(self._request, *self._members.of_members(k))
@@ -242,7 +248,7 @@ class Program:
         instant = arrays.progress.t, arrays.progress.carry.state
         row = jax.tree.map(lambda x: np.asarray(x)[None], (arrays.observer, instant))
         observation = self.observe(row[0], *row[1])
-        if not _alike(jax.tree.map(lambda x: x[0], observation), _observe(member.task.observer, *instant)):
+        if not _alike(jax.tree.map(lambda x: x[0], observation), _observe(member.observer, *instant)):
             raise UnsupportedNativeOperation("outputs that differ in more than numbers")
 
     def _all_starts(self) -> RowMap | None:

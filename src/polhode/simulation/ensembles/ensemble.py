@@ -9,20 +9,18 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
 
 from polhode import checks
-from polhode import summary as short
 from polhode.compiler.placement import default_device_for, on_jax_device
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.json_values import to_plain
 from polhode.problem import Problem
 from polhode.result_codes import Result
-from polhode.simulation import run_plan
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import MemberRequest
 from polhode.simulation.ensembles.dask_pool import open_dask_pool
@@ -32,12 +30,15 @@ from polhode.simulation.ensembles.load import dataset_of
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.ensembles.memory_sink import MemorySink
 from polhode.simulation.ensembles.pools import AbstractPool, BatchQueue, ThreadPool
+from polhode.simulation.ensembles.result import Ensemble
 from polhode.simulation.ensembles.statistics import Summary
 from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.simulation.ensembles.store_claim import claim, create_or_open
 from polhode.simulation.loops.signals import interruption, interrupts
+from polhode.simulation.run_plan import plan_steps
 from polhode.simulation.save_schedule import save_schedule
-from polhode.simulation.task import Task as Preparation
+from polhode.simulation.step_request import StepRequest
+from polhode.simulation.task import Task
 
 if TYPE_CHECKING:
     import xarray
@@ -46,61 +47,6 @@ _BATCH_BYTES = 16_000_000
 _LARGEST_BATCH, _BATCHES = 1024, 16
 _VECTOR = 8
 """Members that any number of lanes divides."""
-
-
-class Ensemble(NamedTuple):
-    """The runs of an ensemble.
-
-    - `dataset`: an `xarray.Dataset` with dimensions `member`, `time`, …; the parameters are coordinates of `member`.
-      With `out` it reads from the store.
-    - `stats`: `by` ("lanes" or "single runs", then with the reason `because`), `lanes`, `workers`, `failed`, times.
-    """
-
-    dataset: xarray.Dataset
-    stats: dict[str, Any]
-
-    @property
-    def failed(self) -> list[dict[str, Any]]:
-        """Members that did not reach the end: number, result, the time reached, parameters."""
-        data = self.dataset
-        result = data["result"].values
-        names = self._parameters()
-        return [
-            {
-                "member": int(data["member"][k]),
-                "result": Result(int(result[k])) if result[k] >= 0 else Result.interrupted,
-                "t_reached": float(data["t_reached"][k]),
-                "parameters": {str(name): data[name].values[k].tolist() for name in names},
-            }
-            for k in np.flatnonzero(result != 0)
-        ]
-
-    def _parameters(self) -> list[Any]:
-        """Names of what differs between members."""
-        data = self.dataset
-        return [name for name in data.coords if name not in ("member", "time") and data[name].dims[:1] == ("member",)]
-
-    def _summary_rows(self) -> list[tuple[str, str]]:
-        """Names and values of the lines with which it is shown."""
-        data = self.dataset
-        count, failed = data.sizes["member"], int(np.count_nonzero(data["result"].values))
-        variables = [str(name) for name in data.data_vars]
-        outputs = dict.fromkeys(name.split(".")[1] for name in variables if name.startswith("outputs."))
-        rows = [
-            ("members", f"{count}, {f'{failed} failed; `failed` names them' if failed else 'none failed'}"),
-            ("parameters", ", ".join(map(str, self._parameters()))),
-            ("instants", str(data.sizes.get("time", ""))),
-            ("outputs", ", ".join(outputs)),
-            ("run by", str(self.stats.get("by", ""))),
-            ("data", "`dataset`, labelled by member, time, body and joint coordinate"),
-        ]
-        return [row for row in rows if row[1]]
-
-    def __repr__(self) -> str:
-        return f"Ensemble({'; '.join(f'{what}: {text}' for what, text in self._summary_rows())})"
-
-    def _repr_html_(self) -> str:
-        return short.html("Ensemble", self._summary_rows())
 
 
 def ensemble(
@@ -180,7 +126,7 @@ def ensemble(
         members = Members.of(problem, parameters, samples, states, seeds)
         request, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
-        at = times(run_plan.plan(first, request.steps).segments, request.schedule, first.t0, first.t1)
+        at = times(plan_steps(first, request.steps).segments, request.schedule, first.t0, first.t1)
         job = Job(request, members, len(at), by)
         with _pool(workers, scheduler) as pool:
             like = job.executor.like(signals.is_set)
@@ -264,14 +210,13 @@ def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, o
 
 def _member_request(
     problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, save: Any
-) -> tuple[MemberRequest, Preparation]:
+) -> tuple[MemberRequest, Task]:
     """The request for all members, and the task of the first. Raises ValueError for what can't be run."""
     parameters, state = members.of_members(0)
     start, end = span
-    tolerances = sizes[1] is not None or sizes[2] is not None
+    steps = StepRequest(*sizes)
     first = problem.replace(**parameters) if parameters else problem
-    task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
-    steps = run_plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
+    task = Task.prepare(first, integrator, start, end, state, tolerances=steps.has_tolerances)
     return MemberRequest(
         problem, integrator, start, end, steps, save_schedule(save[0], save[1], task.t0, task.t1)
     ), task
@@ -305,9 +250,7 @@ def _description(request: MemberRequest, members: Members, size: int) -> dict[st
     }
 
 
-def _dataset(
-    first: Preparation, memory: MemorySink, labels: Labels, statistics_variables: Any, stats: Any
-) -> xarray.Dataset:
+def _dataset(first: Task, memory: MemorySink, labels: Labels, statistics_variables: Any, stats: Any) -> xarray.Dataset:
     import xarray
 
     frames = {

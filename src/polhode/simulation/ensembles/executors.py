@@ -55,7 +55,7 @@ class SimdExecutor(AbstractExecutor):
 
     def __init__(self, program: Program, request: MemberRequest) -> None:
         self._program, self._every, self._at = program, request.schedule.every, request.schedule.at
-        end = program.first.task.t1
+        end = program.first.t1
         self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
 
     def report(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.simulation.ensembles.members import Members
+from polhode.simulation.metadata import describe_names
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.task import Task
@@ -30,7 +31,7 @@ class Labels(NamedTuple):
     @classmethod
     def of(cls, task: Task, members: Members, frames: dict[str, np.ndarray], times: np.ndarray) -> Labels:
         """The labels of a model's runs, its parameters and instants; `frames` are those of any members."""
-        name_metadata = task.names()
+        name_metadata = describe_names(task.problem, task.run_system.outputs)
         dimensions = frame_layout.label({name: x[0] for name, x in frames.items()}, name_metadata.get("dimensions", {}))
         coordinate_arrays: Constants = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}
         for name, values in members.parameters.items():

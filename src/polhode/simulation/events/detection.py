@@ -12,7 +12,6 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
-from polhode.simulation.checkpoint.event_state import Aftermath
 from polhode.simulation.events.bracket import Bracket
 from polhode.simulation.events.event_functions import (
     CONTACT_DEPTH,
@@ -22,6 +21,7 @@ from polhode.simulation.events.event_functions import (
     StepEnd,
     roundoff,
 )
+from polhode.simulation.events.records import Aftermath
 from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select

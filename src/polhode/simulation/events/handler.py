@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,8 +22,10 @@ from polhode.simulation.events.contacts import Contacts
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventFunctions
 from polhode.simulation.events.event_functions import EventState as EventWatch
+from polhode.simulation.events.event_plan import EventPlan
+from polhode.simulation.events.records import EventRecord, pack_records, stack_records, unpack_records
+from polhode.simulation.run_types import Start
 from polhode.simulation.stepping.stepper import AbstractStepper
-from polhode.simulation.task import Task
 from polhode.spaces.checks import check_point
 from polhode.storage import frame_layout
 from polhode.systems.base import AbstractSystem, State
@@ -42,19 +44,6 @@ _OBSERVED = 64
 """Events whose invariants are evaluated at a time."""
 
 
-class EventRecord(NamedTuple):
-    """One event: its time, its number among those of the run, and the leaves of the states before and after.
-
-    - `impulse`: of a contact, along its gap; NaN for events of other kinds.
-    """
-
-    t: float
-    number: int
-    before: list[np.ndarray]
-    after: list[np.ndarray]
-    impulse: float = float("nan")
-
-
 class EventHandler:
     """The events of one run.
 
@@ -62,15 +51,15 @@ class EventHandler:
     - `changed`: whether they differ from those at the start.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._task, self._events = task, task.events
-        self.source, self.conversion = task.source, task.conversion
+    def __init__(self, plan: EventPlan) -> None:
+        self._plan, self._events = plan, plan.events
+        self.source, self.conversion = plan.run_system.source, plan.run_system.conversion
         self.changed = False
-        self.contacts = Contacts(task.events) if task.holds_contacts else None
+        self.contacts = Contacts(plan.events) if plan.holds_contacts else None
         self.rows: list[EventRecord] = []
         self._crowd, self._last = 0, float("nan")
         self._untraceable: list[Any] = []
-        self._structure = jax.tree.structure(task.state0)
+        self._structure = jax.tree.structure(plan.state0)
 
     @property
     def system(self) -> AbstractSystem:
@@ -87,19 +76,19 @@ class EventHandler:
     @property
     def observer(self) -> Observer:
         """All that is reported about states of the system as it is now."""
-        task = self._task
-        own: dict[str, Any] = {}
-        if not task.problem:
-            own = {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
+        now = self._plan.run_system.replace(self.source, self.conversion)
         if self.contacts is not None:
-            own["outputs"] = self.contacts.with_contact_outputs(own.get("outputs", task.outputs), self.source)
-        return dataclasses.replace(task, source=self.source, conversion=self.conversion, **own).observer
+            outputs = self.contacts.with_contact_outputs(now.outputs, self.source)
+            now = dataclasses.replace(now, outputs=outputs)
+        return now.observer
 
     def _functions(self) -> tuple[Function, ...]:
         contact_functions = (
             [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
         )
-        event_functions = (function_of(event, self._task.outputs, self.conversion.back) for event in self._events)
+        event_functions = (
+            function_of(event, self._plan.run_system.outputs, self.conversion.back) for event in self._events
+        )
         return tuple(
             own or other
             for own, other in zip(contact_functions or (None,) * len(self._events), event_functions, strict=True)
@@ -141,7 +130,7 @@ class EventHandler:
                 state = self._respond(contact_numbers, t, state) if number == contact_numbers[0] else state
                 continue
             after = self._apply(event, jnp.asarray(t), state)
-            self.rows.append(EventRecord(t, number, _leaves(state), _leaves(after)))
+            self.rows.append(EventRecord.of(t, number, state, after))
             state, ends = after, ends or event.terminal
             if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
                 state = self._respond((), t, state)
@@ -152,7 +141,7 @@ class EventHandler:
         assert self.contacts is not None
         after, contact_events = self.contacts.act(fired, jnp.asarray(t), state, self.source)
         for number, impulse in contact_events:
-            self.rows.append(EventRecord(t, number, _leaves(state), _leaves(after), impulse))
+            self.rows.append(EventRecord.of(t, number, state, after, impulse))
             state = after
         self._convert(t, state)
         return state
@@ -160,7 +149,7 @@ class EventHandler:
     def _convert(self, t: float, state: State) -> None:
         """Converts the system for the method, with the contacts that are closed."""
         if self.contacts is not None and self.contacts.closed is not None:
-            self.conversion = self.contacts.convert(self.source, self._task.integrator, t, state)
+            self.conversion = self.contacts.convert(self.source, self._plan.integrator, t, state)
 
     def accumulate(self, t: float) -> bool:
         """Whether events accumulate or exceed the limit; to be called once for each instant with events."""
@@ -169,7 +158,7 @@ class EventHandler:
         # At contacts that rounding opens and closes, some occur a little later.
         self._crowd = self._crowd + 1 if since <= 4 * shortest else self._crowd if since <= _SOON * shortest else 0
         self._last = t
-        return self._crowd >= _CROWD or len(self.rows) >= self._task.max_events
+        return self._crowd >= _CROWD or len(self.rows) >= self._plan.max_events
 
     def _apply(self, event: Event, t: Any, state: State) -> State:
         state_at_source = self.conversion.to_source(state)
@@ -203,7 +192,7 @@ class EventHandler:
                 "its last state."
             )
         self.source, self.changed = source, True
-        self.conversion = convert_for(source, self._task.integrator, float(t), after, check_state=False).converted
+        self.conversion = convert_for(source, self._plan.integrator, float(t), after, check_state=False).converted
         self._convert(float(t), after)
 
     def check_gaps(self, event_state: EventWatch) -> None:
@@ -244,7 +233,7 @@ class EventHandler:
 
         `jumps`: changes of the invariants, by name, for audits.
         """
-        records = _stack_records(self.rows, _leaves(self._task.state0))
+        records = stack_records(self.rows, self._plan.state0)
         if not self.rows or self.changed:
             return records
         structure, observer = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
@@ -255,14 +244,7 @@ class EventHandler:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of a checkpoint: the records, and the numbers of the system if they have changed."""
-        records = _stack_records(self.rows, _leaves(self._task.state0))
-        state_arrays = {
-            "events-t": records["t"],
-            "events-number": records["number"],
-            "events-impulse": records["impulse"],
-        }
-        for part in ("before", "after"):
-            state_arrays |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(records[part])}
+        state_arrays = pack_records(self.rows, self._plan.state0)
         if self.changed:
             leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
             state_arrays |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
@@ -274,14 +256,16 @@ class EventHandler:
         """Restores the active set of contacts; the state doesn't matter, its shape is the same for all."""
         if self.contacts is not None:
             self.contacts.restore(arrays)
-            self._convert(float(self._task.t0), self._task.state0)
+            self._convert(float(self._plan.t0), self._plan.state0)
 
     @eager_numpy()
     def restore(self, checkpoint: Mapping[str, np.ndarray], t: float, state: State) -> None:
         """Restores what `arrays` returned, or a part of it; `state` is that at t."""
         self._structure = jax.tree.structure(state)
         if "events-t" in checkpoint:
-            self._restore_records(checkpoint, state)
+            self.rows += unpack_records(checkpoint, state)
+            crowd, self._last = (float(x) for x in checkpoint["events-crowd"])
+            self._crowd = int(crowd)
         if "system-0" in checkpoint:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
@@ -289,43 +273,31 @@ class EventHandler:
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             state_at_source = self.conversion.to_source(state)
             self.conversion = convert_for(
-                self.source, self._task.integrator, t, state_at_source, check_state=False
+                self.source, self._plan.integrator, t, state_at_source, check_state=False
             ).converted
         self.restore_contacts(checkpoint)
 
-    def _restore_records(self, checkpoint: Mapping[str, np.ndarray], state: State) -> None:
-        count = len(_leaves(state))
-        parts = [[checkpoint[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
-        rows = zip(checkpoint["events-t"], checkpoint["events-number"], checkpoint["events-impulse"], strict=True)
-        for k, (at, number, impulse) in enumerate(rows):
-            before, after = ([leaf[k] for leaf in part] for part in parts)
-            self.rows.append(EventRecord(float(at), int(number), before, after, float(impulse)))
-        crowd, self._last = (float(x) for x in checkpoint["events-crowd"])
-        self._crowd = int(crowd)
+
+def handler_at(start: Start, plan: EventPlan | None) -> EventHandler | None:
+    """The events of a run, with the records of a resumed one, or the changes of the system by earlier events."""
+    if plan is None:
+        return None
+    arrays = None if start.aftermath is None else start.aftermath.changes
+    t, state = plan.t0, plan.state0
+    if start.checkpoint is not None:
+        t, state = float(start.checkpoint.progress.t), start.checkpoint.progress.carry.state
+        arrays = start.checkpoint.event_arrays or arrays
+    if not plan.events and not arrays:
+        return None
+    handler = EventHandler(plan)
+    if arrays:
+        handler.restore(arrays, t, state)
+    return handler
 
 
 @numpy_jit
 def _call_traced(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
     return action(t, state, system)
-
-
-def _leaves(state: State) -> list[np.ndarray]:
-    return [np.asarray(x) for x in jax.tree.leaves(state)]
-
-
-def _stack_records(rows: list[EventRecord], example: list[np.ndarray]) -> dict[str, Any]:
-    def stack(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
-        return [
-            np.array([part[k] for part in parts], x.dtype).reshape(len(parts), *x.shape) for k, x in enumerate(example)
-        ]
-
-    return {
-        "t": np.array([row.t for row in rows], float),
-        "number": np.array([row.number for row in rows], int),
-        "impulse": np.array([row.impulse for row in rows], float),
-        "before": stack([row.before for row in rows]),
-        "after": stack([row.after for row in rows]),
-    }
 
 
 def _alike(a: Any, b: Any) -> bool:

@@ -3,109 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from polhode.compiler.compile_report import CompileReport
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.compiler.numpy_jit import numpy_jit
-from polhode.frames import Frames
-from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
-from polhode.results.observer import BatchedObserver, Observer
+from polhode.results.observer import BatchedObserver
 from polhode.simulation.events.detection import EventDetectingStepper
-from polhode.simulation.events.handler import EventHandler
-from polhode.simulation.loops import native
+from polhode.simulation.events.handler import handler_at
+from polhode.simulation.loops import native, transitions
+from polhode.simulation.loops.frame_output import FrameOutput, Rows, row
 from polhode.simulation.loops.signals import Interrupts
 from polhode.simulation.loops.xla import Buffer, run_block
 from polhode.simulation.progress_display import ProgressDisplay
-from polhode.simulation.run_types import Checkpoint, Outcome, Sink, Start
-from polhode.simulation.save_schedule import SaveSchedule, capacity
-from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.segments import Segment
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output
-from polhode.systems.base import AbstractSystem, State
+from polhode.simulation.run_types import Checkpoint, EventOutcome, Outcome, Plan, Sink, StepRecorder
+from polhode.simulation.save_schedule import capacity
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
-
-_OBSERVED_ROWS = 512
-
-
-@numpy_jit
-def begin(
-    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
-) -> Progress:
-    """The progress at the beginning of a run; `keep`: with the beginning of the last step, for interpolation."""
-    return stepper.start(system, integrator, state, keep)
-
-
-@numpy_jit
-def restart(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-    """The progress after a breakpoint, where loads may have jumped."""
-    return stepper.restart(system, integrator, p)
-
-
-@numpy_jit
-def with_event_state(
-    stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress
-) -> Progress:
-    """The progress of a run without events, with an event state."""
-    return stepper.with_event_state(system, integrator, p)
-
-
-@numpy_jit
-def after_event(
-    stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
-) -> Progress:
-    """The progress after an event."""
-    return stepper.after_event(system, integrator, p, state)
-
-
-@numpy_jit
-def reinitialise(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-    """The progress with the method initialised again, for a system with other constraints."""
-    carry = counted_angles.init(integrator, system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
-    return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
-
-
-@numpy_jit
-def interpolate_last_step(
-    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
-) -> State:
-    """The state at `target`, within the last step."""
-    return dense_output(stepper, system, integrator, p, target)
-
-
 _BY_XLA = CompileReport(None, "xla", kept=False)
 
 
 def run(
-    segments: Sequence[Segment],
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    start: Start,
-    observer: Observer,
-    schedule: SaveSchedule,
-    sink: Sink | None,
-    show: ProgressDisplay,
-    interrupts: Interrupts,
-    events: EventHandler | None = None,
+    plan: Plan, sink: Sink | None, show: ProgressDisplay, interrupts: Interrupts, recorder: StepRecorder | None = None
 ) -> Outcome:
     """The whole run.
 
     `sink` receives each block of frames and may stop the run with a code; without one frames stay in memory. The run
-    stops after the block in which `interrupts` are set.
+    stops after the block in which `interrupts` are set. `recorder` takes what repeating the steps needs.
     """
     began = time.perf_counter()
-    driver = _Run(segments, system, integrator, start, observer, schedule, sink, show, interrupts, events)
-    return driver.all(time.perf_counter() - began)
+    loop = _Run(plan, sink, show, interrupts, recorder)
+    return loop.all(time.perf_counter() - began)
 
 
 class _Run:
@@ -114,64 +50,71 @@ class _Run:
     @eager_numpy()
     def __init__(
         self,
-        segments: Sequence[Segment],
-        system: AbstractSystem,
-        integrator: AbstractIntegrator,
-        start: Start,
-        observer: Observer,
-        schedule: SaveSchedule,
+        plan: Plan,
         sink: Sink | None,
         show: ProgressDisplay,
         interrupts: Interrupts,
-        events: EventHandler | None,
+        recorder: StepRecorder | None,
     ) -> None:
-        self.interrupts, self.show, self.events = interrupts, show, events
-        self.native: Any = None
+        self.plan, self.show, self.interrupts, self.recorder = plan, show, interrupts, recorder
+        self.segments, self.integrator = plan.segments, plan.integrator
+        self.events = events = handler_at(plan.start, plan.events)
+        self.system = plan.system if events is None else events.system
+        self.native: tuple[StepLoop | None, Any] | None = None
         self.compiled_here = False
-        self.segments, self.integrator, self.sink = segments, integrator, sink
-        if events is not None and start.checkpoint is None:
-            start = start._replace(state=events.begin(float(segments[0].stepper.t0), start.state))
-        self.system = system if events is None else events.system
-        own = events is not None and (events.changed or events.contacts is not None)
-        observer = events.observer if events is not None and own else observer
-        self.every = jnp.asarray(schedule.every or np.iinfo(np.int64).max)
-        end = float(segments[-1].stepper.t1)
-        self.targets = None if schedule.at is None else jnp.asarray(np.append(schedule.at, end))
-        self.frames: list[Frames] = []
         self.stop = Result.successful
-        self.continues = start.continues
-        if start.checkpoint is not None:
-            progress, self.segment, self.saved_count, _ = start.checkpoint
-            self.p = _with_previous(jax.tree.map(jnp.asarray, progress), schedule.at is not None)
-            if not start.continues and segments[0].after_jump:
-                self.p = restart(self.stepper, self.system, integrator, self.p)
-            needs_event_state = self.p.events is None
-            if isinstance(self.stepper, EventDetectingStepper) and needs_event_state:
-                self.p = with_event_state(self.stepper, self.system, integrator, self.p)
+        every, at = plan.schedule
+        self.every = jnp.asarray(every or np.iinfo(np.int64).max)
+        self.targets = None if at is None else jnp.asarray(np.append(at, float(plan.segments[-1].stepper.t1)))
+        self.segment, self.saved_count = 0, 0
+        self.p = self._begin()
+        self.capacity = capacity(self.p.carry.state, plan.segments, plan.schedule)
+        own = events is not None and (events.changed or events.contacts is not None)
+        observer = events.observer if events is not None and own else plan.observer
+        self.output = FrameOutput(observer, self.capacity, sink, events, interrupts.is_set)
+
+    def _begin(self) -> Progress:
+        """The progress at the start."""
+        start, events, keep = self.plan.start, self.events, self.targets is not None
+        needs_event_state = True
+        if start.checkpoint is None:
+            state = start.state
+            if events is not None:
+                state = events.begin(float(self.segments[0].stepper.t0), state)
+                self.system = events.system
+            p = transitions.begin(self.stepper, self.system, self.integrator, state, keep)
         else:
-            self.segment, self.saved_count, needs_event_state = 0, 0, True
-            self.p = begin(self.stepper, self.system, integrator, start.state, schedule.at is not None)
+            progress, self.segment, self.saved_count, _ = start.checkpoint
+            p = transitions.with_previous(jax.tree.map(jnp.asarray, progress), keep)
+            if not start.continues and self.segments[0].after_jump:
+                p = transitions.restart(self.stepper, self.system, self.integrator, p)
+            needs_event_state = p.events is None
+            if isinstance(self.stepper, EventDetectingStepper) and needs_event_state:
+                p = transitions.with_event_state(self.stepper, self.system, self.integrator, p)
         if isinstance(self.stepper, EventDetectingStepper) and needs_event_state:
             assert events is not None
-            self.p = self.stepper.with_aftermath(self.p, start.aftermath)
-            events.check_gaps(self.p.events)
-        self.capacity = capacity(self.p.carry.state, segments, schedule)
-        self.batched_observer = BatchedObserver(observer, min(self.capacity, _OBSERVED_ROWS))
+            p = self.stepper.with_aftermath(p, start.aftermath)
+            events.check_gaps(p.events)
+        return p
 
     @property
     def stepper(self) -> AbstractStepper:
         inner = self.segments[self.segment].stepper
         return inner if self.events is None else self.events.stepper(inner)
 
+    @property
+    def is_last_segment(self) -> bool:
+        return self.segment == len(self.segments) - 1
+
     def all(self, start_time: float) -> Outcome:
         began = time.perf_counter()
         self.show.stage("recording a step")
         jax.block_until_ready(self.block(0))
-        if self.targets is None and not self.continues:
-            self.save(*row(self.p))
+        if self.targets is None and not self.plan.start.continues:
+            self.save(row(self.p))
         else:
             # So that the program of the observer is compiled before time is measured.
-            self._no_frames()
+            self.output.empty(self.p)
         compile_time, began = time.perf_counter() - began, time.perf_counter()
         error: BaseException | None = None
         try:
@@ -182,13 +125,11 @@ class _Run:
             # Whatever it was, hours of frames must not go with it.
             error, self.stop = unforeseen, Result.unexpected_error
         code = Result(int(self.p.result)) if int(self.p.result) else self.stop
-        none = self._no_frames()
-        frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.frames) if self.frames else none
+        frames = self.output.in_memory(self.p)
         p = self.p._replace(result=np.int32(code))
-        wall_time = time.perf_counter() - began
-        return Outcome(frames, p, self.checkpoint, start_time, compile_time, wall_time, self.compile_report, error)
+        times = start_time, compile_time, time.perf_counter() - began
+        return Outcome(frames, p, self.checkpoint(), *times, self.compile_report, error, self._event_outcome())
 
-    @property
     def checkpoint(self) -> Checkpoint:
         event_arrays = None if self.events is None else self.events.arrays()
         # The effects of an event at the end are left to the run that resumes.
@@ -205,36 +146,30 @@ class _Run:
         self.compiled_here = True
         self.show.stage(form.activity)
 
+    def _event_outcome(self) -> EventOutcome | None:
+        events = self.events
+        if events is None or self.plan.events is None:
+            return None
+        table = events.table() if self.plan.events.events else None
+        return EventOutcome(table, events.changed, events.has_closed_contacts)
+
     def block(self, steps: int) -> tuple[Progress, Buffer]:
         if self.native is None:
             self.native = native.steps(self.stepper, self.system, self.integrator, self.p, self._report_compilation)
+            if self.recorder is not None:
+                self.recorder.begin_segment(*self.native)
             if self.native[0] is None:
                 self._report_compilation(_BY_XLA)
+        if self.recorder is not None and steps:
+            steps = self.recorder.block_steps(self.segment, self.p)
+        n_limit, last = int(self.p.n) + steps, self.is_last_segment
         step_loop, arguments = self.native
         if step_loop is not None:
-            p, count, (t, state, multipliers) = step_loop(
-                arguments,
-                self.p,
-                int(self.p.n) + steps,
-                int(self.every),
-                self.segment == len(self.segments) - 1,
-                self.targets,
-                self.saved_count,
-                self.capacity,
-            )
-            return p, Buffer(count, t, state, multipliers)
-        return run_block(
-            self.stepper,
-            self.system,
-            self.integrator,
-            self.p,
-            jnp.asarray(int(self.p.n) + steps),
-            self.every,
-            self.targets,
-            jnp.asarray(self.saved_count),
-            jnp.asarray(self.segment == len(self.segments) - 1),
-            self.capacity,
-        )
+            every, targets = int(self.every), self.targets
+            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, self.capacity)
+            return block[0], Buffer(block[1], *block[2])
+        limits = jnp.asarray(n_limit), self.every, self.targets, jnp.asarray(self.saved_count), jnp.asarray(last)
+        return run_block(self.stepper, self.system, self.integrator, self.p, *limits, self.capacity)
 
     def _run_steps(self) -> None:
         steps, t_saved = _FIRST_BLOCK, float(self.p.t)
@@ -255,68 +190,67 @@ class _Run:
             elapsed, count = time.perf_counter() - block_began, int(buffer.count)
             self.saved_count += count
             if count:
-                self.save(*_head(buffer, count))
+                self.save(_head(buffer, count))
                 t_saved = float(buffer.t[count - 1])
             else:
-                self.report_position()
+                self.stop = self.output.append_none(self.p, self.checkpoint)
             self.show.update(float(self.p.t))
-            target_seconds = _BLOCK_SECONDS if self.sink is None else _STORED_BLOCK_SECONDS
+            target_seconds = _STORED_BLOCK_SECONDS if self.output.has_sink else _BLOCK_SECONDS
             steps = _next_block(int(self.p.n) - before, elapsed, target_seconds)
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)
         if failed and self.targets is None and float(self.p.t) != t_saved:
             # The last state, to diagnose the failure. Runs that can be resumed have only their own frames.
-            self.save(*row(self.p), further=False)
+            self.output.append(self.output.frames(row(self.p)), self.checkpoint)
 
     def apply_event(self) -> None:
         """Carries out the event at which the steps have stopped."""
         assert self.events is not None
-        stepper, system = self.stepper, self.system
-        assert isinstance(stepper, EventDetectingStepper)
+        system = self.system
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
-        frames = self.frames_until(at)
-        former_observer = self.batched_observer
+        rows = self.rows_until(at)
         state, ends = self.events.act(float(at.t), at.carry.state, at.events)
         if ends:
             self.stop = Result.event_reached
         elif self.events.accumulate(float(at.t)):
             self.stop = Result.events_accumulate
+        former_observer = self.output.observer
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
             if jax.tree.structure(self.system) != jax.tree.structure(system):
-                at = reinitialise(self.system, self.integrator, at)
-            self.batched_observer = BatchedObserver(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
-        then = self.stepper
-        assert isinstance(then, EventDetectingStepper)
+                at = transitions.reinitialise(self.system, self.integrator, at)
+            self.output.observe(self.events.observer)
+        stepper = self.stepper
+        assert isinstance(stepper, EventDetectingStepper)
         # After a terminal event, too: another run may continue from there.
-        self.p = after_event(then, self.system, self.integrator, at, state)
-        if self.stop == Result.event_reached and self.targets is None and not frames:
+        self.p = transitions.after_event(stepper, self.system, self.integrator, at, state)
+        if self.stop == Result.event_reached and self.targets is None and not rows:
             # A run with too many events has no frame here, as one with a larger limit has none either.
-            frames = [row(at)]
-        for frame in frames:
+            rows = [row(at)]
+        for frame in rows:
             # They show the state before, with the contacts that were closed then.
-            self.append(former_observer.frames(*self._without_contacts(*frame)))
+            self.save(frame, former_observer)
 
-    def frames_until(self, at: Progress) -> list[Any]:
+    def rows_until(self, at: Progress) -> list[Rows]:
         """Frames that are due in the last step, which an event has ended."""
         if self.targets is None:
-            last = self.segment == len(self.segments) - 1 and bool(self.stepper.is_finished(at))
+            last = self.is_last_segment and bool(self.stepper.is_finished(at))
             due = not bool(at.events.cut) and (int(at.n) % int(self.every) == 0 or last)
             return [row(at)] if due else []
-        frames = []
+        rows = []
         while self.saved_count < len(self.targets) - 1 and bool(
             self.stepper.has_passed(at, self.targets[self.saved_count])
         ):
             target = self.targets[self.saved_count]
-            state = interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
-            frames.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
+            state = transitions.interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
+            rows.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
             self.saved_count += 1
-        return frames
+        return rows
 
     def is_over(self) -> bool:
         if int(self.p.result):
             return True
-        return self.segment == len(self.segments) - 1 and self.is_segment_over()
+        return self.is_last_segment and self.is_segment_over()
 
     @eager_numpy()
     def is_segment_over(self) -> bool:
@@ -331,42 +265,15 @@ class _Run:
         self.segment += 1
         self.native = None
         if self.segments[self.segment].after_jump:
-            self.p = restart(self.stepper, self.system, self.integrator, self.p)
+            if self.recorder is not None:
+                self.recorder.restart(self.segment, self.p)
+            self.p = transitions.restart(self.stepper, self.system, self.integrator, self.p)
 
-    def save(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
+    def save(self, rows: Rows, observer: BatchedObserver | None = None) -> None:
         """Observes frames and passes them on."""
-        self.append(self.batched_observer.frames(*self._without_contacts(t, state, multipliers)), further)
-
-    def _without_contacts(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
-        """A frame without the multipliers of contacts, which are outputs of their own."""
-        return t, state, multipliers if self.events is None else self.events.joint_multipliers(multipliers)
-
-    def append(self, frames: Frames, further: bool = True) -> None:
-        """Passes observed frames on."""
-        if self.sink is None:
-            self.frames.append(frames)
-            return
-        code = self.sink.append(frames, self.checkpoint, self.interrupts.is_set)
-        if further and self.stop == Result.successful:
+        code = self.output.append(self.output.frames(rows, observer), self.checkpoint)
+        if self.stop == Result.successful:
             self.stop = code
-
-    def report_position(self) -> None:
-        """Passes a checkpoint to the sink after a block without frames."""
-        if self.sink is not None:
-            self.stop = self.sink.append(self._no_frames(), self.checkpoint, self.interrupts.is_set)
-
-    def _no_frames(self) -> Frames:
-        """An empty block of frames, with the shapes of others."""
-        p = self.p
-        multipliers = p.carry.multipliers if self.events is None else self.events.joint_multipliers(p.carry.multipliers)
-        return self.batched_observer.empty(p.carry.state, multipliers)
-
-
-def _with_previous(p: Progress, keep: bool) -> Progress:
-    """The progress with the beginning of the last step, which interpolation needs, or without."""
-    if not keep:
-        return p._replace(t_before=None, before=None)
-    return p if p.before is not None else p._replace(t_before=p.t, before=p.carry)
 
 
 def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECONDS) -> int:
@@ -377,11 +284,6 @@ def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECON
     return int(steps * np.clip(target_seconds / max(seconds, 1e-6), 0.1, 10.0)) + 1
 
 
-def row(p: Progress) -> Any:
-    """Time, state and multipliers as stacks of one frame."""
-    return jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers))
-
-
-def _head(buffer: Buffer, count: int) -> tuple[Any, Any, Any]:
+def _head(buffer: Buffer, count: int) -> Rows:
     t, state, multipliers = jax.tree.map(lambda x: np.asarray(x)[:count], (buffer.t, buffer.state, buffer.multipliers))
     return t, state, multipliers

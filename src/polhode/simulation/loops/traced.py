@@ -18,6 +18,8 @@ from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results.observer import Observer
 from polhode.simulation.derivatives import run_derivative
+from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
+from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
@@ -41,14 +43,7 @@ class _Steps(NamedTuple):
     choice: Any = None
 
 
-def run(
-    segments: Sequence[Segment],
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    state0: Any,
-    observer: Observer,
-    schedule: SaveSchedule,
-) -> tuple[Frames, Progress]:
+def run(plan: Plan) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
     Constant steps are a scan. Controlled steps are found first, without derivatives; then the accepted sequence is
@@ -56,11 +51,14 @@ def run(
     saved.
     """
 
+    segments, system, integrator, start, observer, schedule, _ = plan
+
     def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
         return _expression(segments, system, integrator, state0, observer, schedule)
 
-    native = run_derivative.run(segments, system, integrator, state0, observer, schedule, lambda *x: expression(*x)[0])
-    return expression(system, state0, observer) if native is None else native
+    parts = system, integrator, start.state, observer
+    native = run_derivative.run(segments, *parts, schedule, lambda *x: expression(*x)[0])
+    return expression(system, start.state, observer) if native is None else native
 
 
 def _expression(
@@ -125,8 +123,7 @@ def _run(
     if search_end is not None:
         result = jnp.where(search_end.result != 0, search_end.result, p.result)
         p = p._replace(rejected=search_end.rejected, newton=search_end.newton, result=result)
-    observation = jax.vmap(observer)(t, state)
-    return Frames(t, state, observation.outputs, observation.invariants, observation.residuals, multipliers), p
+    return observe(observer, t, state, multipliers), p
 
 
 def _constant_steps(
@@ -213,11 +210,8 @@ def _interpolate_frames(
         return jax.tree.map(lambda a, b: jnp.where(exact, a, b), carry1.state, inside), carry1.multipliers
 
     state, multipliers = jax.vmap(one)(times, index)
-    # A run that stopped early has no state at later times; its result code says why.
     there = (times - t_reached) * jnp.sign(h[0]) <= 1e-9 * jnp.abs(h[0])
-    keep = jax.vmap(lambda k, row: jnp.where(k, row, jnp.nan))
-    state, multipliers = jax.tree.map(lambda x: keep(there, x), (state, multipliers))
-    return times, state, multipliers
+    return times, *nan_where_missing(there, (state, multipliers))
 
 
 def _find_steps(
@@ -229,7 +223,7 @@ def _find_steps(
     max_steps: int,
 ) -> tuple[_Steps, Progress]:
     """The accepted steps, padded to `max_steps`; no derivatives pass through here."""
-    steppers, system, integrator, state0 = _without_derivatives((steppers, system, integrator, state0))
+    steppers, system, integrator, state0 = without_derivatives((steppers, system, integrator, state0))
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers = jnp.zeros(max_steps)
     choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (max_steps,)), integrator.selected_order(p.carry))
@@ -266,10 +260,6 @@ def _find_segment(
         h = new.t - p.t - offset - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
         after_jump = (p.n == begin) & jumps
         row = _Steps(p.t + offset, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
-        return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
+        return new, put_row(so_far, index, row)
 
     return jax.lax.while_loop(more, body, (p, steps))
-
-
-def _without_derivatives(tree: Any) -> Any:
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array | np.ndarray) else x, tree)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,61 +12,23 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.cache.program_cache import xla_jit
-from polhode.events.event import Event, Function
+from polhode.events.event import function_of
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
 from polhode.results.observer import Observer
+from polhode.simulation.events.actions import EventActions
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventFunctions
+from polhode.simulation.events.event_plan import EventPlan
 from polhode.simulation.events.simultaneous import SimultaneousEvents, root_at_zero
+from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
+from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import Progress, outcome_of, with_state_check
-from polhode.systems.base import AbstractSystem, Converted, State
-
-
-class EventActions(NamedTuple):
-    """Actions at events: a function for each, or None, and whether it ends the run."""
-
-    actions: tuple[Function | None, ...]
-    terminal: tuple[bool, ...]
-    conversion: Converted
-    source: AbstractSystem
-
-    @classmethod
-    def of(cls, events: Sequence[Event], conversion: Converted, source: AbstractSystem) -> EventActions:
-        """Raises ValueError for what has no place in an expression."""
-        for event in events:
-            if event.change is not None:
-                raise ValueError(
-                    f"Event `{event.name}` changes the system, which runs on the host can do only; take the run out of "
-                    "jit, grad and vmap, or make what changes a part of the state."
-                )
-        actions = tuple(None if event.action is None else Function(event.action) for event in events)
-        return cls(actions, tuple(event.terminal for event in events), conversion, source)
-
-    def __call__(self, fired: Array, t: Array, state: State) -> State:
-        """The state after the events that have fired."""
-        for k in range(len(self.actions)):
-            state = jax.lax.cond(fired[k], self.branches[k], lambda t, s: s, t, state)
-        return state
-
-    @property
-    def branches(self) -> tuple[Callable[[Array, State], State], ...]:
-        """The action of each event, which leaves states as they are where there is none."""
-        same = lambda t, state: state  # noqa: E731
-        return tuple(same if action is None else functools.partial(self._apply, action) for action in self.actions)
-
-    def _apply(self, action: Function, t: Array, state: State) -> State:
-        new = self.conversion.to_system(action(t, self.conversion.to_source(state), self.source))
-        leaves = zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True)
-        return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(a, b.dtype) for a, b in leaves])
-
-    def ends(self, fired: Array) -> Array:
-        """Whether the run ends there."""
-        return jnp.any(fired & np.array(self.terminal))
+from polhode.systems.base import AbstractSystem
 
 
 class _Steps(NamedTuple):
@@ -90,24 +52,19 @@ class _Steps(NamedTuple):
     choice: Any = None
 
 
-def run(
-    segments: Sequence[Segment],
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    state0: Any,
-    observer: Observer,
-    schedule: SaveSchedule,
-    functions: EventFunctions,
-    actions: EventActions,
-    most: int,
-) -> tuple[Frames, Progress, dict[str, Array]]:
-    """The whole run as one expression: frames, progress and a table of at most `most` events."""
+def run(plan: Plan, events: EventPlan) -> tuple[Frames, Progress, dict[str, Array]]:
+    """The whole run as one expression: frames, progress and a table of at most `events.max_events` events."""
+    segments, system, integrator, start, observer, schedule, _ = plan
+    run_system, most = events.run_system, events.max_events
+    event_functions = tuple(
+        function_of(event, run_system.outputs, run_system.conversion.back) for event in events.events
+    )
+    functions, actions = EventFunctions.of(events.events, event_functions, run_system.source), EventActions.of(events)
     steppers = tuple(EventDetectingStepper(segment.stepper, functions) for segment in segments)
     after_jump = tuple(segment.after_jump for segment in segments)
-    last = segments[-1].stepper
-    steps = last.step_limit
+    count = segments[-1].stepper.step_limit + 2 * most
     at = _frame_times(segments, schedule)
-    return _run(steppers, after_jump, system, integrator, state0, observer, at, actions, most, steps + 2 * most)
+    return _run(steppers, after_jump, system, integrator, start.state, observer, at, actions, most, count)
 
 
 def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
@@ -140,7 +97,7 @@ def _run(
     count: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     start = steppers[0].inner.start(system, integrator, state0, keep_previous=False)
-    search_steppers, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, actions))
+    search_steppers, base, method, begin, act = without_derivatives((steppers, system, integrator, state0, actions))
     rows, search_end = _find_steps(search_steppers, after_jump, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
     replay = _Replay(system, integrator, steppers[0], actions, any(after_jump))
@@ -239,12 +196,8 @@ def _frames(
         return jax.tree.map(lambda a, b: jnp.where(s <= 0, a, b), before.state, state), end.multipliers
 
     state, multipliers = jax.vmap(one)(times, index)
-    # A run that stopped early has no state at later times; its result code says why.
     there = (times - t_end) * way <= near
-    keep = jax.vmap(lambda k, row: jnp.where(k, row, jnp.nan))
-    state, multipliers = jax.tree.map(lambda x: keep(there, x), (state, multipliers))
-    observation = jax.vmap(observer)(times, state)
-    return Frames(times, state, observation.outputs, observation.invariants, observation.residuals, multipliers)
+    return observe(observer, times, *nan_where_missing(there, (state, multipliers)))
 
 
 def _find_steps(
@@ -308,7 +261,7 @@ def _find_segment(
             integrator.selected_order(new.carry),
         )  # fmt: skip
         place = jnp.where(accepted, at, count)
-        rows = jax.tree.map(lambda a, x: a.at[place].set(x, mode="drop"), rows, row)
+        rows = put_row(rows, place, row)
         at, event_count = at + accepted, event_count + jnp.sum(w.fired)
         code = jnp.where(event & (event_count >= most), int(Result.events_accumulate), after.result)
         code = jnp.where(event & actions.ends(w.fired), int(Result.event_reached), code)
@@ -316,7 +269,3 @@ def _find_segment(
         return after._replace(result=code.astype(jnp.int32)), rows, at, event_count
 
     return jax.lax.while_loop(more, body, loop)
-
-
-def _without_derivatives(tree: Any) -> Any:
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array | np.ndarray) else x, tree)

@@ -79,7 +79,7 @@ class AbstractSegmentStepper(AbstractStepper):
         """Numbers from which `of_numbers` builds the same steps."""
 
 
-def describe(segments: Sequence[Segment]) -> dict[str, Any]:
+def describe_segments(segments: Sequence[Segment]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each segment if there are several."""
     steppers = [segment.stepper for segment in segments]
     metadata: dict[str, Any] = {"h": float(steppers[0].spacing)}

@@ -1,0 +1,73 @@
+"""The events of a run, checked before it begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from polhode import checks
+from polhode.compiler.numpy_jit import shapes
+from polhode.events.event import Event, check_function, function_of
+from polhode.events.impacts import Impact, check_impact
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import inside_transformation
+from polhode.simulation.events.contacts import can_hold, link_impacts, with_openings
+from polhode.simulation.run_system import RunSystem
+from polhode.simulation.stepping import counted_angles
+from polhode.systems.base import AbstractSystem, State
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EventPlan:
+    """The events of a run, which may be none, and what they act on: a system and the start of the run.
+
+    - `max_events`: their limit. - `holds_contacts`: whether contacts among them may stay closed.
+    """
+
+    run_system: RunSystem
+    integrator: AbstractIntegrator
+    t0: float
+    state0: State
+    events: tuple[Event, ...]
+    max_events: int
+    holds_contacts: bool
+
+    @classmethod
+    def of(
+        cls,
+        run_system: RunSystem,
+        integrator: AbstractIntegrator,
+        t0: float,
+        state0: State,
+        events: tuple[Event, ...],
+        max_events: int,
+    ) -> EventPlan:
+        """Raises ValueError for invalid event functions, and for contacts that the method can't hold."""
+        limit = checks.count("max_events", max_events, "events of a run")
+        system, conversion, source = run_system.system, run_system.conversion, run_system.source
+        state = shapes(_initial_state, system, integrator, t0, state0) if events else None
+        for event in events:
+            check_function(event, function_of(event, run_system.outputs, conversion.back), state, source)
+            # Shapes of a state of the user's system.
+            check_impact(event, jax.eval_shape(conversion.to_source, state), source)
+        events = link_impacts(events)
+        # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
+        holds_contacts = not inside_transformation() and can_hold(integrator, source, conversion, events)
+        events = with_openings(events) if holds_contacts else events
+        return cls(run_system, integrator, t0, state0, events, limit, holds_contacts)
+
+    def describe(self) -> dict[str, Any]:
+        """Metadata of the events, and names of the contacts that may stay closed."""
+        resting = [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
+        return {
+            **({"events": [event.to_dict() for event in self.events]} if self.events else {}),
+            **({"contacts": resting} if self.holds_contacts else {}),
+        }
+
+
+def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
+    """The state with which a run begins; the user's may be a plain tuple."""
+    return counted_angles.init(integrator, system, jnp.asarray(t), jnp.asarray(1e-3), state).state
