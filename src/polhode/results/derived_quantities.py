@@ -62,13 +62,14 @@ class Coordinates(eqx.Module):
 
 
 class Loads(eqx.Module):
-    """Forces, moments and powers of joints, with the multipliers of a run or without."""
+    """Forces, moments and powers of joints, with the multipliers of a run or without; `at_rest`: of an equilibrium."""
 
     system: MultibodySystem
     readings: JointMeasurements
+    at_rest: bool = eqx.field(static=True, default=False)
 
     def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
-        return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
+        return self.readings.values(self.system, t, q, v, *multipliers, at_rest=self.at_rest)._asdict()
 
 
 class Forces(eqx.Module):

@@ -17,7 +17,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
 from polhode.results.bodies_and_joints import BodyResults, JointResults, bodies, joints
 from polhode.results.by_name import ByName
-from polhode.results.derived_quantities import group_of, observer_of
+from polhode.results.derived_quantities import Loads, group_of, observer_of
 from polhode.results.forces import ForceResults, forces
 
 
@@ -80,7 +80,9 @@ class EquilibriumReader:
         if (step, group) not in self._cache:
             multipliers = (frames.multipliers,) if group == "loads" and self._system.m else ()
             instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *multipliers))
-            quantities = BatchedFunction(observer_of(group, self._system, self._name_table), 1, once=True)(*instant)
+            observer = observer_of(group, self._system, self._name_table)
+            observer = dataclasses.replace(observer, at_rest=True) if isinstance(observer, Loads) else observer
+            quantities = BatchedFunction(observer, 1, once=True)(*instant)
             self._cache[step, group] = {key: values[0] for key, values in quantities.items()}
         return self._cache[step, group]
 
