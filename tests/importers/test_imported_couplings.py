@@ -251,3 +251,29 @@ def test_what_follows_starts_turns_away(
     outputs = {name: f(0.0, problem.state0) for name, f in problem.outputs.items() if name.startswith("joint_")}
     found = (*outputs["joint_positions"], *outputs["joint_velocities"])
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+GEAR = """<mujoco><option gravity="0 0 0"/><worldbody>
+<body name="A"><joint name="x" type="hinge" axis="0 0 1"/><inertial pos="0 0 0" mass="1" diaginertia=".1 .1 .1"/></body>
+<body name="B" pos="2 0 0"><joint name="y" type="slide" axis="1 0 0"/>
+<inertial pos="0 0 0" mass="2" diaginertia=".1 .1 .1"/></body>
+</worldbody>{}</mujoco>"""
+RACK = '<equality><joint joint1="y" joint2="x" polycoef="0 0.3 0 0 0"/></equality>'
+MOTOR = '<actuator><position joint="x" kp="1e-9"/></actuator>'
+
+
+@pytest.mark.parametrize("part", [RACK, pytest.param(MOTOR, marks=pytest.mark.exhaustive)], ids=["rack", "motor"])
+def test_turns_of_a_hinge_along_which_the_file_acts_are_read_in_absolute_coordinates(part, tmp_path):
+    path = tmp_path / "gear.xml"
+    path.write_text(GEAR.format(part))
+    model = ph.load_model(path)
+    problem, hinge = model.problem("SO3xR3", t1=4.0, h=0.02), model.joints["x"]
+    q, v = problem.state0
+    # Bodies A and B have (Ω, u) each.
+    start = (q, v.at[2].set(4.0).at[9].set(1.2))
+    passes = ph.Event(lambda t, state, system: hinge.angle(system, t, state) - 9.0, name="passes")
+    stop = ph.events.stop(hinge, upper=12.0, restitution=0.5)
+    run = ph.simulate(problem, "herk4", state0=start, events=[passes, stop])
+    np.testing.assert_allclose(run.events.t, [9 / 4, 3.0], rtol=1e-6)
+    assert run.joints["x"].angle[-1] == pytest.approx(12 - 2.0, abs=1e-5)
+    assert hinge.angle(problem.system, run.t, run.state)[-1] == pytest.approx(12 - 2.0, abs=1e-5)

@@ -47,9 +47,8 @@ class TurnRegister:
     def _register(self, name: str, pair: AbstractMeasuredPair) -> None:
         """Number the angles of a joint, except coordinates and those already counted for its carrier."""
         for coordinate_name, coordinate in {**pair.coordinates(), **pair.driven_coordinates()}.items():
-            within = pair.name_in_carrier(coordinate_name)
-            counted_by_carrier = (id(pair.carrier), within) in self._numbers
-            if counted_by_carrier or self._layout.has_coordinate(pair.carrier, within) or not coordinate.angles():
+            is_coordinate = self._layout.has_coordinate(pair.carrier, pair.name_in_carrier(coordinate_name))
+            if self._is_counted_by_carrier(pair, coordinate_name) or is_coordinate or not coordinate.angles():
                 continue
             (local_angle,) = coordinate.angles()
             ends = tuple(self._row(body) for body in pair.bodies)
@@ -59,6 +58,9 @@ class TurnRegister:
             self._numbers[id(pair), coordinate_name] = len(self._angles)
             self._angles.append(_Angle(angle, ends[local_angle.first], ends[local_angle.second]))
             self._names.append(_name(name, pair, coordinate_name, coordinate))
+
+    def _is_counted_by_carrier(self, pair: AbstractMeasuredPair, coordinate_name: str) -> bool:
+        return (id(pair.carrier), pair.name_in_carrier(coordinate_name)) in self._numbers
 
     def of(self, members: Sequence[tuple[Any, Any]], slots: Sequence[Slot]) -> tuple[Indices, ...]:
         """Numbers of the angles that the elements of a group read, from its parts and their elements."""
@@ -82,7 +84,9 @@ class TurnRegister:
                 angle = _near(
                     angle, pair.at_start(coordinate_name, self._t0), isinstance(coordinate, ReversedCoordinate)
                 )
-                name = _name(getattr(pair, "name", None), pair, coordinate_name, coordinate)
+                # The name stays with the angle of the carrier: of two that have it nobody would know which to read.
+                named = self._is_counted_by_carrier(pair, coordinate_name)
+                name = None if named else _name(getattr(pair, "name", None), pair, coordinate_name, coordinate)
             if key not in self._numbers:
                 self._numbers[key] = len(self._angles)
                 self._angles.append(_Angle(angle, int(rows[first]), int(rows[second])))

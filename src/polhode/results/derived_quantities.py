@@ -23,6 +23,80 @@ from polhode.systems.conversion import AbstractConvertedSystem
 _ROWS = 256
 """Frames that are evaluated together where there is no machine code."""
 
+<<<<<<< HEAD
+=======
+GROUPS = {
+    "motion": ("positions", "rotations", "velocities", "angular_velocities"),
+    "coordinates": ("joint_positions", "joint_velocities"),
+    "loads": JointValues._fields,
+    "forces": ForceValues._fields,
+}
+"""Quantities that are computed together."""
+
+
+class Motion(eqx.Module):
+    """Poses and twists of all bodies that have a place."""
+
+    system: MultibodySystem
+    readings: JointMeasurements
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        rows = np.array([self.system.names.index(name) for name in self.readings.bodies], dtype=int)
+        motion = self.system.motion(q, v)
+        poses, twists = motion.poses, motion.twists
+        assert twists is not None
+        return dict(
+            zip(GROUPS["motion"], (poses.x[rows], poses.R[rows], twists.u[rows], twists.omega[rows]), strict=True)
+        )
+
+
+class Coordinates(eqx.Module):
+    """Joint coordinates and their rates."""
+
+    system: MultibodySystem
+    readings: JointMeasurements
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        values = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
+        return dict(zip(GROUPS["coordinates"], values, strict=True))
+
+
+class Loads(eqx.Module):
+    """Forces, moments and powers of joints, with the multipliers of a run or without; `at_rest`: of an equilibrium."""
+
+    system: MultibodySystem
+    readings: JointMeasurements
+    at_rest: bool = eqx.field(static=True, default=False)
+
+    def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v, *multipliers, at_rest=self.at_rest)._asdict()
+
+
+class Forces(eqx.Module):
+    """Loads of the named forces."""
+
+    system: MultibodySystem
+    readings: ForceMeasurements
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v)._asdict()
+
+
+_OBSERVERS = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
+
+
+def group_of(name: str) -> str:
+    """The group of a quantity."""
+    return next(key for key, names in GROUPS.items() if name in names)
+
+
+def observer_of(group: str, system: MultibodySystem, name_table: NameTable) -> Motion | Coordinates | Loads | Forces:
+    """All quantities of a group as a function of states (q, v) of a system."""
+    return _OBSERVERS[group](system, name_table.force_readings if group == "forces" else name_table.readings)
+
+>>>>>>> eyes12
 
 class ConvertedObserver(eqx.Module):
     """An observer of states (q, v), applied to states of the system that a method integrates."""

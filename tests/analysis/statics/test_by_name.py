@@ -106,3 +106,26 @@ def test_elongations_and_reactions_are_differentiated():
 
     value, slope = jax.value_and_grad(elongation)(40.0)
     np.testing.assert_allclose((value, slope), (0.5 * G / 40, -0.5 * G / 40**2), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("formulation", "save_loads"),
+    [
+        ("minimal", False),
+        pytest.param("SO3xR3", True, marks=pytest.mark.exhaustive),
+        pytest.param("minimal", True, marks=pytest.mark.exhaustive),
+        pytest.param("euler-angles", False, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_drives_that_accelerate_carry_the_weight_alone(formulation, save_loads):
+    """Nothing moves at an equilibrium, so joints don't feel by how much a drive speeds up at that time."""
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    arm = model.add_body(mass=2.0, inertia=(0.1, 0.1, 0.1), position=(0.5, 0, 0), name="arm")
+    model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
+    turn = lambda t: 9.0 * t**2  # noqa: E731
+    model.add(ph.joints.PrescribedRotation(model.ground, arm, axis=(0, 1, 0), angle=turn, name="drive"))
+    problem = model.problem(formulation, t1=1.0, save_loads=save_loads)
+    joint = ph.equilibrium(problem, times=np.linspace(0, 1, 9)).joints
+    np.testing.assert_allclose(joint["hinge"].angle, 9.0, rtol=1e-12)
+    np.testing.assert_allclose(joint["drive"].torque, -2 * G * 0.5 * np.cos(9.0), atol=1e-8)
+    np.testing.assert_allclose(joint["hinge"].force, (0, 0, 2 * G), atol=1e-8)

@@ -35,6 +35,7 @@ from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.jax_context import check_environment, inside_transformation
 from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody.measurements.joints import LOADS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Observable, Problem
 from polhode.results.observer import BatchedObserver, Observer
@@ -169,7 +170,16 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
             raise ValueError(f"`times` must be a list of at least one time, got shape {instants.shape}.")
         loads = Load(jnp.concatenate((instants[:1], instants)), jnp.zeros(instants.shape[0] + 1).at[0].set(1.0))
     free = 1 if times is not None or steps == 1 else 0
-    return _Task(system, Observer(system, outputs, {}), q, loads, limits, free)
+    return _Task(system, Observer(system, _at_rest(problem, outputs), {}), q, loads, limits, free)
+
+
+def _at_rest(problem: Any, outputs: dict[str, Observable]) -> dict[str, Observable]:
+    """The outputs, in which joints carry what they do while drives stand still."""
+    if LOADS not in outputs or not isinstance(problem, Problem):
+        return outputs
+    if problem.named is None or not isinstance(problem.system, MultibodySystem):
+        return outputs
+    return {**outputs, LOADS: problem.named.readings.loads_at_rest(problem.system)}
 
 
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:

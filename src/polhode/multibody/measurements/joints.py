@@ -115,6 +115,11 @@ class JointMeasurements(eqx.Module):
             functions[LOADS] = loads_of
         return functions
 
+    def loads_at_rest(self, system: MultibodySystem) -> Observable:
+        """`values` of equilibria as a function of states (q, v)."""
+        loads_of: Any = lambda t, state: self.values(system, t, *state, at_rest=True)._asdict()  # noqa: E731
+        return loads_of
+
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
         """All coordinates, turns included."""
         values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.value(poses))
@@ -135,19 +140,29 @@ class JointMeasurements(eqx.Module):
         return self._each(NodesByName(system, system.motion(q, v)), lambda c, poses, twists: c.rate(poses, twists))
 
     def values(
-        self, system: MultibodySystem, t: Array, q: Point, v: Vector, multipliers: Array | None = None
+        self,
+        system: MultibodySystem,
+        t: Array,
+        q: Point,
+        v: Vector,
+        multipliers: Array | None = None,
+        *,
+        at_rest: bool = False,
     ) -> JointValues:
         """Forces along all coordinates, and loads that all joints transmit.
 
         Multipliers are those of a run, if any. In joint coordinates, and without them, they follow from the
-        accelerations in this state.
+        accelerations in this state. `at_rest`: nothing accelerates, whatever drives do before and after.
         """
         system = system.near(q)
         motion = system.motion(q, v)
         where = NodesByName(system, motion)
         tree = system.coordinates if isinstance(system.coordinates, JointTree) else None
         vdot = None
-        if tree is not None or multipliers is None:
+        if at_rest:
+            vdot = jnp.zeros(system.n)
+            multipliers = system.resting_multipliers(t, q) if multipliers is None else multipliers
+        elif tree is not None or multipliers is None:
             vdot, multipliers = system.accelerations(t, q, v)
         assert multipliers is not None
         whole, all_multipliers = system.with_redundant(t, q, multipliers)

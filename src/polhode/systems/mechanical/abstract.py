@@ -174,8 +174,16 @@ class AbstractMechanical(AbstractSystem):
         Constrained methods need them at the start only, so LAPACK, which compiles at once and pivots, replaces the
         solver of the step there, except in native code.
         """
+        Z = self.curvature(t, q, v) if self.m else jnp.zeros(0)
+        return self._balance(t, q, self.force(t, q, v), Z)
+
+    def resting_multipliers(self, t: Array, q: Point) -> Multipliers:
+        """λ of constraints that stand still, as at equilibria: M a + Bᵀλ = f and B a = 0, whatever drives do later."""
+        return self._balance(t, q, self.force(t, q, jnp.zeros(self.n)), jnp.zeros(self.m))[1]
+
+    def _balance(self, t: Array, q: Point, f: Vector, Z: Multipliers) -> tuple[Vector, Multipliers]:
+        """a and λ with M a + Bᵀλ = f and B a = -Z."""
         B, M = self.jacobian(t, q), self.mass(t, q)
-        f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
         if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
         library = self.kkt.over(library_solver(self.n, self.m))
