@@ -12,12 +12,11 @@ from jax.extend import core
 from polhode.compiler import size_limits
 from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
-from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, compile_scan
 from polhode.compiler.numpy.interpreter import Equation, Interpreter
-from polhode.compiler.scalars.program import Program
 from polhode.compiler.trace import on_scalars, trace
 
 _ROUNDS = 4
@@ -59,7 +58,9 @@ class RowScan:
 
         program = trace(body_function, consts, carry, row)
         layouts = Layout(consts), Layout(carry), Layout(row), Layout(program.out_shape[1])
-        return cls(_compile(on_scalars(program, consts, carry, row), *layouts), *layouts)
+        now = Carry("carry", layouts[1])
+        loop = Scan((Constants("shared", layouts[0]), now, Rows("rows", layouts[2])), (now, Rows("out", layouts[3])))
+        return cls(compile_scan(on_scalars(program, consts, carry, row), loop), *layouts)
 
     def __call__(self, consts: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
         """The final carry, and the results of all rows, as a scan returns them."""
@@ -68,22 +69,6 @@ class RowScan:
         row_slots = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
         self.code(self._consts.pack(consts), carry_slots, row_slots, out, np.array([length]))
         return [*self._carry.unpack(carry_slots), *self._out.unpack(out[along])]
-
-
-def _compile(program: Program, consts: Layout, carry: Layout, row: Layout, out: Layout) -> CompiledFunction:
-    w = IRBuilder()
-    const_values = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
-    count = w.load("%count", 0, "i64")
-    with w.for_each(count) as n:
-        source, target = w.row("%rows", n, row.size), w.row("%out", n, out.size)
-        carry_values = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
-        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-        results = w.program(program, [*const_values, *carry_values, *values])
-        values_out = iter(results)
-        for place, layout in (("%carry", carry), (target, out)):
-            for k, scalar in enumerate(layout.scalars):
-                w.store(place, k, type_of(scalar), next(values_out))
-    return CompiledFunction(w, ("shared", "carry", "rows", "out", "count"), count)
 
 
 def compile_scans(program: Interpreter) -> None:
