@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.compiler.numpy.interpreter import Interpreter, from_jaxpr
+from polhode.compiler.numpy.interpreter import Interpreter, from_jaxpr, programs
 
 X = np.array([0.3, -1.2, 2.5])
 
@@ -89,8 +89,8 @@ Z = (0.0, -0.0, 1.0)
 def test_loops_keep_their_programs():
     function = lambda x: jax.lax.fori_loop(0, 4, lambda _, y: inner(y) + inner(y), x)  # noqa: E731
     program = made(function, X)
-    (loop,) = (equation for equation in program.equations if equation.programs)
-    assert sum(e.name == "sin" for listing in loop.programs for e in listing.equations) == 1
+    (loop,) = (equation for equation in program.equations if programs(equation))
+    assert sum(e.name == "sin" for listing in programs(loop) for e in listing.equations) == 1
     np.testing.assert_allclose(program([X])[0], function(X), rtol=1e-14)
 
 

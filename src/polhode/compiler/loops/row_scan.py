@@ -10,13 +10,14 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
+from polhode.compiler.array_program import Equation, Value
 from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, compile_scan
-from polhode.compiler.numpy.interpreter import Equation, Interpreter
+from polhode.compiler.numpy.interpreter import Interpreter, programs
 from polhode.compiler.trace import on_scalars, trace
 
 _ROUNDS = 4
@@ -46,13 +47,13 @@ class RowScan:
         params = parameters(origin)
         body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
-        is_constant = [not isinstance(x, int) for x in scan.inputs[:n]]
+        is_constant = [not isinstance(x, Value) for x in scan.inputs[:n]]
         consts, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
         if Layout(examples).size > size_limits.SCAN_NUMBERS or has_dynamic_indices(body.jaxpr, is_constant):
             raise UnsupportedNativeOperation("rows that are large, or look up what only the data say")
 
         def body_function(values: Any, carries: Any, row: Any) -> tuple[Any, Any]:
-            operands = [x if isinstance(place, int) else place for x, place in zip(values, scan.inputs, strict=False)]
+            operands = [x if isinstance(known, Value) else known for x, known in zip(values, scan.inputs, strict=False)]
             outs = core.jaxpr_as_fun(body)(*operands, *carries, *row)
             return outs[:m], outs[m:]
 
@@ -80,7 +81,7 @@ def compile_scans(program: Interpreter) -> None:
                 continue
             except UnsupportedNativeOperation:
                 pass
-        for inner in equation.programs:
+        for inner in programs(equation):
             compile_scans(inner)
 
 
@@ -89,12 +90,12 @@ def codes(program: Interpreter) -> Iterator[CompiledFunction]:
     for equation in program.equations:
         if equation.name in ("mapped", "swept"):
             yield equation.params["jaxpr"].code
-        for inner in equation.programs:
+        for inner in programs(equation):
             yield from codes(inner)
 
 
 def _cost(equation: Equation) -> int:
     """Operations that Python evaluates."""
-    inside = sum(_cost(e) for program in equation.programs for e in program.equations)
+    inside = sum(_cost(e) for program in programs(equation) for e in program.equations)
     times = {"scan": equation.params.get("length", 1), "while": _ROUNDS}
     return 1 + inside * times.get(equation.name, 1)
