@@ -11,21 +11,15 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, solve_program
+from polhode.compiler.array_program import Value
+from polhode.compiler.jaxprs import Callee, callee, parameters
 from polhode.compiler.primitives import gather_scatter
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
-from polhode.compiler.scalars.decompositions import (
-    DECOMPOSITIONS,
-    decompose,
-    differentiable_solve,
-    is_batch_of_loops,
-    merge_loops,
-)
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
-from polhode.compiler.scalars.linear_algebra import expand_library_call
+from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP, ScalarNormaliser
 from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
 from polhode.compiler.scalars.select_gather import as_selections
 
@@ -46,20 +40,21 @@ class Unroller:
         self._scalars_only = scalars_only
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
-        env: dict[Any, Elements] = {}
-        env.update(zip(jaxpr.constvars, consts, strict=True))
-        env.update(zip(jaxpr.invars, args, strict=True))
+        program = ScalarNormaliser(self._backend).program(jaxpr)
+        env: dict[Any, Elements] = dict(zip(program.inputs, (*consts, *args), strict=True))
+        constants: dict[int, Elements] = {}
 
-        def read(atom: Any) -> Elements:
-            if isinstance(atom, core.Literal):
-                aval: Any = atom.aval
-                return self.unpack(np.asarray(atom.val, dtype=aval.dtype))
-            return env[atom]
+        def read(x: Any) -> Elements:
+            if isinstance(x, Value):
+                return env[x]
+            if id(x) not in constants:
+                constants[id(x)] = self.unpack(x)
+            return constants[id(x)]
 
-        for eqn in jaxpr.eqns:
-            inputs = [read(v) for v in eqn.invars]
-            env.update(zip(eqn.outvars, self._apply(eqn, inputs), strict=True))
-        return [read(v) for v in jaxpr.outvars]
+        for equation in program.equations:
+            results = self._apply(equation.origin, list(map(read, equation.inputs)))
+            env.update(zip(equation.outputs, results, strict=True))
+        return list(map(read, program.outputs))
 
     def unpack(self, x: Any) -> Elements:
         """The elements of an array; those of a constant array are constants."""
@@ -86,56 +81,45 @@ class Unroller:
         return list(map(self._backend.scalar, self.graph.emit(elements), dtypes))
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
-        name, params = eqn.primitive.name, eqn.params
-        if self._backend.keeps_rules and name in _CUSTOM_JVP:
-            return self._custom_jvp(eqn, inputs)
-        if self._backend.keeps_rules and name in _CUSTOM_VJP:
-            raise UnsupportedScalarOperation(name)
-        if (call := callee(eqn)) is not None:
-            inner, consts = call
-            return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
-        if name == LINEAR_SOLVE and self._backend.has_rows:
-            if self._backend.keeps_rules:
-                closed_jaxpr, operands = differentiable_solve(eqn), inputs
-            else:
-                closed_jaxpr, operands = solve_program(params, inputs)
-            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], operands)
-        if name in MOVES:
-            results = MOVES[name](eqn, inputs)
-            if results is not None:
-                return results
-        elif name in ELEMENTWISE:
+        """The results of an operation of the normal form, see `ScalarNormaliser`."""
+        name = eqn.primitive.name
+        if name in ELEMENTWISE:
             return [self._elementwise(eqn, inputs)]
-        elif name in REDUCTIONS:
-            if inputs[0].size:
-                return [self._reduce(REDUCTIONS[name], params["axes"], inputs[0])]
-            aval: Any = eqn.outvars[0].aval
-            return [self.unpack(np.full(aval.shape, IDENTITIES[name], aval.dtype))]
-        elif name in SCATTERS:
-            result = self._scatter(eqn, *inputs)
-            if result is not None:
-                return [result]
-        elif name in DECOMPOSITIONS:
-            closed_jaxpr = decompose(eqn)
-            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], inputs)
-        elif name == "dot_general":
+        if name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
-        if self._backend.has_rows:
-            expansion = as_selections(eqn, inputs) or expand_library_call(eqn)
-            if expansion is not None:
-                return self.evaluate(expansion.jaxpr, [self.unpack(c) for c in expansion.consts], inputs)
+        if name in REDUCTIONS:
+            return [self._reduction(eqn, *inputs)]
+        if name in CUSTOM_JVP:
+            return self._custom_jvp(eqn, inputs)
+        if name in CUSTOM_VJP:
+            raise UnsupportedScalarOperation(name)
+        moved = self._move(eqn, inputs)
+        if moved is not None:
+            return moved
+        selections = as_selections(eqn, inputs) if self._backend.has_rows else None
+        if selections is not None:
+            return self.evaluate(selections.jaxpr, [self.unpack(c) for c in selections.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise UnsupportedScalarOperation(name)
-        if is_batch_of_loops(eqn):
-            closed_jaxpr = merge_loops(eqn)
-            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], inputs)
+        return self._control_flow(eqn, inputs)
+
+    def _move(self, eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+        """The results of data movement to and from places that are known; None for other operations."""
+        name = eqn.primitive.name
+        if name in MOVES:
+            return MOVES[name](eqn, inputs)
+        result = self._scatter(eqn, *inputs) if name in SCATTERS else None
+        return None if result is None else [result]
+
+    def _control_flow(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
+        name = eqn.primitive.name
         if name == "while":
             return self._while(eqn, inputs)
-        elif name == "cond":
+        if name == "cond":
             return self._cond(eqn, inputs)
-        elif name == "scan" and self._backend.has_rows and eqn.params["length"]:
+        if name == "scan" and self._backend.has_rows and eqn.params["length"]:
             return self._scan(eqn, inputs)
-        elif name == SOLUTION:
+        if name == SOLUTION:
             return self._solution(eqn, inputs)
         return self._foreign(eqn, inputs)
 
@@ -156,6 +140,12 @@ class Unroller:
             return element_array(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
         kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
         return element_array(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
+
+    def _reduction(self, eqn: Any, x: Elements) -> Elements:
+        name, aval = eqn.primitive.name, eqn.outvars[0].aval
+        if x.size:
+            return self._reduce(REDUCTIONS[name], eqn.params["axes"], x)
+        return self.unpack(np.full(aval.shape, IDENTITIES[name], aval.dtype))
 
     def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
         free_axes = [d for d in range(x.ndim) if d not in axes]
@@ -358,11 +348,6 @@ class Unroller:
                 copy[index] = self.element(value[index])
             out.append(copy)
         return out
-
-
-_CUSTOM_JVP = ("custom_jvp_call",)
-_CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
-"""Operations with a custom derivative, and those with a custom reverse rule, which only JAX can use."""
 
 
 def _jvp_rule(
