@@ -53,7 +53,9 @@ class RowScan:
             raise UnsupportedNativeOperation("rows that are large, or look up what only the data say")
 
         def body_function(values: Any, carries: Any, row: Any) -> tuple[Any, Any]:
-            operands = [x if isinstance(known, Value) else known for x, known in zip(values, scan.inputs, strict=False)]
+            operands = [
+                x if isinstance(operand, Value) else operand for x, operand in zip(values, scan.inputs, strict=False)
+            ]
             outs = core.jaxpr_as_fun(body)(*operands, *carries, *row)
             return outs[:m], outs[m:]
 
