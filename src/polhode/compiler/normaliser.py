@@ -128,6 +128,9 @@ def _key(eqn: Any, inputs: Sequence[Any]) -> Hashable:
     if eqn.effects:
         return None
     name = eqn.primitive.name
+    operands = (x if isinstance(x, Value) else id(x) for x in inputs)
+    if not eqn.params:
+        return name, *operands
     left_out = _COMBINATION if name in SCATTERS else ()
     # 1 is not True, and 0.0 not -0.0.
     params = tuple(
@@ -137,14 +140,14 @@ def _key(eqn: Any, inputs: Sequence[Any]) -> Hashable:
         hash(params)
     except TypeError:
         return None
-    return name, params, *(x if isinstance(x, Value) else id(x) for x in inputs)
+    return name, params, *operands
 
 
 def _live_equations(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:
     """The operations on which these results depend, and those with side effects."""
     used, live = {id(x) for x in results}, list[Equation]()
     for equation in reversed(equations):
-        if _acts(equation) or any(id(v) in used for v in equation.outputs):
+        if not used.isdisjoint(map(id, equation.outputs)) or _acts(equation):
             live.append(equation)
             used.update(map(id, equation.inputs))
     return live[::-1]

@@ -12,6 +12,7 @@ from jax.extend import core
 from polhode.compiler.jaxprs import LINEAR_SOLVE, solve_program
 from polhode.compiler.normaliser import IDENTITIES, AbstractNormaliser
 from polhode.compiler.scalars.backend import AbstractScalarBackend
+from polhode.compiler.scalars.data_movement import MOVES
 from polhode.compiler.scalars.decompositions import (
     DECOMPOSITIONS,
     decompose,
@@ -20,6 +21,7 @@ from polhode.compiler.scalars.decompositions import (
     merge_loops,
 )
 from polhode.compiler.scalars.linear_algebra import expand_library_call
+from polhode.compiler.scalars.primitives import ELEMENTWISE
 
 CUSTOM_JVP = ("custom_jvp_call",)
 CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
@@ -52,6 +54,8 @@ class ScalarNormaliser(AbstractNormaliser):
 
     def rewrite(self, eqn: Any, inputs: list[Any]) -> tuple[core.ClosedJaxpr, Sequence[Any]] | None:
         name = eqn.primitive.name
+        if name in ELEMENTWISE or name in MOVES:
+            return None
         if name == LINEAR_SOLVE and self._backend.has_rows:
             return (
                 (differentiable_solve(eqn), inputs) if self._backend.keeps_rules else solve_program(eqn.params, inputs)
