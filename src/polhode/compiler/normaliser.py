@@ -53,7 +53,8 @@ class AbstractNormaliser(abc.ABC):
         env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), operands, strict=True))
 
         def read(atom: Any) -> Any:
-            return self.constant(np.asarray(atom.val, atom.aval.dtype)) if isinstance(atom, core.Literal) else env[atom]
+            like: Any = atom.aval
+            return self.constant(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
             env.update(zip(eqn.outvars, self._apply(eqn, list(map(read, eqn.invars))), strict=True))

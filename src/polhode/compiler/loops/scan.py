@@ -129,7 +129,7 @@ class Scan(NamedTuple):
 def compile_scan(body: Program, scan: Scan) -> CompiledFunction:
     """Machine code of a scan; returns the number of rows."""
     w = IRBuilder()
-    constants = {x: x.load(w, "") for x in scan.inputs if isinstance(x, Constants)}
+    constants: dict[AbstractInput, list[str]] = {x: x.load(w, "") for x in scan.inputs if isinstance(x, Constants)}
     count = w.load("%count", 0, "i64")
     with _each_row(w, count, scan.reverse) as n:
         arguments = [value for x in scan.inputs for value in constants.get(x) or x.load(w, n)]
