@@ -10,7 +10,8 @@ What the rest of the library may import (`tests/compiler/test_layers.py`):
 - `cache/`, `fingerprint/`: programs on disk and in memory, and their keys.
 - `loops/`, `compile_report`, `size_limits`, `llvm.types`, `scalars/`: for `polhode.simulation`.
 
-Internal: `jaxprs` (the only reader of JAX's programs), `primitives/lowering` (a jaxpr for one back end), `scalars/`
-(unrolled programs on single numbers), `arrays/` (fused loops for long arrays), `autodiff/` (derivatives of programs),
-`loops/` (steps, tangents, adjoints and row maps as loops), and the back ends `llvm/`, `numpy/`, `xla/`.
+Internal: `jaxprs` (the only reader of JAX's programs), `primitives/lowering` (a jaxpr for one back end), `normaliser`
+(a jaxpr as a flat list of operations, `array_program`, without repetitions), `scalars/` (unrolled programs on single
+numbers), `arrays/` (fused loops for long arrays), `autodiff/` (derivatives of programs), `loops/` (steps, and scans for
+tangents, adjoints and row maps), and the back ends `llvm/`, `numpy/`, `xla/`.
 """

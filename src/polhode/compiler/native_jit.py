@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
+from polhode.compiler.array_program import Equation, Value
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program, xla_jit
 from polhode.compiler.jaxprs import parameters
@@ -19,7 +20,7 @@ from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.row_scan import codes
-from polhode.compiler.numpy.interpreter import Equation, Interpreter, UnsupportedNumPyOperation, from_jaxpr
+from polhode.compiler.numpy.interpreter import Interpreter, UnsupportedNumPyOperation, from_jaxpr
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.placement import on_host
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
@@ -119,7 +120,8 @@ def _rows_of(scan: Equation) -> RowMap:
 
     def row_function(given_consts: Any, row: Any) -> Any:
         consts = [
-            x if isinstance(constant, int) else constant for x, constant in zip(given_consts, scan.inputs, strict=False)
+            x if isinstance(constant, Value) else constant
+            for x, constant in zip(given_consts, scan.inputs, strict=False)
         ]
         return body(*consts, *row)
 

@@ -13,10 +13,10 @@ from polhode.compiler.arrays.entry_points import row_map
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.differentiation import DifferentiableFunction
-from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.loops.scan import Constants, Rows, Scan, compile_scan
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
@@ -101,17 +101,7 @@ def _on_scalars(program: TracedFunction, consts: Any, row: Any) -> Program:
 
 
 def _compile(program: Program, consts: Layout, row: Layout, out: Layout) -> CompiledFunction:
-    w = IRBuilder()
-    arguments = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
-    count = w.load("%count", 0, "i64")
-    with w.for_each(count) as n:
-        source = w.row("%rows", n, row.size)
-        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-        results = w.program(program, [*arguments, *values])
-        target = w.row("%out", n, out.size)
-        for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
-            w.store(target, k, type_of(scalar), result)
-    return CompiledFunction(w, ("shared", "rows", "out", "count"), count)
+    return compile_scan(program, Scan((Constants("shared", consts), Rows("rows", row)), (Rows("out", out),)))
 
 
 class RowMapResult(NamedTuple):

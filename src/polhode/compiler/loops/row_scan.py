@@ -10,14 +10,14 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
+from polhode.compiler.array_program import Equation, Value
 from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
-from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.numpy.interpreter import Equation, Interpreter
-from polhode.compiler.scalars.program import Program
+from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, compile_scan
+from polhode.compiler.numpy.interpreter import Interpreter, programs
 from polhode.compiler.trace import on_scalars, trace
 
 _ROUNDS = 4
@@ -47,19 +47,23 @@ class RowScan:
         params = parameters(origin)
         body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
-        is_constant = [not isinstance(x, int) for x in scan.inputs[:n]]
+        is_constant = [not isinstance(x, Value) for x in scan.inputs[:n]]
         consts, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
         if Layout(examples).size > size_limits.SCAN_NUMBERS or has_dynamic_indices(body.jaxpr, is_constant):
             raise UnsupportedNativeOperation("rows that are large, or look up what only the data say")
 
         def body_function(values: Any, carries: Any, row: Any) -> tuple[Any, Any]:
-            operands = [x if isinstance(place, int) else place for x, place in zip(values, scan.inputs, strict=False)]
+            operands = [
+                x if isinstance(operand, Value) else operand for x, operand in zip(values, scan.inputs, strict=False)
+            ]
             outs = core.jaxpr_as_fun(body)(*operands, *carries, *row)
             return outs[:m], outs[m:]
 
         program = trace(body_function, consts, carry, row)
         layouts = Layout(consts), Layout(carry), Layout(row), Layout(program.out_shape[1])
-        return cls(_compile(on_scalars(program, consts, carry, row), *layouts), *layouts)
+        now = Carry("carry", layouts[1])
+        loop = Scan((Constants("shared", layouts[0]), now, Rows("rows", layouts[2])), (now, Rows("out", layouts[3])))
+        return cls(compile_scan(on_scalars(program, consts, carry, row), loop), *layouts)
 
     def __call__(self, consts: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
         """The final carry, and the results of all rows, as a scan returns them."""
@@ -68,22 +72,6 @@ class RowScan:
         row_slots = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
         self.code(self._consts.pack(consts), carry_slots, row_slots, out, np.array([length]))
         return [*self._carry.unpack(carry_slots), *self._out.unpack(out[along])]
-
-
-def _compile(program: Program, consts: Layout, carry: Layout, row: Layout, out: Layout) -> CompiledFunction:
-    w = IRBuilder()
-    const_values = [w.load("%shared", k, type_of(s)) for k, s in enumerate(consts.scalars)]
-    count = w.load("%count", 0, "i64")
-    with w.for_each(count) as n:
-        source, target = w.row("%rows", n, row.size), w.row("%out", n, out.size)
-        carry_values = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
-        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-        results = w.program(program, [*const_values, *carry_values, *values])
-        values_out = iter(results)
-        for place, layout in (("%carry", carry), (target, out)):
-            for k, scalar in enumerate(layout.scalars):
-                w.store(place, k, type_of(scalar), next(values_out))
-    return CompiledFunction(w, ("shared", "carry", "rows", "out", "count"), count)
 
 
 def compile_scans(program: Interpreter) -> None:
@@ -95,7 +83,7 @@ def compile_scans(program: Interpreter) -> None:
                 continue
             except UnsupportedNativeOperation:
                 pass
-        for inner in equation.programs:
+        for inner in programs(equation):
             compile_scans(inner)
 
 
@@ -104,12 +92,12 @@ def codes(program: Interpreter) -> Iterator[CompiledFunction]:
     for equation in program.equations:
         if equation.name in ("mapped", "swept"):
             yield equation.params["jaxpr"].code
-        for inner in equation.programs:
+        for inner in programs(equation):
             yield from codes(inner)
 
 
 def _cost(equation: Equation) -> int:
     """Operations that Python evaluates."""
-    inside = sum(_cost(e) for program in equation.programs for e in program.equations)
+    inside = sum(_cost(e) for program in programs(equation) for e in program.equations)
     times = {"scan": equation.params.get("length", 1), "while": _ROUNDS}
     return 1 + inside * times.get(equation.name, 1)

@@ -19,10 +19,9 @@ from polhode.compiler.llvm.lane_mask import LaneMask, any_lane
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.step_loop import LoopControl
+from polhode.compiler.loops.step_loop import StepPrograms
 from polhode.compiler.loops.step_loop_ir import ControlValues
 from polhode.compiler.scalars.program import Program
-from polhode.compiler.trace import on_scalars, trace
 
 _SMALL = 3000
 """Operations of a step up to which a variable is two vectors: while one waits for a result, the other works. RKMK 4 of
@@ -74,15 +73,13 @@ class SimdStepLoop:
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
-        control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
-        examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
-        steps, check = trace(advance, *examples), trace(more, *examples)
-        numbers = sum(layout.size for layout in layouts)
+        traces = StepPrograms.of(more, advance, args, progress, row)
+        numbers = sum(layout.size for layout in traces.layouts)
         if numbers > size_limits.NUMBERS:
             raise UnsupportedNativeOperation(f"{numbers} numbers")
-        programs = on_scalars(check, *examples), on_scalars(steps, *examples)
+        programs = traces.on_scalars()
         width = vector_width() * (2 if programs[1].size < _SMALL else 1)
-        code = _compile(*programs, layouts, width, tell)
+        code = _compile(*programs, traces.layouts, width, tell)
         return cls(code, width, args, progress, row)
 
     def interleave(self, slots: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
 from polhode.compiler.scalars.program import Program
+from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
 
 
@@ -32,6 +33,34 @@ class LoopControl(NamedTuple):
     last: Any
     target: Any
     has_target: Any
+
+
+class StepPrograms(NamedTuple):
+    """The two programs of a step loop, traced.
+
+    - `check`: whether a block continues. - `steps`: the steps to the next frame. - `examples`: their arguments.
+    - `layouts`: of the arguments, the progress and the contents of a frame.
+    """
+
+    check: TracedFunction
+    steps: TracedFunction
+    examples: tuple[Any, Any, LoopControl]
+    layouts: tuple[Layout, Layout, Layout]
+
+    @classmethod
+    def of(cls, more: Callable, advance: Callable, args: Any, progress: Any, row: Any) -> StepPrograms:
+        """Traces the functions of `StepLoop.of`. Raises `UnsupportedNativeOperation` where there is no machine code."""
+        control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
+        examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
+        steps, check = trace(advance, *examples), trace(more, *examples)
+        frame_layout = Layout(steps.out_shape[2])
+        if frame_layout != layouts[2]:
+            raise ValueError(f"Frames consist of {frame_layout.structure}, expected was {layouts[2].structure}.")
+        return cls(check, steps, examples, layouts)
+
+    def on_scalars(self) -> tuple[Program, Program]:
+        """Both on scalars. Raises `UnsupportedNativeOperation` where there are no such programs."""
+        return on_scalars(self.check, *self.examples), on_scalars(self.steps, *self.examples)
 
 
 class StepLoop:
@@ -65,16 +94,12 @@ class StepLoop:
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
-        control = LoopControl(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
-        examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
-        steps, check = trace(advance, *examples), trace(more, *examples)
-        frame_layout = Layout(steps.out_shape[2])
-        if frame_layout != layouts[2]:
-            raise ValueError(f"Frames consist of {frame_layout.structure}, expected was {layouts[2].structure}.")
+        traces = StepPrograms.of(more, advance, args, progress, row)
+        check, steps = traces.check.closed_jaxpr, traces.steps.closed_jaxpr
         code = compile_either(
-            steps.closed_jaxpr.jaxpr,
-            lambda: step_block(check.closed_jaxpr, steps.closed_jaxpr, layouts, tell),
-            lambda: _compile(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
+            steps.jaxpr,
+            lambda: step_block(check, steps, traces.layouts, tell),
+            lambda: _compile(*traces.on_scalars(), traces.layouts, tell),
         )
         return cls(code, args, progress, row)
 
@@ -122,7 +147,7 @@ class StepLoop:
         capacity: int,
     ) -> np.ndarray:
         """A block as by `__call__`, on a progress in slots. Returns the frames in slots."""
-        places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
+        places = _places(targets)
         control = np.array([n_limit, every, last, n_saved, len(places) - 1, capacity], np.int64)
         rows = np.empty((capacity, self._row.size), np.int64)
         return rows[: self.code(arguments, slots, control, places, rows)]
@@ -132,7 +157,7 @@ class StepLoop:
 
         `targets` are as for `__call__`; nothing is saved.
         """
-        places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
+        places = _places(targets)
         control = np.array([n, _NEVER, False, 0, len(places) - 1, 1], np.int64)
         now, states = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
         calls = self.code.calls(arguments, now, control, places, np.empty((1, self._row.size), np.int64))
@@ -149,6 +174,11 @@ class StepLoop:
 
 
 _NEVER = np.iinfo(np.int64).max
+
+
+def _places(targets: Any) -> np.ndarray:
+    """The instants to save and then the end, as machine code reads them."""
+    return np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
 
 
 def _compile(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.numpy.equation import Equation, Rule
+from polhode.compiler.array_program import Equation
+from polhode.compiler.numpy.rule import Rule
 
 
 def _while(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -35,7 +36,7 @@ def _scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     p = eqn.params
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
     consts, carry, rows = x[:n_consts], x[n_consts : n_consts + n_carry], x[n_consts + n_carry :]
-    shapes = eqn.outs[n_carry:]
+    shapes = eqn.outputs[n_carry:]
     outputs = [np.zeros(s.shape, s.dtype) for s in shapes]
     for k in range(length - 1, -1, -1) if p["reverse"] else range(length):
         outs = p["jaxpr"]([*consts, *carry, *(row[k] for row in rows)])

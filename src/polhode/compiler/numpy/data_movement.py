@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.numpy.equation import Equation, Rule
+from polhode.compiler.array_program import Equation
+from polhode.compiler.numpy.rule import Rule
 from polhode.compiler.primitives import gather_scatter
 
 
@@ -20,7 +21,7 @@ def _broadcast(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _reshape(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    return [x[0].reshape(eqn.outs[0].shape)]
+    return [x[0].reshape(eqn.outputs[0].shape)]
 
 
 def _slice(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -45,7 +46,7 @@ def _dynamic_update(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _convert(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    values, kind = x[0], np.dtype(eqn.outs[0].dtype)
+    values, kind = x[0], np.dtype(eqn.outputs[0].dtype)
     if values.dtype.kind != "f" or kind.kind not in "iu":
         return [values.astype(kind)]
     # As XLA: numbers that are too large saturate, and NaN becomes 0.
@@ -68,7 +69,7 @@ def _split(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 def _pad(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     config = eqn.params["padding_config"]
-    out = np.full(eqn.outs[0].shape, x[1], x[0].dtype)
+    out = np.full(eqn.outputs[0].shape, x[1], x[0].dtype)
     inside = (
         slice(low, low + (n - 1) * (step + 1) + 1 if n else low, step + 1)
         for (low, _, step), n in zip(config, x[0].shape, strict=True)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from polhode.compiler.array_program import Equation
 from polhode.compiler.jaxprs import solve_program
-from polhode.compiler.numpy.equation import Equation, Rule
+from polhode.compiler.numpy.rule import Rule
 
 _FEW = 200
 """Rows up to which elimination is done in Python: SciPy takes half a second to load."""
@@ -57,7 +58,7 @@ def _lu(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
         factors.append(both)
         pivots.append(pivot)
         orders.append(_order(pivot, n))
-    shapes = [out.shape for out in eqn.outs]
+    shapes = [out.shape for out in eqn.outputs]
     return [np.array(part).reshape(shape) for part, shape in zip((factors, pivots, orders), shapes, strict=True)]
 
 
@@ -72,7 +73,7 @@ def _order(pivot: np.ndarray, n: int) -> np.ndarray:
 def _permutation(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     n = eqn.params["permutation_size"]
     orders = [_order(pivot, n) for pivot in x[0].reshape(-1, x[0].shape[-1])]
-    return [np.array(orders).reshape(eqn.outs[0].shape)]
+    return [np.array(orders).reshape(eqn.outputs[0].shape)]
 
 
 def _factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.numpy.equation import Equation, Rule
+from polhode.compiler.array_program import Equation
+from polhode.compiler.numpy.rule import Rule
 
 
 def _reduce(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     ufunc, values = _REDUCTIONS[eqn.name], x[0]
     if values.size == 0 and eqn.name in ("reduce_max", "reduce_min"):
-        return [np.full(eqn.outs[0].shape, -np.inf if eqn.name == "reduce_max" else np.inf)]
+        return [np.full(eqn.outputs[0].shape, -np.inf if eqn.name == "reduce_max" else np.inf)]
     return [ufunc.reduce(values, axis=tuple(eqn.params["axes"]))]
 
 
@@ -49,7 +50,7 @@ def _position(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 def _dot(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     # Sums are of the type of the result, which may be wider.
-    a, b = (v.astype(eqn.outs[0].dtype, copy=False) for v in x)
+    a, b = (v.astype(eqn.outputs[0].dtype, copy=False) for v in x)
     of_a, of_b, of_result = _subscripts(eqn.params["dimension_numbers"], a.ndim, b.ndim)
     return [np.einsum(a, of_a, b, of_b, of_result)]
 

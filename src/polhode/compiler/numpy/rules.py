@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from polhode.compiler.array_program import Equation
 from polhode.compiler.numpy import control_flow, data_movement, linear_algebra, reductions
-from polhode.compiler.numpy.equation import Equation, Rule
+from polhode.compiler.numpy.rule import Rule
 
 RULES: dict[str, Rule] = {**reductions.RULES, **data_movement.RULES, **control_flow.RULES, **linear_algebra.RULES}
 """By the name of the primitive."""

@@ -1,6 +1,7 @@
 """Programs on small arrays, unrolled into graphs of operations on single numbers.
 
-In: a jaxpr. Out: a program for machine code or XLA. Open first: `unroll.py`, then `graph.py` and `program.py`.
+In: a jaxpr. Out: a program for machine code or XLA. Open first: `unroll.py` and `straight_line.py`,
+then `graph.py` and `program.py`.
 
 XLA compiles a loop over a few scalars to straight machine code; the same loop over arrays of three or four
 elements pays for a buffer and a kernel at every concatenation. Measured on the heavy top with RKMK4: 1.6 µs a step

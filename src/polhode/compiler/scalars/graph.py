@@ -100,7 +100,7 @@ class Graph:
             return operands[1 + int(operands[0])]
         if name == "select_n" and all(o is operands[1] for o in operands[2:]):
             return operands[1]
-        is_constant = list(map(is_known, operands))
+        is_constant = [isinstance(o, np.generic) for o in operands]
         if not any(is_constant):
             return self._node(kind, tuple(operands), dtype)
         if all(is_constant):
@@ -145,7 +145,7 @@ class Graph:
         return a if _equals(b, 1) else None
 
     def _node(self, kind: Kind, operands: tuple, dtype: Any) -> Node:
-        key = (kind.key, *[(o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands])
+        key = (kind.key, *[(o.dtype, o.tobytes()) if isinstance(o, np.generic) else id(o) for o in operands])
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = Node(kind, operands, dtype)

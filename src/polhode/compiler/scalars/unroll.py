@@ -3,218 +3,55 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast, final
 
 import jax
 import numpy as np
-from jax.core import Tracer
 from jax.extend import core
 
-from polhode.compiler.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, solve_program
-from polhode.compiler.primitives import gather_scatter
+from polhode.compiler.jaxprs import Callee, callee, parameters
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
-from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
-from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
-from polhode.compiler.scalars.decompositions import (
-    DECOMPOSITIONS,
-    decompose,
-    differentiable_solve,
-    is_batch_of_loops,
-    merge_loops,
-)
-from polhode.compiler.scalars.graph import Elements, Graph, is_known
-from polhode.compiler.scalars.linear_algebra import expand_library_call
-from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
-from polhode.compiler.scalars.select_gather import as_selections
+from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation
+from polhode.compiler.scalars.graph import Elements, is_known
+from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP
+from polhode.compiler.scalars.straight_line import AbstractUnroller, element_array
 
 
-class Unroller:
-    """Evaluates jaxprs element by element in one graph.
+@final
+class Unroller(AbstractUnroller):
+    """Evaluates jaxprs element by element; each loop body and branch in a graph of its own."""
 
-    **Arguments:**
-
-    - `backend`: the program under construction.
-    - `scalars_only`: whether to raise `UnsupportedScalarOperation` where an operation needs arrays, instead of packing
-      their elements.
-    """
-
-    def __init__(self, backend: AbstractScalarBackend, scalars_only: bool = False) -> None:
-        self.graph = Graph(backend)
-        self._backend = backend
-        self._scalars_only = scalars_only
-
-    def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
-        env: dict[Any, Elements] = {}
-        env.update(zip(jaxpr.constvars, consts, strict=True))
-        env.update(zip(jaxpr.invars, args, strict=True))
-
-        def read(atom: Any) -> Elements:
-            if isinstance(atom, core.Literal):
-                aval: Any = atom.aval
-                return self.unpack(np.asarray(atom.val, dtype=aval.dtype))
-            return env[atom]
-
-        for eqn in jaxpr.eqns:
-            inputs = [read(v) for v in eqn.invars]
-            env.update(zip(eqn.outvars, self._apply(eqn, inputs), strict=True))
-        return [read(v) for v in jaxpr.outvars]
-
-    def unpack(self, x: Any) -> Elements:
-        """The elements of an array; those of a constant array are constants."""
-        shape = np.shape(x)
-        if not isinstance(x, Tracer):
-            # JAX arrays too: as constants inside one machine function they make XLA abort.
-            return element_array(shape, np.asarray(x).reshape(-1))
-        array: Any = x
-        return element_array(shape, (self.graph.leaf(array[index] if shape else array) for index in np.ndindex(shape)))
-
-    def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
-        """Elements of the given shapes from one flat list of scalars of the program."""
-        out, at = [], 0
-        for aval in avals:
-            size = math.prod(aval.shape)
-            out.append(element_array(aval.shape, map(self.graph.leaf, flat[at : at + size])))
-            at += size
-        return out
-
-    def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[Any]:
-        """All elements as one flat list of scalars of the program."""
-        elements = [e for v in values for e in v.flat]
-        dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
-        return list(map(self._backend.scalar, self.graph.emit(elements), dtypes))
-
-    def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
-        name, params = eqn.primitive.name, eqn.params
-        if self._backend.keeps_rules and name in _CUSTOM_JVP:
+    def _compound(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
+        name = eqn.primitive.name
+        if name in CUSTOM_JVP:
             return self._custom_jvp(eqn, inputs)
-        if self._backend.keeps_rules and name in _CUSTOM_VJP:
+        if name in CUSTOM_VJP:
             raise UnsupportedScalarOperation(name)
-        if (call := callee(eqn)) is not None:
-            inner, consts = call
-            return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
-        if name == LINEAR_SOLVE and self._backend.has_rows:
-            if self._backend.keeps_rules:
-                closed_jaxpr, operands = differentiable_solve(eqn), inputs
-            else:
-                closed_jaxpr, operands = solve_program(params, inputs)
-            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], operands)
-        if name in MOVES:
-            results = MOVES[name](eqn, inputs)
-            if results is not None:
-                return results
-        elif name in ELEMENTWISE:
-            return [self._elementwise(eqn, inputs)]
-        elif name in REDUCTIONS:
-            if inputs[0].size:
-                return [self._reduce(REDUCTIONS[name], params["axes"], inputs[0])]
-            aval: Any = eqn.outvars[0].aval
-            return [self.unpack(np.full(aval.shape, IDENTITIES[name], aval.dtype))]
-        elif name in SCATTERS:
-            result = self._scatter(eqn, *inputs)
-            if result is not None:
-                return [result]
-        elif name in DECOMPOSITIONS:
-            closed_jaxpr = decompose(eqn)
-            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], inputs)
-        elif name == "dot_general":
-            return [self._dot_general(eqn, *inputs)]
-        if self._backend.has_rows:
-            expansion = as_selections(eqn, inputs) or expand_library_call(eqn)
-            if expansion is not None:
-                return self.evaluate(expansion.jaxpr, [self.unpack(c) for c in expansion.consts], inputs)
-        if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
-            raise UnsupportedScalarOperation(name)
-        if is_batch_of_loops(eqn):
-            closed_jaxpr = merge_loops(eqn)
-            return self.evaluate(closed_jaxpr.jaxpr, [self.unpack(c) for c in closed_jaxpr.consts], inputs)
         if name == "while":
             return self._while(eqn, inputs)
-        elif name == "cond":
+        if name == "cond":
             return self._cond(eqn, inputs)
-        elif name == "scan" and self._backend.has_rows and eqn.params["length"]:
+        if name == "scan" and self._backend.has_rows and eqn.params["length"]:
             return self._scan(eqn, inputs)
-        elif name == SOLUTION:
+        if name == SOLUTION:
             return self._solution(eqn, inputs)
         return self._foreign(eqn, inputs)
-
-    def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        flat = [self.flatten([x], [v.aval]) for x, v in zip(inputs, eqn.invars, strict=True)]
-        return [self.unpack(out) for out in self._backend.foreign(eqn, flat)]
-
-    def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
-        shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
-        params = dict(eqn.params)
-        if "sharding" in params:
-            params["sharding"] = None
-        # Dimensions of size one are broadcast, as by the primitives themselves.
-        flat = [(x if x.shape == shape else np.broadcast_to(x, shape)).reshape(-1) for x in inputs]
-        if eqn.primitive.name == "add_any":
-            # The sum of cotangents in differentiation, whatever their types.
-            add = self.graph.binary
-            return element_array(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
-        kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
-        return element_array(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
-
-    def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
-        free_axes = [d for d in range(x.ndim) if d not in axes]
-        table = x.transpose(*free_axes, *axes).reshape(*(x.shape[d] for d in free_axes), -1)
-        out = np.empty(table.shape[:-1], dtype=object)
-        for index in np.ndindex(out.shape):
-            total = table[index][0]
-            for term in table[index][1:]:
-                total = self.graph.binary(name, total, term)
-            out[index] = total
-        return out
-
-    def _scatter(self, eqn: Any, x: Elements, indices: Elements, updates: Elements) -> Elements | None:
-        """Constant indices: combine each update with its target element."""
-        if not all(is_known(i) for i in indices.flat):
-            return None
-        operation = SCATTERS[eqn.primitive.name]
-        out = x.reshape(-1).copy()
-        for target, update in zip(scatter_targets(eqn, x.shape, indices).flat, updates.flat, strict=True):
-            if target != gather_scatter.OUTSIDE:
-                out[target] = self.graph.binary(operation, out[target], update)
-        return out.reshape(x.shape)
-
-    def _dot_general(self, eqn: Any, a: Elements, b: Elements) -> Elements:
-        (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
-        free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
-        free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
-        nbatch = math.prod(a.shape[d] for d in batch_a)
-        nfree_a = math.prod(a.shape[d] for d in free_a)
-        nfree_b = math.prod(b.shape[d] for d in free_b)
-        ncontract = math.prod(a.shape[d] for d in contract_a)
-        A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, nfree_a, ncontract).tolist()
-        B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, nfree_b, ncontract).tolist()
-        products = (self._product(row, col) for rows, cols in zip(A, B, strict=True) for row in rows for col in cols)
-        return element_array(eqn.outvars[0].aval.shape, products)
-
-    def _product(self, row: list[Any], col: list[Any]) -> Any:
-        """The scalar product of two lists of elements."""
-        binary = self.graph.binary
-        total: Any = np.float64(0.0)
-        for x, y in zip(row, col, strict=True):
-            total = binary("add", total, binary("mul", x, y))
-        return total
 
     def _while(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p = eqn.params
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
         consts, start = inputs[: nc + nb], inputs[nc + nb :]
         avals = [v.aval for v in eqn.outvars]
-        captures = self._capture(consts)
+        captures = self.capture(consts)
 
         def run_part(
             backend: AbstractScalarBackend, closed_jaxpr: Any, which: slice, flat: list[Any]
         ) -> tuple[Unroller, list[Elements]]:
             unroller = Unroller(backend)
             operands = [*unroller.adopt(captures[which]), *unroller.restore(flat, avals)]
-            return unroller, unroller.evaluate(
-                closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], operands
-            )
+            return unroller, unroller.evaluate_closed(closed_jaxpr, operands)
 
         def cond(backend: AbstractScalarBackend, flat: list[Any]) -> Any:
             unroller, (out,) = run_part(backend, p["cond_jaxpr"], slice(0, nc), flat)
@@ -231,15 +68,13 @@ class Unroller:
         branches = eqn.params["branches"]
         if is_known(index[()]):
             taken_branch = branches[int(index[()])]
-            return self.evaluate(taken_branch.jaxpr, [self.unpack(c) for c in taken_branch.consts], operands)
+            return self.evaluate_closed(taken_branch, operands)
         avals = [v.aval for v in eqn.outvars]
-        captures = self._capture(operands)
+        captures = self.capture(operands)
 
         def run_branch(backend: AbstractScalarBackend, branch: Any) -> list[Any]:
             unroller = Unroller(backend)
-            outs = unroller.evaluate(
-                branch.jaxpr, [unroller.unpack(c) for c in branch.consts], unroller.adopt(captures)
-            )
+            outs = unroller.evaluate_closed(branch, unroller.adopt(captures))
             return unroller.flatten(outs, avals)
 
         (which,) = self.graph.emit([index[()]])
@@ -257,8 +92,8 @@ class Unroller:
             closed_jaxpr.in_avals[n_consts + n_carry :],
         )
         columns = [table[:, k] for table in tables for k in range(table.shape[1])]
-        const_captures = self._capture(consts)
-        common = [self._capture([column[:1]])[0][0] if _is_common(column) else None for column in columns]
+        const_captures = self.capture(consts)
+        common = [self.capture([column[:1]])[0][0] if _is_common(column) else None for column in columns]
         varying_columns = [column for column, same in zip(columns, common, strict=True) if same is None]
         constants: list[Any] = []
 
@@ -269,7 +104,7 @@ class Unroller:
             at = iter(unroller.element(next(here) if same is None else same) for same in common)
             row_inputs = [element_array(a.shape, at) for a in of_rows]
             args = [*unroller.adopt(const_captures), *unroller.restore(carry_values, of_carry), *row_inputs]
-            outs = unroller.evaluate(closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], args)
+            outs = unroller.evaluate_closed(closed_jaxpr, args)
             next_carry = unroller.flatten(outs[:n_carry], closed_jaxpr.out_avals[:n_carry])
             constants[:] = [e if is_known(e) else None for x in outs[n_carry:] for e in x.flat]
             row_outputs = unroller.flatten(outs[n_carry:], closed_jaxpr.out_avals[n_carry:])
@@ -293,7 +128,7 @@ class Unroller:
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]
         *captures, x, place = split_operands(p, inputs)
-        of_equation, of_precondition = map(self._capture, captures)
+        of_equation, of_precondition = map(self.capture, captures)
         of_x, of_place = avals[: len(x)], avals[len(x) :]
 
         def run_part(
@@ -320,12 +155,12 @@ class Unroller:
         float_inputs, float_outputs = (
             [k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars)
         )
-        captures = self._capture(inputs)
+        captures = self.capture(inputs)
 
         def tangents(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
             unroller, closed_jaxpr = Unroller(backend), _jvp_rule(eqn, avals, float_inputs, float_outputs)
             operands = [*unroller.adopt(captures), *unroller.restore(flat, [avals[k] for k in float_inputs])]
-            results = unroller.evaluate(closed_jaxpr.jaxpr, [unroller.unpack(c) for c in closed_jaxpr.consts], operands)
+            results = unroller.evaluate_closed(closed_jaxpr, operands)
             return unroller.flatten(results, closed_jaxpr.out_avals)
 
         of_outs = [eqn.outvars[k].aval for k in float_outputs]
@@ -334,35 +169,6 @@ class Unroller:
         for k, out in zip(float_outputs, self.restore(with_rule, of_outs), strict=True):
             outs[k] = out
         return outs
-
-    def element(self, value: Any) -> Any:
-        """An element of this graph, from a constant or a scalar of the program."""
-        return value if is_known(value) else self.graph.leaf(value)
-
-    def _capture(self, values: Sequence[Elements]) -> list[Elements]:
-        """The same elements as constants and scalars of the program, for use in another graph."""
-        out = []
-        for value in values:
-            copy = np.empty(value.shape, dtype=object)
-            for index, scalar in zip(np.ndindex(value.shape), self.graph.emit(list(value.flat)), strict=True):
-                copy[index] = scalar
-            out.append(copy)
-        return out
-
-    def adopt(self, values: Sequence[Elements]) -> list[Elements]:
-        """Elements of this graph from the result of `_capture`."""
-        out = []
-        for value in values:
-            copy = np.empty(value.shape, dtype=object)
-            for index in np.ndindex(value.shape):
-                copy[index] = self.element(value[index])
-            out.append(copy)
-        return out
-
-
-_CUSTOM_JVP = ("custom_jvp_call",)
-_CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
-"""Operations with a custom derivative, and those with a custom reverse rule, which only JAX can use."""
 
 
 def _jvp_rule(
@@ -389,11 +195,6 @@ class _DtypeOnly(NamedTuple):
     """Stands for the shape and dtype of an array where only the dtype matters."""
 
     dtype: Any
-
-
-def element_array(shape: tuple[int, ...], elements: Iterable[Any]) -> Elements:
-    """An array of this shape, filled with elements in row-major order."""
-    return np.fromiter(elements, object, math.prod(shape)).reshape(shape)
 
 
 def _is_common(column: Elements) -> bool:

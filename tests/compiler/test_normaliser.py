@@ -1,4 +1,4 @@
-"""Lists of operations: as few as the results take, and the same results."""
+"""The normal form of programs: as few operations as the results take, and the same results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.compiler.numpy.interpreter import Interpreter, from_jaxpr
+from polhode.compiler.arrays.flat_program import flatten
+from polhode.compiler.numpy.interpreter import Interpreter, from_jaxpr, programs
+from polhode.compiler.scalars.normal_form import ScalarNormaliser
+from polhode.compiler.scalars.program import Program, ProgramBackend
+from polhode.compiler.trace import on_scalars, trace
 
 X = np.array([0.3, -1.2, 2.5])
 
@@ -89,8 +93,8 @@ Z = (0.0, -0.0, 1.0)
 def test_loops_keep_their_programs():
     function = lambda x: jax.lax.fori_loop(0, 4, lambda _, y: inner(y) + inner(y), x)  # noqa: E731
     program = made(function, X)
-    (loop,) = (equation for equation in program.equations if equation.programs)
-    assert sum(e.name == "sin" for listing in loop.programs for e in listing.equations) == 1
+    (loop,) = (equation for equation in program.equations if programs(equation))
+    assert sum(e.name == "sin" for listing in programs(loop) for e in listing.equations) == 1
     np.testing.assert_allclose(program([X])[0], function(X), rtol=1e-14)
 
 
@@ -105,3 +109,55 @@ def test_what_is_done_for_its_effect_is_done_each_time():
     np.testing.assert_array_equal(made(function, X)([X])[0], 2 * X)
     jax.effects_barrier()
     assert seen == [X[0]] * 2
+
+
+def of_scalars(function, *x, differentiated=False) -> list[str]:
+    backend = ProgramBackend(Program([]), differentiated)
+    jaxpr = jax.make_jaxpr(function)(*x).jaxpr
+    return [equation.name for equation in ScalarNormaliser(backend).program(jaxpr).equations]
+
+
+def test_every_back_end_has_equal_operations_once():
+    def function(x):
+        add = lambda: jnp.zeros(5).at[PLACES].add(x)  # noqa: E731
+        return inner(x) + inner(x) * 1.0, add() + add()
+
+    for listed in (
+        names(function, X),
+        [equation.name for equation in flatten(jax.make_jaxpr(function)(X)).equations],
+        of_scalars(function, X),
+    ):
+        assert [listed.count(name) for name in ("sin", "scatter-add", "pjit", "jit")] == [1, 1, 0, 0]
+
+
+def test_equal_constants_of_array_loops_are_one_array():
+    again = lambda: jnp.asarray(TABLE.copy())  # noqa: E731
+    function = lambda x, k: (x + again()[k], x * again()[k])  # noqa: E731
+    flat = flatten(jax.make_jaxpr(function)(X, jnp.arange(3)))
+    tables = {id(v) for e in flat.equations for v in e.inputs if isinstance(v, np.ndarray) and v.shape == TABLE.shape}
+    assert len(tables) == 1
+
+
+PLACES, TABLE = jnp.array([0, 3, 0]), np.linspace(0.0, 1.0, 50)
+
+
+def test_loops_whose_results_nobody_takes_are_not_unrolled():
+    def function(x):
+        unused = jax.lax.while_loop(lambda y: y[0] < 3.0, lambda y: y + 1.0, x)
+        return jnp.where(True, jnp.cos(x), x), unused[0] * 0.0
+
+    program = on_scalars(trace(lambda x: function(x)[0], X), X)
+    assert "while" not in [operation.name for operation in program.operations]
+
+
+def test_constants_are_folded_by_numpy_only_where_numpy_evaluates():
+    """NumPy's functions of arrays may round differently from those that compiled code calls."""
+    function = lambda x: x * jnp.sin(jnp.full(3, 0.7))  # noqa: E731
+    assert "sin" not in names(function, X)
+    assert "sin" in of_scalars(function, X)
+
+
+def test_zero_derivatives_are_kept_where_programs_are_differentiated():
+    function = lambda x: jax.lax.stop_gradient(x) * x  # noqa: E731
+    assert of_scalars(function, X) == ["mul"]
+    assert of_scalars(function, X, differentiated=True) == ["stop_gradient", "mul"]

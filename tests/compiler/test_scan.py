@@ -1,0 +1,55 @@
+"""Scans as machine code: every kind of operand, in both directions, against a loop of Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, Sums, compile_scan
+from polhode.compiler.trace import on_scalars, trace
+
+RNG = np.random.default_rng(7)
+GAIN, TABLE = RNG.standard_normal(2), RNG.standard_normal((5, 2))
+START, ADDED = RNG.standard_normal(2), RNG.standard_normal((5, 2))
+
+
+def body(gain, row, carry):
+    """The next carry, a row of results and a summand; none of them commutes with the order of rows."""
+    after = 0.5 * carry + gain * row
+    return after, after[:1] * row[:1], carry * row
+
+
+def by_python(reverse):
+    carry, sums = START, np.zeros(2)
+    out, history = np.zeros((5, 1)), np.zeros((5, 2))
+    for n in range(4, -1, -1) if reverse else range(5):
+        carry, out[n], term = body(GAIN, TABLE[n], carry + ADDED[n])
+        history[n], sums = carry, sums + term
+    return carry, history, out, sums
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_every_kind_of_operand_is_read_and_written_in_the_order_of_rows(reverse):
+    pair, single = np.zeros(2), np.zeros(1)
+    now = Carry("carry", Layout(pair), increments="added", history="history")
+    inputs = Constants("gain", Layout(pair)), Rows("rows", Layout(pair)), now
+    scan = Scan(inputs, (now, Rows("out", Layout(single)), Sums("sums", Layout(pair))), reverse)
+    examples = pair, pair, pair
+    code = compile_scan(on_scalars(trace(body, *examples), *examples), scan)
+    assert scan.pointers == ("gain", "rows", "carry", "added", "history", "out", "sums", "count")
+    carry, sums = START.copy(), np.zeros(2)
+    out, history = np.full((5, 1), np.nan), np.full((5, 2), np.nan)
+    assert code(GAIN, TABLE, carry, ADDED, history, out, sums, np.array([5])) == 5
+    for result, expected in zip((carry, history, out, sums), by_python(reverse), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-14)
+
+
+def test_no_rows_change_nothing():
+    now = Carry("carry", Layout(np.zeros(2)))
+    scan = Scan((Rows("rows", Layout(np.zeros(2))), now), (now,), reverse=True)
+    examples = np.zeros(2), np.zeros(2)
+    code = compile_scan(on_scalars(trace(lambda row, carry: row * carry, *examples), *examples), scan)
+    carry = START.copy()
+    assert code(np.zeros((0, 2)), carry, np.array([0])) == 0
+    np.testing.assert_array_equal(carry, START)
