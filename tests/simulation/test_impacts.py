@@ -165,6 +165,13 @@ def test_wrong_stops_are_explained():
         events.stop("elbow", lower=0.0)  # pyright: ignore[reportArgumentType]
 
 
+def test_impacts_are_refused_in_runs_back_in_time():
+    problem, elbow = double_pendulum("minimal")
+    stop = events.stop(elbow, lower=-0.2, restitution=1.0, name="rest")
+    with pytest.raises(ValueError, match=r"goes back in time, and `rest.*` is an impact"):
+        ph.simulate(problem, "rkmk4", events=stop, t0=0.0, t1=-1.0, h=1e-3)
+
+
 def test_an_audit_measures_drifts_between_impacts(tmp_path):
     problem, joint, _ = pendulum("minimal")
     stop = events.stop(joint, lower=-2.0, restitution=0.6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import equinox as eqx
 from jaxtyping import Array, Float
 
 from polhode.checks import short_repr
@@ -30,10 +31,14 @@ class JointMotion(AbstractComputation):
 
 
 class JointLoads(AbstractComputation):
-    """Forces, moments and powers of joints, with the multipliers of a run or without."""
+    """Forces, moments and powers of joints, with the multipliers of a run or without.
+
+    - `equilibrium`: whether nothing accelerates, whatever drives do before and after.
+    """
 
     system: MultibodySystem
     readings: JointMeasurements
+    equilibrium: bool = eqx.field(static=True, default=False)
     takes_multipliers = True
     axes: ClassVar = {
         "joint_loads.joint_efforts": ("joint_coordinate",),
@@ -42,8 +47,11 @@ class JointLoads(AbstractComputation):
         "joint_loads.joint_powers": ("joint",),
     }
 
+    def at_rest(self) -> JointLoads:
+        return JointLoads(self.system, self.readings, equilibrium=True)
+
     def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
-        return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
+        return self.readings.values(self.system, t, q, v, *multipliers, at_rest=self.equilibrium)._asdict()
 
 
 class JointResults(NamedResults):

@@ -39,6 +39,10 @@ class AbstractComputation(eqx.Module):
         """The computation for a system."""
         return cls(system, name_table.readings)  # pyright: ignore[reportCallIssue]
 
+    def at_rest(self) -> AbstractComputation:
+        """The same at equilibria, where nothing accelerates."""
+        return self
+
     @abc.abstractmethod
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         """The arrays in one state, by the last part of their names."""

@@ -17,11 +17,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
-<<<<<<< HEAD
 from polhode.results.declarations import ResultClasses
-=======
-from polhode.results.derived_quantities import Loads, group_of, observer_of
->>>>>>> eyes12
 from polhode.results.forces import ForceResults, forces
 from polhode.results.joints import JointResults, joints
 from polhode.results.quantity import AbstractComputation
@@ -89,17 +85,10 @@ class EquilibriumReader:
         if key not in self._cache:
             multipliers = (frames.multipliers,) if computation.takes_multipliers and self._system.m else ()
             instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *multipliers))
-<<<<<<< HEAD
-            arrays = BatchedFunction(computation.of(self._system, self._name_table), 1, once=True)(*instant)
+            resting = computation.of(self._system, self._name_table).at_rest()
+            arrays = BatchedFunction(resting, 1, once=True)(*instant)
             self._cache[key] = {name: values[0] for name, values in arrays.items()}
         return self._cache[key]
-=======
-            observer = observer_of(group, self._system, self._name_table)
-            observer = dataclasses.replace(observer, at_rest=True) if isinstance(observer, Loads) else observer
-            quantities = BatchedFunction(observer, 1, once=True)(*instant)
-            self._cache[step, group] = {key: values[0] for key, values in quantities.items()}
-        return self._cache[step, group]
->>>>>>> eyes12
 
 
 class StepReader(NamedTuple):

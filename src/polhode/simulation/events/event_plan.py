@@ -44,8 +44,10 @@ class EventPlan:
         state0: State,
         events: tuple[Event, ...],
         max_events: int,
+        *,
+        backward: bool,
     ) -> EventPlan:
-        """Raises ValueError for invalid event functions, and for contacts that the method can't hold."""
+        """Raises ValueError for invalid event functions, contacts that the method can't hold, and impacts back in time."""
         limit = checks.count("max_events", max_events, "events of a run")
         system, conversion, source = run_system.system, run_system.conversion, run_system.source
         state = shapes(_initial_state, system, integrator, t0, state0) if events else None
@@ -53,6 +55,11 @@ class EventPlan:
             check_function(event, function_of(event, run_system.outputs, conversion.back), state, source)
             # Shapes of a state of the user's system.
             check_impact(event, jax.eval_shape(conversion.to_source, state), source)
+            if backward and isinstance(event.action, Impact):
+                raise ValueError(
+                    f"The run goes back in time, and `{event.name}` is an impact, whose law gives the velocities after "
+                    "it from those before. Begin at the earlier time, or leave the impact out."
+                )
         events = link_impacts(events)
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
         holds_contacts = not inside_transformation() and can_hold(integrator, source, conversion, events)
