@@ -235,3 +235,19 @@ def test_gradients_of_systems_that_are_loops_over_arrays(method, expressions):
     assert not expressions
     np.testing.assert_allclose(forward, native, rtol=1e-10)
     np.testing.assert_allclose(native, (function(9.91) - function(9.71)) / 0.2, rtol=1e-6)
+
+
+def test_outputs_may_capture_objects_with_traced_numbers():
+    def last_momentum(mass):
+        model = ph.Model(gravity=(0, 0, -10.0))
+        ball = model.add_body(mass=mass, inertia=(1, 1, 1), name="ball")
+
+        def outputs(system):
+            return {"momentum": lambda t, state: ball.mass * system.twist_in(state, "ball").u[2]}
+
+        problem = model.problem("SO3xR3", t1=0.5, h=0.1, outputs=outputs)
+        return ph.simulate(problem, "rkmk4").outputs["momentum"][-1]
+
+    # m v with v = -g t: the momentum's derivative is the velocity.
+    np.testing.assert_allclose(jax.grad(last_momentum)(2.0), -5.0, rtol=1e-12)
+    np.testing.assert_allclose(jax.jvp(last_momentum, (2.0,), (1.0,))[1], -5.0, rtol=1e-12)

@@ -53,6 +53,12 @@ class FunctionIdentity:
         self._originals = tuple(content_of_cell(closure_of(function)[place]) for place in places)
         self._key = ObjectHasher(places).key(function)
 
+    @property
+    def captures_tracers(self) -> bool:
+        """Whether other captured values, such as objects of users, hold what JAX traces."""
+        _, objects = self._key
+        return any(isinstance(getattr(one, "value", None), Tracer) for one in objects)
+
     def rebind(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
         """The function with these contents of its cells, except for cells that have been assigned since."""
         now = [content_of_cell(closure_of(self.function)[place]) for place in self.places]
@@ -88,6 +94,16 @@ def frozen(tree: Any) -> Any:
     modules and traced values become inputs of compiled programs, all other captured values constants of them.
     """
     return jax.tree.map(_freeze, tree, is_leaf=is_holder)
+
+
+def captures_tracers(tree: Any) -> bool:
+    """Whether functions of a frozen tree capture objects that hold what JAX traces, which are no inputs of programs."""
+    closures = [leaf for leaf in jax.tree.leaves(tree, is_leaf=_is_closure) if isinstance(leaf, Closure)]
+    return any(closure.identity.captures_tracers or captures_tracers(closure.cells) for closure in closures)
+
+
+def _is_closure(node: Any) -> bool:
+    return isinstance(node, Closure)
 
 
 def is_immutable(tree: Any) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
-from polhode.compiler.fingerprint.closures import frozen
+from polhode.compiler.fingerprint.closures import captures_tracers, frozen
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.compiler.placement import device_array
@@ -98,8 +98,9 @@ class _Model:
         only_floats = len(jax.tree.leaves(floats(self.concrete[1]))) == len(jax.tree.leaves(self.concrete[1]))
         right = all(not isinstance(x, Tracer) for x in self._leaves) and all(x.dtype == float for x in self.values)
         # What functions capture is a constant of programs once its value is known.
-        has_captured = len(jax.tree.leaves(eqx.filter(frozen(self.concrete), eqx.is_array))) != len(leaves)
-        self.is_concrete = right and only_floats and not has_captured
+        current = frozen(self.concrete)
+        has_captured = len(jax.tree.leaves(eqx.filter(current, eqx.is_array))) != len(leaves)
+        self.is_concrete = right and only_floats and not has_captured and not captures_tracers(current)
 
     def whole(self, values: Sequence[Any]) -> tuple[AbstractSystem, Any, Observer]:
         """All with other values at the places."""

@@ -47,7 +47,7 @@ class EventPlan:
         *,
         backward: bool,
     ) -> EventPlan:
-        """Raises ValueError for invalid event functions, contacts that the method can't hold, and impacts back in time."""
+        """Raises ValueError for invalid functions, contacts that the method can't hold, and impacts back in time."""
         limit = checks.count("max_events", max_events, "events of a run")
         system, conversion, source = run_system.system, run_system.conversion, run_system.source
         state = shapes(_initial_state, system, integrator, t0, state0) if events else None
