@@ -103,6 +103,7 @@ for k in range(3):
         pytest.param(signal.SIGHUP, -signal.SIGHUP, marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_ends_the_loop_of_a_script_with_its_status(number, status, tmp_path):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -110,7 +111,10 @@ def test_a_signal_ends_the_loop_of_a_script_with_its_status(number, status, tmp_
         while not (tmp_path / "0.zarr").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == status, err
     assert out == "run 0\n"
     assert "A signal ended the run at t = " in err
@@ -120,10 +124,12 @@ def test_a_signal_ends_the_loop_of_a_script_with_its_status(number, status, tmp_
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Processes that a test starts hear Ctrl-C, also where a shell has started the tests in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Processes that a test starts receive these signals, also where tests run in the background or under `nohup`."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.exhaustive

@@ -72,7 +72,7 @@ def test_what_is_in_them(built):
         "references.bib",
         "_benchmarks/measure.py",
         "viewing/page/web/page.html",
-        "reproduction/report.html",
+        "experiments/report.html",
     ):
         assert f"polhode/{name}" in names
     assert not [name for name in names if name.startswith(("tests", "docs")) or "__pycache__" in name]
