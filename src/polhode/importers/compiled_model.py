@@ -1,4 +1,4 @@
-"""What readers of model files are given and return."""
+"""Arguments and results of readers of model files."""
 
 from __future__ import annotations
 

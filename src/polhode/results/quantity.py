@@ -179,7 +179,7 @@ class NamedResults:
 
     @property
     def _title(self) -> str:
-        """What it is, with its name."""
+        """Its kind, with its name."""
         return f"{self._what} {short_repr(self.name)}"
 
     @property

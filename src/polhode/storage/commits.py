@@ -28,7 +28,7 @@ Journal = list[tuple[int, bytes]]
 
 
 class Commit(NamedTuple):
-    """What a slot says: the run, the size of the content, and where its seal is, with a digest."""
+    """The content of a slot: the run, the size of the content, and where its seal is, with a digest."""
 
     number: int
     run: str

@@ -20,7 +20,7 @@ from polhode.storage.store import AbstractRunStore
 
 
 class _DiskState(NamedTuple):
-    """What is on disk: the file, and the attributes that it has. Without a file nothing is."""
+    """The state on disk: the file, and the attributes that it has; empty without a file."""
 
     file: JournaledFile | None
     attributes: dict[str, Any]

@@ -17,7 +17,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class RunDescription(NamedTuple):
-    """What the attributes of a store say: the name of the run, description, statistics, structure of the frames."""
+    """The attributes of a store: the name of the run, description, statistics, structure of the frames."""
 
     run: str
     meta: dict[str, Any]

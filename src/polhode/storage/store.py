@@ -271,7 +271,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
 
     @abc.abstractmethod
     def _nothing(self) -> DiskState:
-        """What is remembered before anything is written."""
+        """The bookkeeping before anything is written."""
 
     @abc.abstractmethod
     def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> DiskState:
@@ -283,7 +283,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
 
     @abc.abstractmethod
     def _continue(self, root: Any, arrays: Any) -> DiskState:
-        """What is remembered of a store that is reopened; `root` and `arrays` are those of `open`."""
+        """The bookkeeping of a store that is reopened; `root` and `arrays` are those of `open`."""
 
     @abc.abstractmethod
     def _let_go(self) -> None:

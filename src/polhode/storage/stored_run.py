@@ -36,7 +36,7 @@ StoredArrays = Mapping[str, StoredArray]
 
 
 class AbstractStoredRun(abc.ABC):
-    """What the root of a store says.
+    """The root of a store.
 
     - `path`: of the store; `run`: the run that wrote it, a name that no other run has.
     - `meta`, `stats`: description and statistics. - `frames`: number of published frames.

@@ -30,7 +30,7 @@ class _Words(NamedTuple):
 
 
 class _DiskState(NamedTuple):
-    """What is on disk: arrays, rows of unfinished chunks, checksums of all chunks, words, and files of the root.
+    """The state on disk: arrays, rows of unfinished chunks, checksums of all chunks, words, and files of the root.
 
     The files are None before the first publication.
     """

@@ -173,7 +173,7 @@ def _model_of(root: Element) -> Element:
 
 
 def _override(model: Element, include: Element, uri: str) -> None:
-    """What an <include> says about its model."""
+    """The changes that an <include> makes to its model."""
     name, frame = values.text(include, "name"), values.text(include, "placement_frame")
     if name:
         model.set("name", name)

@@ -1,4 +1,4 @@
-"""What runs inside jit, grad and vmap share, with events and without: steps are found first, and then replayed."""
+"""Parts of runs inside jit, grad and vmap, with events and without: steps are determined first, then replayed."""
 
 from __future__ import annotations
 
