@@ -146,7 +146,7 @@ import jax, numpy as np
 import polhode as ph
 from polhode.compiler.cache import disk_cache
 
-path = pathlib.Path(ph.__file__).parent / "integrators" / "half_explicit.py"
+path = pathlib.Path(ph.__file__).parent / "integrators" / "explicit" / "half_explicit.py"
 assert "polhode.integrators.explicit.half_explicit" not in sys.modules
 text = path.read_text()
 if sys.argv[1] == "edited":

@@ -143,7 +143,7 @@ def salvage(path: Path) -> tuple[HDF5Run, dict[str, HDF5Array], list[str]]:
 
 
 def read(path: Path, act: Callable[[HDF5File], T]) -> T:
-    """The result of a function that reads the file as of the last commit. Raises DamageError, whatever HDF5's library says."""
+    """The result of a function that reads the file as of the last commit. Raises DamageError for damage of any kind."""
     with VerifiedFile(path) as content:
         while True:
             commit = content.state.commit
