@@ -105,7 +105,7 @@ class DivMod(NamedTuple):
 
 
 class Nest(NamedTuple):
-    """Nested loops: the body is executed for all values of the indices from 0 to below their bounds, the last one first.
+    """Nested loops: the body is executed for all indices from 0 to below their bounds, the last one changing first.
 
     `independent`: no iteration reads what another one writes, so that they may be done in any order or side by side.
     """

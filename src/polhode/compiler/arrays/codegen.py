@@ -24,6 +24,7 @@ from polhode.compiler.arrays.operands import (
     allocate_rows,
     dense,
     strides_of,
+    unassigned,
 )
 from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
 from polhode.compiler.arrays.scatter import scatter
@@ -108,7 +109,9 @@ class _CodeGenerator:
         for v in kernel.stored:
             self._arrays[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(by_value[id(v)][0][1]))
 
-    def _elements(self, kernel: Kernel, shape: Any, loop_indices: Sequence[Any]) -> dict[int, list[tuple[Place, Scalar]]]:
+    def _elements(
+        self, kernel: Kernel, shape: Any, loop_indices: Sequence[Any]
+    ) -> dict[int, list[tuple[Place, Scalar]]]:
         """The elements that one iteration stores, in the order of the equations, operands first."""
         stored, by_value = set(map(id, kernel.stored)), {}
         for e in kernel.equations:
@@ -194,10 +197,12 @@ class _CodeGenerator:
                 with alternative() as block:
                     ends.append(self._materialise_outputs(generate(self.b, branch, operands), targets, e.outputs))
                 blocks.append(block)
-        results = [_either([outs[n] for outs in ends]) for n in range(len(e.outputs))]
-        differ = [n for n, x in enumerate(results) if x is not ends[0][n]]
-        values = [tuple(_value(outs[n]) for n in differ) for outs in ends]
-        self.k.append(Switch(number, tuple(blocks), tuple(_value(results[n]) for n in differ), tuple(values)))
+        results, assigned = list(ends[0]), {}
+        for n, first in enumerate(ends[0]):
+            if isinstance(first, Register) or any(outs[n].pointer is not first.pointer for outs in ends):
+                results[n], assigned[n] = unassigned(first)
+        values = tuple(tuple(_value(outs[n]) for n in assigned) for outs in ends)
+        self.k.append(Switch(number, tuple(blocks), tuple(assigned.values()), values))
         return results
 
     def _materialise_outputs(self, outs: Arrays, targets: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
@@ -262,14 +267,6 @@ class _CodeGenerator:
 
 def _no_preparation(shape: tuple[int, ...], place: Place) -> None:
     pass
-
-
-def _either(ends: list[Any]) -> Any:
-    """The result of the branch that was taken: a new variable or pointer, or memory that they share."""
-    first = ends[0]
-    if isinstance(first, Register):
-        return Register(Variable(first.dtype))
-    return first if all(x.pointer is first.pointer for x in ends) else first.with_pointer(Pointer())
 
 
 def _value(x: Register | Buffer) -> Scalar | Pointer:

@@ -42,7 +42,10 @@ def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> lis
 
 def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
     name = e.name if x[0].dtype.kind == "f" else _TOTAL.get(e.name, e.name)
-    dtype, same = e.outputs[0].dtype, e.name == "real" or (e.name, x[0].dtype) == ("convert_element_type", e.outputs[0].dtype)
+    dtype, same = (
+        e.outputs[0].dtype,
+        e.name == "real" or (e.name, x[0].dtype) == ("convert_element_type", e.outputs[0].dtype),
+    )
 
     def element(k: BlockBuilder, place: Place) -> Scalar:
         values = [a.at(k, _stretched_place(a, place)) for a in x]

@@ -105,9 +105,7 @@ def tangent_block(
     with k.loop(count) as n:
         inputs = [*arguments, *leaf_buffers(k, k.row(pointers["rows"], n, row.size), row), *now, *directions]
         results = _without_aliases(b, generate(b, flat, inputs), inputs, now)
-        for x, to, out in zip(
-            results, now, leaf_buffers(k, k.row(pointers["out"], n, carry.size), carry), strict=True
-        ):
+        for x, to, out in zip(results, now, leaf_buffers(k, k.row(pointers["out"], n, carry.size), carry), strict=True):
             b.copy(x, to)
             b.copy(x, out)
     return compile_function(Function(pointers, k.block, count), long=True)

@@ -60,13 +60,24 @@ class _Printer:
         self._offsets: dict[Table, int] = {}
         self._access = ""
         self._marks = 0
+        self._statements: dict[type, Callable[[Any], None]] = {
+            Operation: self.w.operation,
+            Allocate: self.allocate,
+            Address: self.address,
+            Other: self.other,
+            Load: self.load,
+            Store: self.store,
+            DivMod: self.divide,
+            Nest: self.nest,
+            While: self.while_,
+            If: self.if_,
+            Switch: self.switch,
+            Sort: self.sort,
+        }
 
     def block(self, statements: Block) -> None:
         for statement in statements:
-            _STATEMENTS[type(statement)](self, statement)
-
-    def operation(self, s: Operation) -> None:
-        self.w.operation(s)
+            self._statements[type(statement)](statement)
 
     # --- operands -----------------------------------------------------------------------------------------------------
 
@@ -245,19 +256,3 @@ def _slots(values: np.ndarray) -> np.ndarray:
     if flat.dtype == np.int32:
         flat = np.concatenate([flat, np.zeros(flat.size % 2, np.int32)])
     return flat.view(np.int64) if flat.dtype in (np.int32, np.float64) else flat.astype(np.int64)
-
-
-_STATEMENTS: dict[type, Callable[[_Printer, Any], None]] = {
-    Operation: _Printer.operation,
-    Allocate: _Printer.allocate,
-    Address: _Printer.address,
-    Other: _Printer.other,
-    Load: _Printer.load,
-    Store: _Printer.store,
-    DivMod: _Printer.divide,
-    Nest: _Printer.nest,
-    While: _Printer.while_,
-    If: _Printer.if_,
-    Switch: _Printer.switch,
-    Sort: _Printer.sort,
-}

@@ -12,7 +12,7 @@ from polhode.compiler.arrays.array_ir import Other, Pointer, Scalar, While
 from polhode.compiler.arrays.block_builder import INTEGER
 from polhode.compiler.arrays.flat_program import FlatProgram
 from polhode.compiler.arrays.fusion import Schedule
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, allocate
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, allocate, unassigned
 from polhode.compiler.scalars.program import Variable
 
 
@@ -56,11 +56,10 @@ class LoopCarry:
                 proceeds = condition()
                 with k.inside() as body:
                     following = self._following(step())
-                    following = [*([k.apply("add", INTEGER, self.count, 1)] if counted else []), *following]
-        carried, first = ((self.count,), (np.int64(0),)) if counted else ((), ())
-        k.append(
-            While((*carried, *variables), (*first, *start.values()), head, proceeds, body, tuple(following)),
-        )
+                    if counted:
+                        following.insert(0, k.apply("add", INTEGER, self.count, 1))
+        count, zero = ((self.count,), (np.int64(0),)) if counted else ((), ())
+        k.append(While((*count, *variables), (*zero, *start.values()), head, proceeds, body, tuple(following)))
         return self.current
 
     def _initial_values(self) -> tuple[dict[int, Scalar | Pointer], dict[int, tuple[Buffer, Buffer]]]:
@@ -82,13 +81,8 @@ class LoopCarry:
         """New variables and pointers for what the loop carries."""
         variables: list[Variable | Pointer] = []
         for n in start:
-            x = self.current[n]
-            if isinstance(x, Buffer) and x.shape:
-                self.current[n] = x.with_pointer(Pointer())
-                variables.append(self.current[n].pointer)
-            else:
-                self.current[n] = Register(Variable(x.dtype))
-                variables.append(self.current[n].value)
+            self.current[n], variable = unassigned(self.current[n])
+            variables.append(variable)
         self.b.keep_alive(list(self.current))
         return variables
 

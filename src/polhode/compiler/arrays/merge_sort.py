@@ -27,4 +27,3 @@ def sort_by_key(
         copy(View(a.shape, a.dtype, lambda k, place, a=a: a.at(k, (k.load_slot(permutation, place[0], INTEGER),))), out)
         outs.append(out)
     return outs
-

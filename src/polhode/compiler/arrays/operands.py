@@ -12,6 +12,7 @@ from polhode.compiler.arrays.array_ir import Index, Place, Pointer, Scalar
 from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.fusion import axes
 from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.scalars.program import Variable
 
 
 class AbstractArray(abc.ABC):
@@ -115,6 +116,15 @@ def allocate_rows(k: BlockBuilder, shape: tuple[int, ...], dtype: Any) -> Buffer
     return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
 
 
+def unassigned(like: AbstractArray) -> tuple[AbstractArray, Variable | Pointer]:
+    """A number or an array in memory like another one, and its variable or pointer, which a statement has to assign."""
+    if isinstance(like, Buffer) and like.shape:
+        pointer = Pointer()
+        return like.with_pointer(pointer), pointer
+    variable = Variable(like.dtype)
+    return Register(variable), variable
+
+
 def leaf_buffers(k: BlockBuilder, pointer: Pointer, layout: Layout) -> list[Buffer]:
     """Buffers for the leaves of a tree that is packed at a pointer."""
     out, at = [], 0
@@ -177,4 +187,3 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     for d in reversed(range(len(shape))):
         strides[d], at = at, at * shape[d]
     return tuple(strides)
-

@@ -126,7 +126,9 @@ def _reshape(elements: list[Any], shape: tuple[int, ...]) -> Elements:
     return out.reshape(shape)
 
 
-def scan_rows(k: BlockBuilder, e: Equation, x: Sequence[AbstractArray], body: ScalarBody) -> list[Buffer | PartlyConstant]:
+def scan_rows(
+    k: BlockBuilder, e: Equation, x: Sequence[AbstractArray], body: ScalarBody
+) -> list[Buffer | PartlyConstant]:
     """The results of a scan."""
     p = e.params
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]

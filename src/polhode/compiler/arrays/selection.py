@@ -90,4 +90,3 @@ def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr
     if name == "cond":
         return [(branch.jaxpr, constant_inputs[1:]) for branch in p["branches"]]
     return []
-

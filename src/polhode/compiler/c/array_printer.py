@@ -71,13 +71,24 @@ class _Printer:
         self.workspace, self.sorts = 0, False
         self._function = name
         self._names: dict[Table, str] = {}
+        self._statements: dict[type, Callable[[Any], None]] = {
+            Operation: self.c.operation,
+            Allocate: self.allocate,
+            Address: self.address,
+            Other: self.other,
+            Load: self.load,
+            Store: self.store,
+            DivMod: self.divide,
+            Nest: self.nest,
+            While: self.while_,
+            If: self.if_,
+            Switch: self.switch,
+            Sort: self.sort,
+        }
 
     def block(self, statements: Block) -> None:
         for statement in statements:
-            _STATEMENTS[type(statement)](self, statement)
-
-    def operation(self, s: Operation) -> None:
-        self.c.operation(s)
+            self._statements[type(statement)](statement)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -183,19 +194,3 @@ class _Printer:
         self.block(block)
         for name, x in zip(names, values, strict=True):
             self.c.line(f"{name} = {self.c.operand(x)};")
-
-
-_STATEMENTS: dict[type, Callable[[_Printer, Any], None]] = {
-    Operation: _Printer.operation,
-    Allocate: _Printer.allocate,
-    Address: _Printer.address,
-    Other: _Printer.other,
-    Load: _Printer.load,
-    Store: _Printer.store,
-    DivMod: _Printer.divide,
-    Nest: _Printer.nest,
-    While: _Printer.while_,
-    If: _Printer.if_,
-    Switch: _Printer.switch,
-    Sort: _Printer.sort,
-}

@@ -127,7 +127,10 @@ def _ranked(symbol: str) -> Expression:
 
 FLOATS: dict[str, Expression] = {
     **{name: _call(name) for name in _LIBRARY},
-    **{name: _infix(symbol) for name, symbol in (("add", "+"), ("add_any", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))},
+    **{
+        name: _infix(symbol)
+        for name, symbol in (("add", "+"), ("add_any", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))
+    },
     "rem": _call("fmod"),
     "abs": _call("fabs"),
     "max": _call("maximum"),

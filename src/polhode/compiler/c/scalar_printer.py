@@ -111,7 +111,9 @@ class ScalarPrinter:
         number = self.operand(which)
         for k, branch in enumerate(branches):
             is_last = k == len(branches) - 1
-            self.open("else" if k and is_last else f"{'else ' if k else ''}if ({'true' if is_last else f'{number} == {k}'})")
+            self.open(
+                "else" if k and is_last else f"{'else ' if k else ''}if ({'true' if is_last else f'{number} == {k}'})"
+            )
             branch()
             self.close()
 
@@ -120,9 +122,7 @@ class ScalarPrinter:
         n_carry, length, body = p["carried"], p["length"], p["body"]
         inputs, outputs = body.inputs[n_carry:], body.outputs[n_carry:]
         elements, width = o.operands[n_carry:], len(inputs)
-        tables = [
-            self._table(v, length, [self.operand(x) for x in elements[k::width]]) for k, v in enumerate(inputs)
-        ]
+        tables = [self._table(v, length, [self.operand(x) for x in elements[k::width]]) for k, v in enumerate(inputs)]
         results = [self._table(x, length) for x in outputs]
         names = [self.declare(v, self.operand(x)) for v, x in zip(body.inputs[:n_carry], o.operands, strict=False)]
         carried = o.results[:n_carry]

@@ -198,7 +198,8 @@ class IRBuilder:
     def operation(self, operation: Operation) -> None:
         """One operation of a program."""
         results = self.apply(operation, [self.operand(x) for x in operation.operands])
-        self._names.update(zip(operation.results, results, strict=True))
+        for variable, value in zip(operation.results, results, strict=True):
+            self._names[variable] = value
 
     def operand(self, x: Any) -> str:
         """A variable or a constant."""
