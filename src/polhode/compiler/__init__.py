@@ -11,6 +11,7 @@ What the rest of the library may import (`tests/compiler/test_layers.py`):
 - `loops/`, `compile_report`, `size_limits`, `llvm.types`, `scalars/`: for `polhode.simulation`.
 
 Internal: `jaxprs` (the only reader of JAX's programs), `primitives/lowering` (a jaxpr for one back end), `scalars/`
-(unrolled programs on single numbers), `arrays/` (fused loops for long arrays), `autodiff/` (derivatives of programs),
-`loops/` (steps, tangents, adjoints and row maps as loops), and the back ends `llvm/`, `numpy/`, `xla/`.
+(unrolled programs on single numbers), `arrays/` (fused loops for long arrays, as data: `arrays/array_ir.py`),
+`autodiff/` (derivatives of programs), `loops/` (steps, tangents, adjoints and row maps as loops), and the back ends
+`llvm/`, `c/`, `numpy/`, `xla/`.
 """
