@@ -22,9 +22,9 @@ from polhode.compiler.arrays.operands import (
     View,
     allocate,
     allocate_rows,
+    declare_like,
     dense,
     strides_of,
-    unassigned,
 )
 from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
 from polhode.compiler.arrays.scatter import scatter
@@ -200,7 +200,7 @@ class _CodeGenerator:
         results, assigned = list(ends[0]), {}
         for n, first in enumerate(ends[0]):
             if isinstance(first, Register) or any(outs[n].pointer is not first.pointer for outs in ends):
-                results[n], assigned[n] = unassigned(first)
+                results[n], assigned[n] = declare_like(first)
         values = tuple(tuple(_value(outs[n]) for n in assigned) for outs in ends)
         self.k.append(Switch(number, tuple(blocks), tuple(assigned.values()), values))
         return results

@@ -12,7 +12,7 @@ from polhode.compiler.arrays.array_ir import Other, Pointer, Scalar, While
 from polhode.compiler.arrays.block_builder import INTEGER
 from polhode.compiler.arrays.flat_program import FlatProgram
 from polhode.compiler.arrays.fusion import Schedule
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, allocate, unassigned
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, allocate, declare_like
 from polhode.compiler.scalars.program import Variable
 
 
@@ -55,7 +55,7 @@ class LoopCarry:
             with k.scratch():
                 proceeds = condition()
                 with k.inside() as body:
-                    following = self._following(step())
+                    following = self._next_values(step())
                     if counted:
                         following.insert(0, k.apply("add", INTEGER, self.count, 1))
         count, zero = ((self.count,), (np.int64(0),)) if counted else ((), ())
@@ -81,7 +81,7 @@ class LoopCarry:
         """New variables and pointers for what the loop carries."""
         variables: list[Variable | Pointer] = []
         for n in start:
-            self.current[n], variable = unassigned(self.current[n])
+            self.current[n], variable = declare_like(self.current[n])
             variables.append(variable)
         self.b.keep_alive(list(self.current))
         return variables
@@ -104,7 +104,7 @@ class LoopCarry:
         places: dict[int, Buffer] = {n: x for n, x in self._spare_buffers.items() if not self._repeated[n]}
         return {**places, **{n: x for n, x in enumerate(self.current) if self._in_place[n] and isinstance(x, Buffer)}}
 
-    def _following(self, outs: Sequence[AbstractArray]) -> list[Scalar | Pointer]:
+    def _next_values(self, outs: Sequence[AbstractArray]) -> list[Scalar | Pointer]:
         """What the next iteration begins with."""
         following: list[Scalar | Pointer] = []
         for n, out in enumerate(outs):

@@ -116,7 +116,7 @@ def allocate_rows(k: BlockBuilder, shape: tuple[int, ...], dtype: Any) -> Buffer
     return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
 
 
-def unassigned(like: AbstractArray) -> tuple[AbstractArray, Variable | Pointer]:
+def declare_like(like: AbstractArray) -> tuple[AbstractArray, Variable | Pointer]:
     """A number or an array in memory like another one, and its variable or pointer, which a statement has to assign."""
     if isinstance(like, Buffer) and like.shape:
         pointer = Pointer()

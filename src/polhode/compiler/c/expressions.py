@@ -121,7 +121,7 @@ def _integer_power(x: Sequence[str], p: Mapping[str, Any]) -> str:
     return f"1.0 / {power}" if p["y"] < 0 else power
 
 
-def _ranked(symbol: str) -> Expression:
+def _by_rank(symbol: str) -> Expression:
     return lambda x, p: f"rank_of({x[0]}) {symbol} rank_of({x[1]})"
 
 
@@ -144,8 +144,8 @@ FLOATS: dict[str, Expression] = {
     "logistic": lambda x, p: f"1.0 / (1.0 + exp(-{x[0]}))",
     "round": lambda x, p: f"{'nearbyint' if int(p['rounding_method']) == 1 else 'round'}({x[0]})",
     "is_finite": lambda x, p: f"fabs({x[0]}) < INFINITY",
-    "le_to": _ranked("<="),
-    "lt_to": _ranked("<"),
+    "le_to": _by_rank("<="),
+    "lt_to": _by_rank("<"),
 }
 """Operations on numbers in double precision."""
 

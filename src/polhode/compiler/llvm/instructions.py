@@ -86,7 +86,7 @@ def _rank(w: Builder, x: str) -> str:
     return w.select(negative, "i64", flipped_bits, bits)
 
 
-def _ranked(word: str) -> Callable[[Builder, list[str], Any], str]:
+def _by_rank(word: str) -> Callable[[Builder, list[str], Any], str]:
     return lambda w, x, p: w.do(word, "i64", *[_rank(w, v) for v in x])
 
 
@@ -109,8 +109,8 @@ FLOATS: dict[str, Callable[[Builder, list[str], Any], str]] = {
     "round": _round,
     "sign": lambda w, x, p: _sign(w, x[0]),
     "is_finite": _is_finite,
-    "le_to": _ranked("icmp sle"),
-    "lt_to": _ranked("icmp slt"),
+    "le_to": _by_rank("icmp sle"),
+    "lt_to": _by_rank("icmp slt"),
 }
 """Operations on numbers in double precision."""
 
