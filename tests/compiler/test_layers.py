@@ -46,6 +46,16 @@ def test_the_compiler_knows_nothing_of_what_it_compiles():
                 assert name.startswith(("polhode.compiler", *BELOW)), f"{path.name} imports {name}"
 
 
+def test_programs_on_arrays_are_data_that_one_module_prints_to_llvm():
+    types = {"polhode.compiler.llvm.types", "polhode.compiler.llvm.jit.CompiledFunction"}
+    seen = set()
+    for path in sources("compiler/arrays", "compiler/c"):
+        names = {name for name in imported(path) if name.startswith("polhode.compiler.llvm")}
+        if any(not f"{name}.".startswith(tuple(f"{x}." for x in types)) for name in names):
+            seen.add(path.name)
+    assert seen == {"llvm_printer.py"}
+
+
 def allowed(path):
     inside = path.relative_to(ROOT)
     if inside.parts[0] == "simulation":

@@ -12,6 +12,6 @@ What the rest of the library may import (`tests/compiler/test_layers.py`):
 
 Internal: `jaxprs` (the only reader of JAX's programs), `primitives/lowering` (a jaxpr for one back end), `normaliser`
 (a jaxpr as a flat list of operations, `array_program`, without repetitions), `scalars/` (unrolled programs on single
-numbers), `arrays/` (fused loops for long arrays), `autodiff/` (derivatives of programs), `loops/` (steps, and scans for
-tangents, adjoints and row maps), and the back ends `llvm/`, `numpy/`, `xla/`.
+numbers), `arrays/` (fused loops for long arrays, as data: `arrays/array_ir.py`), `autodiff/` (derivatives of programs),
+`loops/` (steps, and scans for tangents, adjoints and row maps), and the back ends `llvm/`, `c/`, `numpy/`, `xla/`.
 """

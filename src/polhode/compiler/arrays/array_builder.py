@@ -7,22 +7,20 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from polhode.compiler.arrays.array_ir import Place, Scalar
+from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.fusion import MAX_UNROLLED, axes
-from polhode.compiler.arrays.loop_nest import LoopNest
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place, allocate
-from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, allocate
 
 
 class ArrayBuilder:
-    """Appends code for arrays to LLVM IR.
+    """Appends statements on arrays to a block.
 
-    **Arguments:**
-
-    - `ir_builder`: to which it is appended.
+    - `k`: the block under construction.
     """
 
-    def __init__(self, ir_builder: IRBuilder) -> None:
-        self.w, self.k = ir_builder, LoopNest(ir_builder)
+    def __init__(self) -> None:
+        self.k = BlockBuilder()
         # Elements are identified by `id` of their arrays, which therefore must stay alive.
         self._alive: list[Any] = []
 
@@ -30,7 +28,7 @@ class ArrayBuilder:
         self._alive.append(thing)
         return thing
 
-    def number(self, x: AbstractArray) -> str:
+    def number(self, x: AbstractArray) -> Scalar:
         """The value of a number."""
         with self.k.scope():
             return x.at(self.k, ())

@@ -1,15 +1,16 @@
-"""Code generation for array programs: kernels, standalone operations, loops and branches."""
+"""Statements of array programs: kernels, standalone operations, loops and branches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from polhode.compiler.array_program import Equation, FlatProgram, Value
 from polhode.compiler.arrays.array_builder import ArrayBuilder, places
+from polhode.compiler.arrays.array_ir import Block, Place, Pointer, Scalar, Switch
+from polhode.compiler.arrays.block_builder import INTEGER, TRUTH
 from polhode.compiler.arrays.elementwise import build_elements
-from polhode.compiler.arrays.flat_program import Equation, FlatProgram, Value, flatten
+from polhode.compiler.arrays.flat_program import flatten
 from polhode.compiler.arrays.fusion import Kernel, Schedule, axes, is_long
 from polhode.compiler.arrays.loop_carry import LoopCarry
 from polhode.compiler.arrays.merge_sort import sort_by_key
@@ -18,18 +19,19 @@ from polhode.compiler.arrays.operands import (
     AbstractArray,
     Buffer,
     Constant,
-    Place,
     Register,
     View,
     allocate,
     allocate_rows,
+    declare_like,
     dense,
     strides_of,
 )
 from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
 from polhode.compiler.arrays.scatter import scatter
 from polhode.compiler.arrays.views import build_views
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.scalars.program import Variable
 
 Arrays = list[AbstractArray]
 
@@ -37,7 +39,7 @@ Arrays = list[AbstractArray]
 def generate(
     b: ArrayBuilder, flat: FlatProgram, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None
 ) -> list[AbstractArray]:
-    """Appends the code of a program; returns its results: numbers, or arrays in memory.
+    """Appends the statements of a program; returns its results: numbers, or arrays in memory.
 
     `targets`: memory for results by their indices, used if they are computed here.
     """
@@ -56,7 +58,7 @@ class _CodeGenerator:
         self._views = {id(v): e for e in flat.equations if e.name in VIEWS for v in e.outputs}
         self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
         # Pointers to memory that is allocated here, by the identity of the value in it.
-        self._owned_memory: dict[int, str] = {}
+        self._owned_memory: dict[int, Pointer] = {}
         builder.keep_alive((schedule, list(inputs)))
 
     def results(self) -> Arrays:
@@ -106,10 +108,11 @@ class _CodeGenerator:
         # Views of computed arrays are made again as views of memory.
         self._arrays = {key: x for key, x in self._arrays.items() if key in views or not isinstance(x, View)}
         for v in kernel.stored:
-            value = by_value[id(v)][0][1] if not v.shape else ""
-            self._arrays[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(value, v.dtype))
+            self._arrays[id(v)] = targets[id(v)] if v.shape else self.b.keep_alive(Register(by_value[id(v)][0][1]))
 
-    def _elements(self, kernel: Kernel, shape: Any, loop_indices: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
+    def _elements(
+        self, kernel: Kernel, shape: Any, loop_indices: Sequence[Any]
+    ) -> dict[int, list[tuple[Place, Scalar]]]:
         """The elements that one iteration stores, in the order of the equations, operands first."""
         stored, by_value = set(map(id, kernel.stored)), {}
         for e in kernel.equations:
@@ -184,33 +187,31 @@ class _CodeGenerator:
         return list(sort_by_key(self.k, e, list(map(self.b.materialise, x)), self.b.copy))
 
     def _cond(self, e: Equation, x: Arrays) -> Arrays:
-        w, (which, *operands) = self.b.w, x
+        which, *operands = x
         branches = [flatten(c) for c in e.params["branches"]]
-        value, kind = self.b.number(which), type_of(which)
-        labels, after = [w.label() for _ in branches], w.label()
-        if kind == "i1":
-            w.branch(value, labels[1], labels[0])
-        else:
-            cases = " ".join(f"{kind} {n}, label %{label}" for n, label in enumerate(labels[:-1]))
-            w.lines.append(f"switch {kind} {value}, label %{labels[-1]} [ {cases} ]")
+        number = self.b.number(which)
         targets = [self._targets.get(id(v)) for v in e.outputs]
-        ends: list[tuple[Arrays, str]] = []
+        blocks: list[Block] = []
+        ends: list[list[Any]] = []
         with self.k.alternatives() as alternative:
-            for label, branch in zip(labels, branches, strict=True):
-                w.open(label)
-                with alternative():
-                    outs = self._materialise_outputs(generate(self.b, branch, operands), targets, e.outputs)
-                ends.append((outs, w.block))
-                w.jump(after)
-        w.open(after)
-        return [self._either([(outs[n], block) for outs, block in ends]) for n in range(len(e.outputs))]
+            for branch in branches:
+                with alternative() as block:
+                    ends.append(self._materialise_outputs(generate(self.b, branch, operands), targets, e.outputs))
+                blocks.append(block)
+        results, assigned = list(ends[0]), {}
+        for n, first in enumerate(ends[0]):
+            if isinstance(first, Register) or any(outs[n].pointer is not first.pointer for outs in ends):
+                results[n], assigned[n] = declare_like(first)
+        values = tuple(tuple(_value(outs[n]) for n in assigned) for outs in ends)
+        self.k.append(Switch(number, tuple(blocks), tuple(assigned.values()), values))
+        return results
 
     def _materialise_outputs(self, outs: Arrays, targets: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
         """Results of a branch as numbers or arrays in memory, in `targets` where these are given."""
         results: Arrays = []
         for x, to, v in zip(outs, targets, values, strict=True):
             if not v.shape:
-                results.append(Register(self.b.number(x), v.dtype))
+                results.append(Register(self.b.number(x)))
             elif to is not None and isinstance(x, Buffer) and x.pointer == to.pointer:
                 results.append(x)
             else:
@@ -224,34 +225,16 @@ class _CodeGenerator:
                 results[n] = to
         return results
 
-    def _either(self, ends: list[tuple[Any, str]]) -> AbstractArray:
-        """The result of the branch that was taken, as a phi node."""
-        (first, _), w = ends[0], self.b.w
-        if isinstance(first, Register):
-            cases = ", ".join(f"[ {x.name}, %{block} ]" for x, block in ends)
-            return Register(w.value(f"phi {type_of(first)} {cases}"), first.dtype)
-        if all(x.pointer == first.pointer for x, _ in ends):
-            return first
-        cases = ", ".join(f"[ {x.pointer}, %{block} ]" for x, block in ends)
-        return first.with_pointer(w.value(f"phi ptr {cases}"))
-
     def _while(self, e: Equation, x: Arrays) -> Arrays:
         p = e.params
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
         condition, step = flatten(p["cond_jaxpr"]), flatten(p["body_jaxpr"])
         consts = x[nc : nc + nb]
         carry = LoopCarry(self.b, step, nb, x[nc + nb :])
-        w = self.b.w
-        body, after = w.label(), w.label()
-        carry.begin()
-        with self.k.scratch():
-            (goes_on,) = generate(self.b, condition, [*x[:nc], *carry.current])
-            w.branch(self.b.number(goes_on), body, after)
-            w.open(body)
-            outs = generate(self.b, step, [*consts, *carry.current], carry.targets())
-            carry.end(outs)
-        w.open(after)
-        return carry.current
+        return carry.loop(
+            lambda: self.b.number(generate(self.b, condition, [*x[:nc], *carry.current])[0]),
+            lambda: generate(self.b, step, [*consts, *carry.current], carry.targets()),
+        )
 
     def _scan(self, e: Equation, x: Arrays) -> Arrays:
         body = scalar_body(e.params, x)
@@ -263,26 +246,23 @@ class _CodeGenerator:
         return list(results)
 
     def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
-        p, w, k = e.params, self.b.w, self.k
+        p, k = e.params, self.k
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         step = flatten(p["jaxpr"])
         rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
         carry = LoopCarry(self.b, step, n_consts, x[n_consts : n_consts + n_carry])
-        body, after = w.label(), w.label()
-        count = Register("", np.dtype(np.int64))
-        carry.begin(count)
-        with k.scratch():
-            w.branch(w.value(f"icmp slt i64 {count.name}, {length}"), body, after)
-            w.open(body)
-            at = w.value(f"sub i64 {length - 1}, {count.name}") if p["reverse"] else count.name
+
+        def one_row() -> Arrays:
+            at = k.apply("sub", INTEGER, length - 1, carry.count) if p["reverse"] else carry.count
             row_inputs = [_row(a, at) for a in x[n_consts + n_carry :]]
             into = [row.row(k, at) for row in rows]
             targets = {n_carry + n: to for n, to in enumerate(into) if to.shape}
             outs = generate(self.b, step, [*x[:n_consts], *carry.current, *row_inputs], {**targets, **carry.targets()})
             for out, to in zip(outs[n_carry:], into, strict=True):
                 self.b.copy(out, to)
-            carry.end(outs[:n_carry])
-        w.open(after)
+            return outs[:n_carry]
+
+        carry.loop(lambda: k.apply("lt", TRUTH, carry.count, length), one_row, counted=True)
         return [*carry.current, *rows]
 
 
@@ -290,7 +270,11 @@ def _no_preparation(shape: tuple[int, ...], place: Place) -> None:
     pass
 
 
-def _row(table: AbstractArray, at: str) -> AbstractArray:
+def _value(x: Register | Buffer) -> Scalar | Pointer:
+    return x.value if isinstance(x, Register) else x.pointer
+
+
+def _row(table: AbstractArray, at: Variable) -> AbstractArray:
     """A row of an array."""
     return View(table.shape[1:], table.dtype, lambda k, place: table.at(k, (at, *place)))
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.arrays.flat_program import Equation
+from polhode.compiler.array_program import Equation
+from polhode.compiler.arrays.array_ir import Index, Place, Scalar
+from polhode.compiler.arrays.block_builder import INTEGER, TRUTH, BlockBuilder
 from polhode.compiler.arrays.fusion import MAX_UNROLLED, is_long
-from polhode.compiler.arrays.loop_nest import Index, LoopNest
-from polhode.compiler.arrays.operands import AbstractArray, Constant, LazyArray, Place, allocate
-from polhode.compiler.llvm.ir_builder import IRBuilder
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, type_of
+from polhode.compiler.arrays.operands import AbstractArray, Constant, LazyArray, allocate
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
-from polhode.compiler.scalars.program import Operation
+from polhode.compiler.scalars.program import Variable
 
 LANES = 16
 """Number of partial sums of a long sum, so that additions needn't wait for each other."""
 
 _TOTAL = {"le_to": "le", "lt_to": "lt"}
 
-Element = Callable[[LoopNest, Place], str]
+Element = Callable[[BlockBuilder, Place], Scalar]
 Prepare = Callable[[tuple[int, ...], Place], None]
 
 
@@ -41,25 +41,17 @@ def build_elements(e: Equation, x: list[AbstractArray], prepare: Prepare) -> lis
 
 
 def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
-    operation = Operation(_TOTAL.get(e.name, e.name), e.params, x, e.outputs)  # type: ignore[arg-type]
-    by_rank = e.name in _TOTAL and type_of(x[0]) == "double"
+    name = e.name if x[0].dtype.kind == "f" else _TOTAL.get(e.name, e.name)
+    dtype, same = (
+        e.outputs[0].dtype,
+        e.name == "real" or (e.name, x[0].dtype) == ("convert_element_type", e.outputs[0].dtype),
+    )
 
-    def element(k: LoopNest, place: Place) -> str:
+    def element(k: BlockBuilder, place: Place) -> Scalar:
         values = [a.at(k, _stretched_place(a, place)) for a in x]
-        if by_rank:
-            a, b = (_rank(k.w, value) for value in values)
-            return k.w.value(f"icmp {'sle' if e.name == 'le_to' else 'slt'} i64 {a}, {b}")
-        return k.w.apply(operation, values)[0]
+        return values[0] if same else k.apply(name, dtype, *values, params=e.params)
 
     return element
-
-
-def _rank(w: IRBuilder, x: str) -> str:
-    """An integer key for the total order of floats, signed zeros and NaN included."""
-    bits = w.value(f"bitcast double {x} to i64")
-    negative = w.value(f"icmp slt i64 {bits}, 0")
-    flipped_bits = w.value(f"xor i64 {bits}, {np.iinfo(np.int64).max}")
-    return w.value(f"select i1 {negative}, i64 {flipped_bits}, i64 {bits}")
 
 
 def _stretched_place(a: AbstractArray, place: Place) -> Place:
@@ -74,13 +66,13 @@ def _short_reduction(e: Equation, a: AbstractArray) -> Element:
     along = e.params["axes"]
     lengths = [a.shape[d] for d in along]
 
-    def element(k: LoopNest, place: Place) -> str:
+    def element(k: BlockBuilder, place: Place) -> Scalar:
         parts = (a.at(k, _operand_place(along, inside, place)) for inside in itertools.product(*map(range, lengths)))
         total = next(parts, None)
         if total is None:
-            return constant(identity(e.name, e.outputs[0].dtype))
+            return identity(e.name, e.outputs[0].dtype)
         for part in parts:
-            total = combine(k.w, e.name, e.outputs[0], total, part)
+            total = combine(k, e.name, total, part)
         return total
 
     return element
@@ -94,29 +86,29 @@ def _long_reduction(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
     if not long:
         return _short_reduction(e, a)
     *outer, last = long
-    kind, count = type_of(v), a.shape[last]
+    count = a.shape[last]
 
-    def element(k: LoopNest, place: Place) -> str:
+    def element(k: BlockBuilder, place: Place) -> Scalar:
         lanes = allocate(k, (LANES,), v.dtype)
         for lane in range(LANES):
-            lanes.put(k, (lane,), constant(identity(e.name, v.dtype)))
+            lanes.put(k, (lane,), identity(e.name, v.dtype))
 
         def add(outer_indices: Place, lane: Index, at: Index) -> None:
-            total = k.load(lanes.pointer, lane, kind)
+            total: Scalar = k.load_slot(lanes.pointer, lane, v.dtype)
             for inside in itertools.product(*(range(a.shape[d]) for d in short)):
                 where = _operand_place((*outer, last, *short), (*outer_indices, at, *inside), place)
                 prepare(a.shape, where)
-                total = combine(k.w, e.name, v, total, a.at(k, where))
-            k.store(lanes.pointer, lane, kind, total)
+                total = combine(k, e.name, total, a.at(k, where))
+            lanes.put(k, (lane,), total)
 
         with k.nest(tuple(a.shape[d] for d in outer)) as outer_indices:
             with k.loop(count // LANES) as block, k.loop(LANES, independent=True) as lane:
                 add(outer_indices, lane, k.plus(k.times(block, LANES), lane))
             with k.loop(count % LANES, independent=True) as lane:
                 add(outer_indices, lane, k.plus(lane, count - count % LANES))
-        total = k.load(lanes.pointer, 0, kind)
+        total = k.load_slot(lanes.pointer, 0, v.dtype)
         for lane in range(1, LANES):
-            total = combine(k.w, e.name, v, total, k.load(lanes.pointer, lane, kind))
+            total = combine(k, e.name, total, k.load_slot(lanes.pointer, lane, v.dtype))
         return total
 
     return element
@@ -128,9 +120,9 @@ def _operand_place(along: Any, inside: Place, place: Place) -> Place:
     return tuple(by_axis[d] if d in by_axis else next(rest) for d in range(len(inside) + len(place)))
 
 
-def combine(w: IRBuilder, name: str, like: Any, a: str, b: str) -> str:
+def combine(k: BlockBuilder, name: str, a: Scalar, b: Scalar) -> Variable:
     """The operation of a reduction, applied to two elements."""
-    return w.apply(Operation(REDUCTIONS[name], {}, [like, like], [like]), [a, b])[0]
+    return k.apply(REDUCTIONS[name], a.dtype, a, b)
 
 
 def identity(name: str, dtype: Any) -> Any:
@@ -148,15 +140,13 @@ def identity(name: str, dtype: Any) -> Any:
 
 
 def window_start(
-    k: LoopNest, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int
+    k: BlockBuilder, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int
 ) -> list[Index]:
     """Start of the window of a gather or a scatter; `names` are fields of its dimension numbers."""
     index_map, batch_dims, of_indices = (getattr(dims, name) for name in names)
     begins: list[Index] = [0] * rank
     for number, d in enumerate(index_map):
-        value = x.at(k, (*place, number))
-        kind = type_of(x)
-        begins[d] = value if kind == "i64" else k.w.value(f"sext {kind} {value} to i64")
+        begins[d] = k.convert(x.at(k, (*place, number)), INTEGER)
     for d, of in zip(batch_dims, of_indices, strict=True):
         begins[d] = place[of]
     return begins
@@ -169,10 +159,10 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
     a, indices = x
     dims, sizes = e.params["dimension_numbers"], e.params["slice_sizes"]
     window = [d for d in range(len(a.shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
-    fills, (v,) = "FILL" in str(e.params["mode"]).upper(), e.outputs
+    fills = "FILL" in str(e.params["mode"]).upper()
     within = _are_within(indices, [a.shape[d] - sizes[d] for d in dims.start_index_map])
 
-    def element(k: LoopNest, place: Place) -> str:
+    def element(k: BlockBuilder, place: Place) -> Scalar:
         batch = tuple(p for d, p in enumerate(place) if d not in dims.offset_dims)
         begins = window_start(k, dims, _OF_GATHER, indices, batch, len(a.shape))
         inside = begins
@@ -182,7 +172,7 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
         for d, of in zip(window, dims.offset_dims, strict=True):
             at[d] = k.plus(inside[d], place[of])
         element_inside = a.at(k, tuple(at))
-        return _or_fill_value(k, e, v, element_inside, begins, inside) if fills and not within else element_inside
+        return _or_fill_value(k, e, element_inside, begins, inside) if fills and not within else element_inside
 
     return element
 
@@ -195,28 +185,25 @@ def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
     return bool(((rows >= 0) & (rows <= np.array(last, np.int64))).all())
 
 
-def _or_fill_value(k: LoopNest, e: Equation, v: Any, value: str, begins: list[Index], inside: list[Index]) -> str:
+def _or_fill_value(k: BlockBuilder, e: Equation, value: Scalar, begins: list[Index], inside: list[Index]) -> Scalar:
     """The element, or the fill value where the window isn't inside the array."""
-    fill, kind = e.params["fill_value"], type_of(v)
+    fill, dtype = e.params["fill_value"], e.outputs[0].dtype
     if fill is None:
-        fill = np.nan if v.dtype.kind == "f" else np.iinfo(v.dtype).min if v.dtype.kind == "i" else True
-    other = constant(np.asarray(fill).astype(v.dtype).reshape(-1)[0])
+        fill = np.nan if dtype.kind == "f" else np.iinfo(dtype).min if dtype.kind == "i" else True
+    other = np.asarray(fill).astype(dtype).reshape(-1)[0]
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):
-            here = k.w.value(f"icmp eq i64 {b}, {c}")
-            value = k.w.blend(here, kind, value, other)
+            value = k.blend(k.apply("eq", TRUTH, b, c), value, other)
     return value
 
 
 def _dynamic_slice(e: Equation, x: list[AbstractArray]) -> Element:
     a, *starts = x
 
-    def element(k: LoopNest, place: Place) -> str:
+    def element(k: BlockBuilder, place: Place) -> Scalar:
         at = []
         for p, start, n, size in zip(place, starts, a.shape, e.outputs[0].shape, strict=True):
-            value, kind = start.at(k, ()), type_of(start)
-            whole = value if kind == "i64" else k.w.value(f"sext {kind} {value} to i64")
-            at.append(k.plus(k.clamp(whole, n - size + 1), p))
+            at.append(k.plus(k.clamp(k.convert(start.at(k, ()), INTEGER), n - size + 1), p))
         return a.at(k, tuple(at))
 
     return element

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
-from polhode.compiler.arrays.flat_program import Equation, FlatProgram, Value
+from polhode.compiler.array_program import Equation, FlatProgram, Value
 from polhode.compiler.arrays.op_kinds import MAX_UNROLLED_REDUCTION, STANDALONE, VIEWS
 from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
 

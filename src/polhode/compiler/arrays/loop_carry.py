@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from polhode.compiler.array_program import FlatProgram
 from polhode.compiler.arrays.array_builder import ArrayBuilder
-from polhode.compiler.arrays.flat_program import FlatProgram
+from polhode.compiler.arrays.array_ir import Other, Pointer, Scalar, While
+from polhode.compiler.arrays.block_builder import INTEGER
 from polhode.compiler.arrays.fusion import Schedule
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, allocate
-from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import type_of
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, allocate, declare_like
+from polhode.compiler.scalars.program import Variable
 
 
 class LoopCarry:
     """The carry of a loop.
 
-    Numbers are registers. Arrays that no iteration changes stay where they are. Others are updated in place where that
+    Numbers are variables. Arrays that no iteration changes stay where they are. Others are updated in place where that
     is possible, or else double-buffered.
+
+    - `count`: the number of iterations before the current one. - `current`: the values with which it begins.
     """
 
     def __init__(self, builder: ArrayBuilder, body: FlatProgram, before: int, start: Sequence[AbstractArray]) -> None:
@@ -30,38 +35,62 @@ class LoopCarry:
             not is_repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._inputs)
         ]
         self._repeated = is_repeated
-        self._start = list(start)
+        self.count = Variable(INTEGER)
         self.current: list[AbstractArray] = list(start)
         self._spare_buffers: dict[int, Buffer] = {}
 
-    def begin(self, count: Register | None = None) -> None:
-        """Opens the block at which every iteration begins. `count` becomes the number of iterations before."""
-        w, k = self.b.w, self.b.k
-        first: dict[int, str] = {}
+    def loop(
+        self, condition: Callable[[], Scalar], step: Callable[[], Sequence[AbstractArray]], counted: bool = False
+    ) -> list[AbstractArray]:
+        """Appends the loop; returns the carry at its end. `condition` and `step` append the statements of an iteration.
+
+        `counted`: whether they need `count`.
+        """
+        k = self.b.k
+        start, pairs = self._initial_values()
+        variables = self._name_values(start)
+        with k.inside() as head:
+            for n, (a, b) in pairs.items():
+                self._spare_buffers[n] = a.with_pointer(self._other(self.current[n], a, b))
+            with k.scratch():
+                proceeds = condition()
+                with k.inside() as body:
+                    following = self._next_values(step())
+                    if counted:
+                        following.insert(0, k.apply("add", INTEGER, self.count, 1))
+        count, zero = ((self.count,), (np.int64(0),)) if counted else ((), ())
+        k.append(While((*count, *variables), (*zero, *start.values()), head, proceeds, body, tuple(following)))
+        return self.current
+
+    def _initial_values(self) -> tuple[dict[int, Scalar | Pointer], dict[int, tuple[Buffer, Buffer]]]:
+        """By index, the initial values of what the loop carries, and the two buffers of double-buffered arrays."""
+        k, start = self.b.k, {}
         pairs: dict[int, tuple[Buffer, Buffer]] = {}
-        for n, (x, v) in enumerate(zip(self._start, self._inputs, strict=True)):
+        for n, (x, v) in enumerate(zip(self.current, self._inputs, strict=True)):
             if not self._unchanged[n] and not v.shape:
-                first[n] = self.b.number(x)
+                start[n] = self.b.number(x)
             elif self._in_place[n]:
                 self.current[n] = self.b.new_copy(x)
             elif not self._unchanged[n]:
                 pairs[n] = allocate(k, v.shape, v.dtype), allocate(k, v.shape, v.dtype)
                 begin = self._initial_buffer(x, pairs[n][0])
-                self.current[n], first[n] = begin, begin.pointer
-        counters = [] if count is None else [("i64", "0")]
-        kinds = [("ptr" if self.current[n].shape else type_of(self.current[n]), begin) for n, begin in first.items()]
-        self._loop = LoopBuilder(w, [*counters, *kinds])
-        if count is not None:
-            count.name = self._loop.values[0]
-        self._loop_values, self._count = list(first), count
-        for n, name in zip(first, self._loop.values[len(counters) :], strict=True):
-            x = self.current[n]
-            self.current[n] = x.with_pointer(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
-        for n, (a, b) in pairs.items():
-            now: Any = self.current[n]
-            is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
-            self._spare_buffers[n] = a.with_pointer(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
+                self.current[n], start[n] = begin, begin.pointer
+        return start, pairs
+
+    def _name_values(self, start: dict[int, Scalar | Pointer]) -> list[Variable | Pointer]:
+        """New variables and pointers for what the loop carries."""
+        variables: list[Variable | Pointer] = []
+        for n in start:
+            self.current[n], variable = declare_like(self.current[n])
+            variables.append(variable)
         self.b.keep_alive(list(self.current))
+        return variables
+
+    def _other(self, now: Any, a: Buffer, b: Buffer) -> Pointer:
+        """The memory of one of two buffers that the current value isn't in."""
+        other = Pointer()
+        self.b.k.append(Other(other, now.pointer, a.pointer, b.pointer))
+        return other
 
     def _initial_buffer(self, x: AbstractArray, place: Buffer) -> Buffer:
         """The initial value of a double-buffered array: not copied if it has the layout of the buffers."""
@@ -75,19 +104,17 @@ class LoopCarry:
         places: dict[int, Buffer] = {n: x for n, x in self._spare_buffers.items() if not self._repeated[n]}
         return {**places, **{n: x for n, x in enumerate(self.current) if self._in_place[n] and isinstance(x, Buffer)}}
 
-    def end(self, outs: Sequence[AbstractArray]) -> None:
-        """Closes an iteration."""
-        w = self.b.w
-        next_values: dict[int, str] = {}
+    def _next_values(self, outs: Sequence[AbstractArray]) -> list[Scalar | Pointer]:
+        """What the next iteration begins with."""
+        following: list[Scalar | Pointer] = []
         for n, out in enumerate(outs):
             if self._unchanged[n]:
                 continue
             if not out.shape:
-                next_values[n] = self.b.number(out)
+                following.append(self.b.number(out))
             elif n in self._spare_buffers:
                 self.b.copy(out, self._spare_buffers[n])
-                next_values[n] = self._spare_buffers[n].pointer
+                following.append(self._spare_buffers[n].pointer)
             else:
                 self.b.copy(out, self.current[n])  # type: ignore[arg-type]
-        next_count = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
-        self._loop.end([*next_count, *(next_values[n] for n in self._loop_values)])
+        return following

@@ -8,11 +8,11 @@ from typing import Any, final
 
 import numpy as np
 
+from polhode.compiler.arrays.array_ir import Index, Place, Pointer, Scalar
+from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.fusion import axes
-from polhode.compiler.arrays.loop_nest import Index, LoopNest
-from polhode.compiler.llvm.types import constant, type_of
-
-Place = tuple[Index, ...]
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.scalars.program import Variable
 
 
 class AbstractArray(abc.ABC):
@@ -22,7 +22,7 @@ class AbstractArray(abc.ABC):
     dtype: Any
 
     @abc.abstractmethod
-    def at(self, k: LoopNest, place: Place) -> str:
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
         """The element at a place."""
 
 
@@ -33,13 +33,13 @@ class Constant(AbstractArray):
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.shape, self.dtype = values, values.shape, values.dtype
 
-    def at(self, k: LoopNest, place: Place) -> str:
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
         if self.values.size and (self.values == self.values.flat[0]).all() and not _mixed_zeros(self.values):
-            return constant(self.values.reshape(-1)[0])
+            return self.values.reshape(-1)[0]
         if all(isinstance(p, int) for p in place):
             at: Any = place
-            return constant(np.atleast_1d(self.values[at])[0])
-        return k.constant_element(self.values, _position(k, place, _row_major(self.shape)), type_of(self))
+            return np.atleast_1d(self.values[at])[0]
+        return k.load(k.table(self.values), place, _row_major(self.shape), self.dtype)
 
 
 def _mixed_zeros(values: np.ndarray) -> bool:
@@ -48,13 +48,13 @@ def _mixed_zeros(values: np.ndarray) -> bool:
 
 @final
 class Register(AbstractArray):
-    """A number in a register."""
+    """A number that is known, or in a variable."""
 
-    def __init__(self, name: str, dtype: Any) -> None:
-        self.name, self.shape, self.dtype = name, (), dtype
+    def __init__(self, value: Scalar) -> None:
+        self.value, self.shape, self.dtype = value, (), value.dtype
 
-    def at(self, k: LoopNest, place: Place) -> str:
-        return self.name
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
+        return self.value
 
 
 @final
@@ -66,19 +66,19 @@ class Buffer(AbstractArray):
     - `pointer`: to its first element. - `strides`: slots from one element to the next along each axis.
     """
 
-    def __init__(self, pointer: str, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> None:
+    def __init__(self, pointer: Pointer, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> None:
         self.pointer, self.shape, self.dtype, self.strides = pointer, shape, dtype, strides
 
-    def at(self, k: LoopNest, place: Place) -> str:
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
         return k.memoise(
             (self.pointer, self.strides, place),
-            lambda: k.load(self.pointer, _position(k, place, self.strides), type_of(self)),
+            lambda: k.load(self.pointer, place, self.strides, self.dtype),
         )
 
-    def put(self, k: LoopNest, place: Place, value: str) -> None:
-        k.store(self.pointer, _position(k, place, self.strides), type_of(self), value)
+    def put(self, k: BlockBuilder, place: Place, value: Scalar) -> None:
+        k.store(self.pointer, place, self.strides, value)
 
-    def with_pointer(self, pointer: str) -> Buffer:
+    def with_pointer(self, pointer: Pointer) -> Buffer:
         """The same layout at another pointer."""
         return Buffer(pointer, self.shape, self.dtype, self.strides)
 
@@ -88,32 +88,50 @@ class Buffer(AbstractArray):
         axes = zip(self.strides, _row_major(self.shape), self.shape, strict=True)
         return all(stride == dense or n == 1 for stride, dense, n in axes)
 
-    def part(self, k: LoopNest, axis: int, begin: int, count: int) -> Buffer:
+    def part(self, k: BlockBuilder, axis: int, begin: int, count: int) -> Buffer:
         """A slice along an axis."""
-        at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {begin * self.strides[axis]}")
+        at = k.address(self.pointer, begin * self.strides[axis])
         shape = (*self.shape[:axis], count, *self.shape[axis + 1 :])
         return Buffer(at, shape, self.dtype, self.strides)
 
-    def row(self, k: LoopNest, place: Index) -> Buffer:
+    def row(self, k: BlockBuilder, place: Index) -> Buffer:
         """A row: an index along the first axis."""
-        at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {k.times(place, self.strides[0])}")
+        at = k.address(self.pointer, k.times(place, self.strides[0]))
         return Buffer(at, self.shape[1:], self.dtype, self.strides[1:])
 
 
-def dense(pointer: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
+def dense(pointer: Pointer, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """A contiguous array in row-major order."""
     return Buffer(pointer, shape, dtype, _row_major(shape))
 
 
-def allocate(k: LoopNest, shape: tuple[int, ...], dtype: Any) -> Buffer:
+def allocate(k: BlockBuilder, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Allocates an array. Short axes come first, so that loops go along neighbouring elements."""
     return Buffer(k.space(slots_of(shape)), shape, dtype, strides_of(shape))
 
 
-def allocate_rows(k: LoopNest, shape: tuple[int, ...], dtype: Any) -> Buffer:
+def allocate_rows(k: BlockBuilder, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Allocates an array, one row after the other."""
     size = slots_of(shape[1:])
     return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
+
+
+def declare_like(like: AbstractArray) -> tuple[AbstractArray, Variable | Pointer]:
+    """A number or an array in memory like another one, and its variable or pointer, which a statement has to assign."""
+    if isinstance(like, Buffer) and like.shape:
+        pointer = Pointer()
+        return like.with_pointer(pointer), pointer
+    variable = Variable(like.dtype)
+    return Register(variable), variable
+
+
+def leaf_buffers(k: BlockBuilder, pointer: Pointer, layout: Layout) -> list[Buffer]:
+    """Buffers for the leaves of a tree that is packed at a pointer."""
+    out, at = [], 0
+    for like, n in zip(layout.leaves, layout.sizes, strict=True):
+        out.append(dense(k.address(pointer, at), like.shape, np.dtype(like.dtype)))
+        at += n
+    return out
 
 
 def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -146,10 +164,10 @@ def _layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 class View(AbstractArray):
     """An array whose elements are those of others."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, reader: Callable[[LoopNest, Place], str]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, reader: Callable[[BlockBuilder, Place], Scalar]) -> None:
         self.shape, self.dtype, self._read = shape, dtype, reader
 
-    def at(self, k: LoopNest, place: Place) -> str:
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
         return self._read(k, place)
 
 
@@ -157,10 +175,10 @@ class View(AbstractArray):
 class LazyArray(AbstractArray):
     """An array whose elements are computed where they are used, once in each iteration."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, element: Callable[[LoopNest, Place], str]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, element: Callable[[BlockBuilder, Place], Scalar]) -> None:
         self.shape, self.dtype, self._element = shape, dtype, element
 
-    def at(self, k: LoopNest, place: Place) -> str:
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
         return k.memoise((id(self), place), lambda: self._element(k, place))
 
 
@@ -169,10 +187,3 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     for d in reversed(range(len(shape))):
         strides[d], at = at, at * shape[d]
     return tuple(strides)
-
-
-def _position(k: LoopNest, place: Place, strides: tuple[int, ...]) -> Index:
-    position: Index = 0
-    for p, stride in zip(place, strides, strict=True):
-        position = k.plus(position, k.times(p, stride))
-    return position

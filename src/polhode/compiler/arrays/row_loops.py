@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import LoopNest
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Constant, Place, allocate, allocate_rows
+from polhode.compiler.array_program import Equation
+from polhode.compiler.arrays.array_ir import Place, Scalar, While
+from polhode.compiler.arrays.block_builder import INTEGER, TRUTH, BlockBuilder
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Constant, allocate, allocate_rows
 from polhode.compiler.arrays.selection import has_dynamic_indices
-from polhode.compiler.llvm.ir_builder import IRBuilder
-from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import constant, type_of
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.cost import cost
 from polhode.compiler.scalars.graph import Elements, is_known
 from polhode.compiler.scalars.program import Program, ProgramBackend, Variable
 from polhode.compiler.scalars.unroll import Unroller
 
-_ANY_ROW = "%row"
+_ANY_ROW = Variable(INTEGER)
 """Stands for the row index while constants of all rows are determined."""
 
 
@@ -54,14 +51,14 @@ class ScalarBody:
         self.outs = [_reshape([next(outputs) for _ in range(x.size)], x.shape) for x in results]
 
     def read_operands(
-        self, k: LoopNest, elements: Sequence[Elements], operands: Sequence[AbstractArray], at: Place
+        self, k: BlockBuilder, elements: Sequence[Elements], operands: Sequence[AbstractArray], at: Place
     ) -> None:
         """Reads those elements of operands that the program uses."""
         for of, x in zip(elements, operands, strict=True):
             for place in np.ndindex(of.shape):
                 element: Any = of[place]
                 if isinstance(element, Variable) and element in self.operand_variables:
-                    k.w.name(element, x.at(k, (*at, *place)))
+                    k.bind(element, x.at(k, (*at, *place)))
 
 
 def scalar_body(p: Any, operands: Sequence[AbstractArray]) -> ScalarBody | None:
@@ -93,12 +90,12 @@ class PartlyConstant(AbstractArray):
         self.memory, self.elements = memory, elements
         self.shape, self.dtype = memory.shape, memory.dtype
 
-    def at(self, k: LoopNest, place: Place) -> str:
+    def at(self, k: BlockBuilder, place: Place) -> Scalar:
         inside = place[1:]
         if all(isinstance(p, int) for p in inside):
             element = self.elements[inside]  # type: ignore[index]
             if is_known(element):
-                return constant(element)
+                return element
         return self.memory.at(k, place)
 
 
@@ -107,28 +104,20 @@ def _variables(aval: Any) -> Elements:
 
 
 def _elements(x: AbstractArray, shape: tuple[int, ...], at: Place) -> Elements:
-    """Variables, or constants where the code of an element is a literal."""
-    aside = LoopNest(IRBuilder())
+    """Variables, or constants where an element is known."""
+    aside = BlockBuilder()
     out = np.empty(shape, dtype=object)
     for place in np.ndindex(shape):
         if at and isinstance(x, Constant) and _same_bits(column := x.values[:, *place]):
             out[place] = column[0]
             continue
-        text = x.at(aside, (*at, *place))
-        out[place] = Variable(np.dtype(x.dtype)) if text.startswith("%") else _number(text, x)
+        element = x.at(aside, (*at, *place))
+        out[place] = Variable(np.dtype(x.dtype)) if isinstance(element, Variable) else element
     return out
 
 
 def _same_bits(column: np.ndarray) -> bool:
     return len({element.tobytes() for element in column}) == 1
-
-
-def _number(text: str, like: Any) -> Any:
-    """The number of a literal in LLVM IR."""
-    kind = type_of(like)
-    if kind == "double":
-        return np.float64(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
-    return np.asarray(text == "true" if kind == "i1" else int(text), like.dtype)[()]
 
 
 def _reshape(elements: list[Any], shape: tuple[int, ...]) -> Elements:
@@ -137,9 +126,11 @@ def _reshape(elements: list[Any], shape: tuple[int, ...]) -> Elements:
     return out.reshape(shape)
 
 
-def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: ScalarBody) -> list[Buffer | PartlyConstant]:
+def scan_rows(
+    k: BlockBuilder, e: Equation, x: Sequence[AbstractArray], body: ScalarBody
+) -> list[Buffer | PartlyConstant]:
     """The results of a scan."""
-    p, w = e.params, k.w
+    p = e.params
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
     n_before_rows = n_consts + n_carry
     rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
@@ -147,26 +138,21 @@ def scan_rows(k: LoopNest, e: Equation, x: Sequence[AbstractArray], body: Scalar
     with k.scratch():
         body.read_operands(k, body.consts, x[:n_consts], ())
         start = [a.at(k, place) for a in x[n_consts:n_before_rows] for place in np.ndindex(a.shape)]
-        variables = [v for of in body.carry for v in of.flat]
-        begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
-        loop, inside, end = LoopBuilder(w, [("i64", "0"), *begin]), w.label(), w.label()
-        count, *carry = loop.values
-        for variable, value in zip(variables, carry, strict=True):
-            w.name(variable, value)
-        w.branch(w.value(f"icmp slt i64 {count}, {length}"), inside, end)
-        w.open(inside)
-        at = w.value(f"sub i64 {length - 1}, {count}") if p["reverse"] else count
-        with k.scope():
+        count, carry = Variable(INTEGER), [v for of in body.carry for v in of.flat]
+        with k.inside() as condition:
+            proceeds = k.apply("lt", TRUTH, count, length)
+        with k.inside() as block, k.scope():
+            at = k.apply("sub", INTEGER, length - 1, count) if p["reverse"] else count
             body.read_operands(k, body.rows, x[n_before_rows:], (at,))
-            results = w.program(body.program, [])
+            results = k.call(body.program, [])
             _put_all(k, rows, (at,), results[len(start) :])
-        loop.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
-        w.open(end)
+            following = k.apply("add", INTEGER, count, 1), *results[: len(start)]
+        k.append(While((count, *carry), (np.int64(0), *start), condition, proceeds, block, following))
         _put_all(k, ends, (), carry)
     return [*ends, *(PartlyConstant(to, elements) for to, elements in zip(rows, body.outs[n_carry:], strict=True))]
 
 
-def _put_all(k: LoopNest, into: Sequence[Buffer], at: Place, values: Sequence[str]) -> None:
+def _put_all(k: BlockBuilder, into: Sequence[Buffer], at: Place, values: Sequence[Scalar]) -> None:
     """Stores all elements of arrays, or of their parts at a place."""
     remaining_values = iter(values)
     for to in into:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import numpy as np
 
+from polhode.compiler.array_program import Equation
+from polhode.compiler.arrays.array_ir import If, Index, Place, Scalar
+from polhode.compiler.arrays.block_builder import TRUTH, BlockBuilder
 from polhode.compiler.arrays.elementwise import window_start
-from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import Index, LoopNest
-from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place
+from polhode.compiler.arrays.operands import AbstractArray, Buffer
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.scalars.primitives import SCATTERS
-from polhode.compiler.scalars.program import Operation
+from polhode.compiler.scalars.program import Variable
 
 _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_indices_batching_dims"
 
 
-def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
+def scatter(k: BlockBuilder, e: Equation, to: Buffer, indices: AbstractArray, updates: AbstractArray) -> None:
     """Applies the updates to `to`, one after the other; windows that aren't inside are skipped."""
     if e.name == "scatter" and e.params.get("update_jaxpr") is not None:
         raise UnsupportedNativeOperation(e.name)
@@ -31,33 +31,24 @@ def scatter(k: LoopNest, e: Equation, to: Buffer, indices: AbstractArray, update
         value, at = updates.at(k, place), list(inside)
         for d, of in zip(window, of_window, strict=True):
             at[d] = k.plus(inside[d], place[of])
-        with contextlib.nullcontext() if clips else _where(k, _all_equal(k, begins, inside)):
+        fits = None if clips else _all_equal(k, begins, inside)
+        with k.inside() as block:
             _put(k, e.name, to, tuple(at), value)
+        k.block += block if fits is None else [If(fits, block)]
 
 
-@contextlib.contextmanager
-def _where(k: LoopNest, condition: str) -> Iterator[None]:
-    """Statements that are executed only if the condition holds."""
-    inside, after = k.w.label(), k.w.label()
-    k.w.branch(condition, inside, after)
-    k.w.open(inside)
-    yield
-    k.w.jump(after)
-    k.w.open(after)
-
-
-def _put(k: LoopNest, name: str, to: Buffer, place: Place, value: str) -> None:
+def _put(k: BlockBuilder, name: str, to: Buffer, place: Place, value: Scalar) -> None:
     if name in SCATTERS:
         with k.scope():
             before = to.at(k, place)
-        (value,) = k.w.apply(Operation(SCATTERS[name], {}, [to, to], [to]), [before, value])  # type: ignore[list-item]
+        value = k.apply(SCATTERS[name], to.dtype, before, value)
     to.put(k, place, value)
 
 
-def _all_equal(k: LoopNest, begins: list[Index], inside: list[Index]) -> str:
-    condition = "true"
+def _all_equal(k: BlockBuilder, begins: list[Index], inside: list[Index]) -> Scalar:
+    condition: Scalar = np.bool_(True)
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):
-            here = k.w.value(f"icmp eq i64 {b}, {c}")
-            condition = here if condition == "true" else k.w.value(f"and i1 {condition}, {here}")
+            here = k.apply("eq", TRUTH, b, c)
+            condition = k.apply("and", TRUTH, condition, here) if isinstance(condition, Variable) else here
     return condition

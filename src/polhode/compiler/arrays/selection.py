@@ -6,16 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jax.extend import core
 
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.operands import Buffer, dense
 from polhode.compiler.jaxprs import callee, parameters
-from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
-from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
 
@@ -94,13 +90,3 @@ def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr
     if name == "cond":
         return [(branch.jaxpr, constant_inputs[1:]) for branch in p["branches"]]
     return []
-
-
-def leaf_buffers(w: IRBuilder, pointer: str, layout: Layout) -> list[Buffer]:
-    """Buffers for the leaves of a tree that is packed at a pointer."""
-    out, at = [], 0
-    for like, n in zip(layout.leaves, layout.sizes, strict=True):
-        name = w.value(f"getelementptr i64, ptr {pointer}, i64 {at}")
-        out.append(dense(name, like.shape, np.dtype(like.dtype)))
-        at += n
-    return out

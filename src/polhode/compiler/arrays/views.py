@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from polhode.compiler.arrays.flat_program import Equation
-from polhode.compiler.arrays.loop_nest import Index, LoopNest
-from polhode.compiler.arrays.operands import AbstractArray, Place, View
-from polhode.compiler.llvm.types import constant, type_of
+from polhode.compiler.array_program import Equation
+from polhode.compiler.arrays.array_ir import Index, Place, Scalar
+from polhode.compiler.arrays.block_builder import BlockBuilder
+from polhode.compiler.arrays.operands import AbstractArray, View
 
-Reader = Callable[[LoopNest, Place], str]
+Reader = Callable[[BlockBuilder, Place], Scalar]
 
 
 def build_views(e: Equation, x: list[AbstractArray]) -> list[AbstractArray]:
@@ -35,13 +35,13 @@ def _reshape(e: Equation, x: list[AbstractArray]) -> Reader:
     long_axes = [d for d, n in enumerate(shape) if n != 1]
     if [shape[d] for d in long_axes] == [n for n in a.shape if n != 1]:
 
-        def among(k: LoopNest, place: Place) -> str:
+        def among(k: BlockBuilder, place: Place) -> Scalar:
             axes = iter(long_axes)
             return a.at(k, tuple(0 if n == 1 else place[next(axes)] for n in a.shape))
 
         return among
 
-    def anywhere(k: LoopNest, place: Place) -> str:
+    def anywhere(k: BlockBuilder, place: Place) -> Scalar:
         number: Index = 0
         for p, n in zip(place, shape, strict=True):
             number = k.plus(k.times(number, n), p)
@@ -66,7 +66,7 @@ def _slice(e: Equation, x: list[AbstractArray]) -> Reader:
 def _reverse(e: Equation, x: list[AbstractArray]) -> Reader:
     along, a = e.params["dimensions"], x[0]
 
-    def at(k: LoopNest, place: Place) -> str:
+    def at(k: BlockBuilder, place: Place) -> Scalar:
         return a.at(
             k,
             tuple(
@@ -80,15 +80,10 @@ def _reverse(e: Equation, x: list[AbstractArray]) -> Reader:
 
 def _iota(e: Equation, x: list[AbstractArray]) -> Reader:
     (v,), along = e.outputs, e.params["dimension"]
-    kind = type_of(v)
 
-    def at(k: LoopNest, place: Place) -> str:
+    def at(k: BlockBuilder, place: Place) -> Scalar:
         p = place[along]
-        if isinstance(p, int):
-            return constant(np.full(1, p, v.dtype)[0])
-        if kind == "double":
-            return k.w.value(f"sitofp i64 {p} to double")
-        return p if kind == "i64" else k.w.value(f"trunc i64 {p} to {kind}")
+        return np.full(1, p, v.dtype)[0] if isinstance(p, int) else k.convert(p, v.dtype)
 
     return at
 
@@ -96,7 +91,7 @@ def _iota(e: Equation, x: list[AbstractArray]) -> Reader:
 def _stack(e: Equation, x: list[AbstractArray]) -> Reader:
     axis = e.params["axis"]
 
-    def at(k: LoopNest, place: Place) -> str:
+    def at(k: BlockBuilder, place: Place) -> Scalar:
         rest = (*place[:axis], *place[axis + 1 :])
         return _select_part(k, place[axis], x, [1] * len(x), lambda a, _: a.at(k, rest))
 
@@ -106,8 +101,8 @@ def _stack(e: Equation, x: list[AbstractArray]) -> Reader:
 def _concatenate(e: Equation, x: list[AbstractArray]) -> Reader:
     axis = e.params["dimension"]
 
-    def at(k: LoopNest, place: Place) -> str:
-        def read_part(a: AbstractArray, p: Index) -> str:
+    def at(k: BlockBuilder, place: Place) -> Scalar:
+        def read_part(a: AbstractArray, p: Index) -> Scalar:
             return a.at(k, (*place[:axis], k.clamp(p, a.shape[axis]), *place[axis + 1 :]))
 
         return _select_part(k, place[axis], x, [a.shape[axis] for a in x], read_part)
@@ -116,16 +111,17 @@ def _concatenate(e: Equation, x: list[AbstractArray]) -> Reader:
 
 
 def _select_part(
-    k: LoopNest, p: Index, x: list[AbstractArray], sizes: list[int], read_part: Callable[[Any, Index], str]
-) -> str:
+    k: BlockBuilder, p: Index, x: list[AbstractArray], sizes: list[int], read_part: Callable[[Any, Index], Scalar]
+) -> Scalar:
     """The element at p of concatenated parts of these sizes."""
     parts = [(a, begin, n) for a, begin, n in zip(x, np.cumsum([0, *sizes[:-1]]).tolist(), sizes, strict=True) if n]
     if isinstance(p, int):
         return next(read_part(a, p - begin) for a, begin, n in parts if begin <= p < begin + n)
-    element = ""
-    for a, begin, _ in parts:
-        here, kind = read_part(a, k.plus(p, -begin)), type_of(a)
-        element = here if not element else k.w.blend(k.less(p, begin), kind, element, here)
+    (a, begin, _), *others = parts
+    element = read_part(a, k.plus(p, -begin))
+    for a, begin, _ in others:
+        here = read_part(a, k.plus(p, -begin))
+        element = k.blend(k.less(p, begin), element, here)
     return element
 
 

@@ -78,6 +78,18 @@ def _is_finite(w: Builder, x: list[str], params: Any) -> str:
     return w.do("fcmp olt", "double", w.intrinsic("fabs", "double", x[0]), w.number("double", _INFINITY))
 
 
+def _rank(w: Builder, x: str) -> str:
+    """An integer key for the total order of floats, signed zeros and NaN included."""
+    bits = w.value(f"bitcast {w.of('double')} {x} to {w.of('i64')}")
+    negative = w.do("icmp slt", "i64", bits, w.number("i64", 0))
+    flipped_bits = w.do("xor", "i64", bits, w.number("i64", 2**63 - 1))
+    return w.select(negative, "i64", flipped_bits, bits)
+
+
+def _by_rank(word: str) -> Callable[[Builder, list[str], Any], str]:
+    return lambda w, x, p: w.do(word, "i64", *[_rank(w, v) for v in x])
+
+
 FLOATS: dict[str, Callable[[Builder, list[str], Any], str]] = {
     **{name: _function(name) for name in _LIBRARY},
     **{name: _intrinsic(of) for name, of in _INTRINSICS.items()},
@@ -97,6 +109,8 @@ FLOATS: dict[str, Callable[[Builder, list[str], Any], str]] = {
     "round": _round,
     "sign": lambda w, x, p: _sign(w, x[0]),
     "is_finite": _is_finite,
+    "le_to": _by_rank("icmp sle"),
+    "lt_to": _by_rank("icmp slt"),
 }
 """Operations on numbers in double precision."""
 

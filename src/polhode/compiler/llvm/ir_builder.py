@@ -192,11 +192,17 @@ class IRBuilder:
         """The results of a program on scalars."""
         self._names.update(zip(region.inputs, arguments, strict=True))
         for operation in region.operations:
-            results = self.apply(operation, [self._operand(x) for x in operation.operands])
-            self._names.update(zip(operation.results, results, strict=True))
-        return [self._operand(x) for x in region.outputs]
+            self.operation(operation)
+        return [self.operand(x) for x in region.outputs]
 
-    def _operand(self, x: Any) -> str:
+    def operation(self, operation: Operation) -> None:
+        """One operation of a program."""
+        results = self.apply(operation, [self.operand(x) for x in operation.operands])
+        for variable, value in zip(operation.results, results, strict=True):
+            self._names[variable] = value
+
+    def operand(self, x: Any) -> str:
+        """A variable or a constant."""
         return self._names[x] if isinstance(x, Variable) else self.splat(type_of(x), constant(x))
 
     def apply(self, operation: Operation, x: list[str]) -> list[str]:

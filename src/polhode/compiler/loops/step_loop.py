@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polhode.compiler.arrays.array_ir import Function, Pointer, Scalar, pointers_of
+from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.entry_points import step_block
+from polhode.compiler.arrays.llvm_printer import compile_function
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.compile_report import CompileReport
-from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
 from polhode.compiler.scalars.program import Program
@@ -188,25 +189,25 @@ def _compile(
     tell: Callable[[CompileReport], None] | None,
 ) -> CompiledFunction:
     """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
-    w, (args, progress, row) = IRBuilder(), layouts
-    arguments = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
-    kinds = [type_of(s) for s in (*progress.scalars, *row.scalars)]
-    now: list[str] = []
-    results: list[str] = []
+    k, pointers, (args, progress, row) = BlockBuilder(), pointers_of(POINTERS), layouts
+    arguments = [k.load_slot(pointers["args"], n, s.dtype) for n, s in enumerate(args.scalars)]
+    now: list[Scalar] = []
+    results: list[Scalar] = []
 
-    def goes_on(control: ControlValues) -> str:
-        now[:] = [w.load("%progress", k, kind) for k, kind in enumerate(kinds[: progress.size])]
-        return w.program(check, [*arguments, *now, *control])[0]
+    def goes_on(control: ControlValues) -> Scalar:
+        now[:] = [k.load_slot(pointers["progress"], n, s.dtype) for n, s in enumerate(progress.scalars)]
+        return k.call(check, [*arguments, *now, *control])[0]
 
-    def step(control: ControlValues) -> str:
-        results[:] = w.program(steps, [*arguments, *now, *control])
+    def step(control: ControlValues) -> Scalar:
+        results[:] = k.call(steps, [*arguments, *now, *control])
         is_saved = results.pop(progress.size)
-        for k in range(progress.size):
-            w.store("%progress", k, kinds[k], results[k])
+        for n in range(progress.size):
+            k.store(pointers["progress"], (n,), (1,), results[n])
         return is_saved
 
-    def keep(frame: str) -> None:
-        for k in range(row.size):
-            w.store(frame, k, kinds[progress.size + k], results[progress.size + k])
+    def keep(frame: Pointer) -> None:
+        for n, value in enumerate(results[progress.size :]):
+            k.store(frame, (n,), (1,), value)
 
-    return CompiledFunction(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)
+    count = block(k, pointers, goes_on, step, keep, row.size)
+    return compile_function(Function(pointers, k.block, count), tell)

@@ -1,0 +1,196 @@
+"""Array programs as functions in C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polhode.compiler.arrays.array_ir import (
+    Address,
+    Allocate,
+    Block,
+    DivMod,
+    Function,
+    If,
+    Index,
+    Load,
+    Nest,
+    Other,
+    Place,
+    Pointer,
+    Sort,
+    Store,
+    Switch,
+    Table,
+    While,
+)
+from polhode.compiler.c.expressions import c_type, literal
+from polhode.compiler.c.prelude import PRELUDE, SORT
+from polhode.compiler.c.scalar_printer import ScalarPrinter
+from polhode.compiler.scalars.program import Operation
+
+
+class CFile(NamedTuple):
+    """A file in C with one function that returns an `int64_t`.
+
+    - `text`: the file. - `workspace`: slots of eight bytes that the last argument of the function must have.
+    """
+
+    text: str
+    workspace: int
+
+
+def print_file(function: Function, name: str = "run") -> CFile:
+    """A function in C; its arguments are those of `function`, and then memory to work in.
+
+    Raises `UnsupportedNativeOperation` for unsupported operations.
+    """
+    printer = _Printer(name)
+    for argument, pointer in function.arguments.items():
+        printer.c.name(pointer, argument)
+    printer.block(function.body)
+    printer.c.line(f"return {printer.c.operand(function.result)};")
+    arguments = ", ".join(f"slot *restrict {x}" for x in (*function.arguments, "workspace"))
+    head = (f"int64_t {name}({arguments});", f"int64_t {name}({arguments}) {{")
+    parts = PRELUDE, SORT if printer.sorts else "", *printer.tables, *head, *printer.c.lines, "}"
+    return CFile("\n".join((*parts, "")), printer.workspace)
+
+
+class _Printer:
+    """The body of a function under construction.
+
+    - `c`: its text. - `tables`: constants before the function. - `workspace`: slots that it needs.
+    - `sorts`: whether it calls `sort_order`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.c = ScalarPrinter()
+        self.tables: list[str] = []
+        self.workspace, self.sorts = 0, False
+        self._function = name
+        self._names: dict[Table, str] = {}
+        self._statements: dict[type, Callable[[Any], None]] = {
+            Operation: self.c.operation,
+            Allocate: self.allocate,
+            Address: self.address,
+            Other: self.other,
+            Load: self.load,
+            Store: self.store,
+            DivMod: self.divide,
+            Nest: self.nest,
+            While: self.while_,
+            If: self.if_,
+            Switch: self.switch,
+            Sort: self.sort,
+        }
+
+    def block(self, statements: Block) -> None:
+        for statement in statements:
+            self._statements[type(statement)](statement)
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _index(self, x: Index) -> str:
+        return str(x) if isinstance(x, int) else self.c.operand(x)
+
+    def _position(self, place: Place, strides: tuple[int, ...]) -> str:
+        """Slots from the first element to that at a place."""
+        pairs = [(p, stride) for p, stride in zip(place, strides, strict=True) if stride]
+        offset = sum(p * stride for p, stride in pairs if isinstance(p, int))
+        terms = [(self._index(p), stride) for p, stride in pairs if not isinstance(p, int)]
+        texts = [text if stride == 1 else f"{text} * {stride}" for text, stride in terms]
+        return " + ".join([*texts, *([str(offset)] if offset or not texts else [])]).replace("+ -", "- ")
+
+    def _point(self, pointer: Pointer, text: str) -> None:
+        name = self.c.new_name("p")
+        self.c.line(f"slot *const {name} = {text};")
+        self.c.name(pointer, name)
+
+    def allocate(self, s: Allocate) -> None:
+        self.workspace = max(self.workspace, s.begin + s.slots)
+        self._point(s.result, f"workspace + {s.begin}")
+
+    def address(self, s: Address) -> None:
+        self._point(s.result, f"{self.c.operand(s.base)} + {self._index(s.slots)}")
+
+    def other(self, s: Other) -> None:
+        now, first, second = map(self.c.operand, s[1:])
+        self._point(s.result, f"{now} == {first} ? {second} : {first}")
+
+    def load(self, s: Load) -> None:
+        position, kind = self._position(s.place, s.strides), c_type(s.result.dtype)
+        if isinstance(s.source, Table):
+            text = f"{self._table(s.source)}[{position}]"
+        elif kind == "double":
+            text = f"{self.c.operand(s.source)}[{position}].number"
+        else:
+            whole = f"{self.c.operand(s.source)}[{position}].integer"
+            text = f"{whole} & 1" if kind == "bool" else whole if kind == "int64_t" else f"({kind}){whole}"
+        self.c.define(s.result, text)
+
+    def _table(self, table: Table) -> str:
+        if table not in self._names:
+            name = self._names[table] = f"{self._function}_table_{len(self._names)}"
+            kind, values = c_type(table.values.dtype), [literal(x) for x in table.values.reshape(-1)] or ["0"]
+            lines = [", ".join(values[n : n + 8]) for n in range(0, len(values), 8)]
+            self.tables.append(f"static const {kind} {name}[] = {{\n  " + ",\n  ".join(lines) + "};")
+        return self._names[table]
+
+    def store(self, s: Store) -> None:
+        member = "number" if s.value.dtype == np.float64 else "integer"
+        place = f"{self.c.operand(s.target)}[{self._position(s.place, s.strides)}]"
+        self.c.line(f"{place}.{member} = {self.c.operand(s.value)};")
+
+    def divide(self, s: DivMod) -> None:
+        dividend = self._index(s.dividend)
+        self.c.define(s.remainder, f"(int64_t)((uint64_t){dividend} % {s.divisor}u)")
+        self.c.define(s.quotient, f"(int64_t)((uint64_t){dividend} / {s.divisor}u)")
+
+    def sort(self, s: Sort) -> None:
+        self.sorts = True
+        keys, order, spare = map(self.c.operand, (s.keys, s.order, s.spare))
+        self._point(s.result, f"sort_order({keys}, {order}, {spare}, {s.count})")
+
+    # --- loops and branches -------------------------------------------------------------------------------------------
+
+    def nest(self, s: Nest) -> None:
+        for index, bound in zip(s.indices, s.bounds, strict=True):
+            name = self.c.new_name("i")
+            self.c.open(f"for (int64_t {name} = 0; {name} < {self._index(bound)}; ++{name})")
+            self.c.name(index, name)
+        self.block(s.body)
+        for _ in s.indices:
+            self.c.close()
+
+    def while_(self, s: While) -> None:
+        names = [self.c.declare(v, self.c.operand(x)) for v, x in zip(s.carried, s.start, strict=True)]
+        for v, name in zip(s.carried, names, strict=True):
+            self.c.name(v, name)
+        self.c.open("for (;;)")
+        self.block(s.condition)
+        self.c.line(f"if (!{self.c.operand(s.proceeds)}) {{ break; }}")
+        self.block(s.body)
+        self.c.assign(s.carried, s.following)
+        self.c.close()
+
+    def if_(self, s: If) -> None:
+        names = [self.c.declare(v, self.c.operand(x)) for v, x in zip(s.results, s.otherwise, strict=True)]
+        self.c.open(f"if ({self.c.operand(s.condition)})")
+        self._branch(s.block, names, s.values)
+        self.c.close()
+        for v, name in zip(s.results, names, strict=True):
+            self.c.name(v, name)
+
+    def switch(self, s: Switch) -> None:
+        names = [self.c.declare(v) for v in s.results]
+        branches = zip(s.blocks, s.values, strict=True)
+        self.c.choose(s.which, [lambda pair=pair: self._branch(pair[0], names, pair[1]) for pair in branches])
+        for v, name in zip(s.results, names, strict=True):
+            self.c.name(v, name)
+
+    def _branch(self, block: Block, names: Sequence[str], values: Sequence[Any]) -> None:
+        self.block(block)
+        for name, x in zip(names, values, strict=True):
+            self.c.line(f"{name} = {self.c.operand(x)};")
