@@ -156,6 +156,11 @@ def word(name: str, value: Any, meaning: str) -> str:
     return value
 
 
+def extend_name(name: Any, suffix: str) -> str | None:
+    """The name of a part of something named, None without a name. Raises ValueError for what is no word."""
+    return None if name is None else f"{word('name', name, 'of a part of a model')}{suffix}"
+
+
 def positive(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
     """`array` whose entries must all be greater than zero."""
     result = array(name, value, shape, meaning)

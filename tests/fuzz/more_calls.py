@@ -180,7 +180,7 @@ MORE = [
     ),
     Call(ensemble, {"parameters": None, "samples": {"mass": (14.0, 15.0)}, "statistics": True, "quantiles": (0.5,)}),
     Call(ph.studies.lyapunov, {"problem": TOP, "integrator": "rkmk4", "h": 1e-2, "t1": 0.1}, ("h", "t1")),
-    Call(ph.linearise, {"problem": TOP, "t": 0.0, "state": None, "inputs": (), "outputs": None}),
+    Call(ph.linearise, {"problem": TOP, "t": 0.0, "state": None, "inputs": (), "outputs": None, "anyway": True}),
     Call(ph.load_ensemble, {"path": "nowhere.zarr"}),
     Call(ph.spaces.Rn, {"n": 3, "blocks": None}),
     Call(ph.spaces.power, {"space": ph.spaces.SO3(), "n": 2}),

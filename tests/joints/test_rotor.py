@@ -52,6 +52,15 @@ def test_the_rotor_is_on_the_diagonal_of_joint_coordinates_and_a_coordinate_else
     assert twists[1] == pytest.approx(exact(0.0, 1.0)[0], rel=1e-10)
 
 
+def test_a_name_that_is_no_word_is_refused() -> None:
+    model, hinge, _ = arm()
+    deep: list[Any] = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="`name` must be a word"):
+        model.add(ph.joints.RotorInertia(hinge, 0.4, name=deep))  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize(
     ("formulation", "method"),
     [("minimal", "rkmk4"), pytest.param("SO3xR3", "herk4", marks=slow), pytest.param("livens", "eml", marks=slow)],

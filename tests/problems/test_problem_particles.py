@@ -69,6 +69,7 @@ def test_the_pile_comes_to_rest_inside_its_box():
         ("pendulum-3d", {"mg_over_j": 0.0}, "greater than zero"),
         ("falling-block", {"edge": 0}, "at least 1"),
         ("grain-pile", {"grains": 2.5}, "integer"),
+        ("grain-pile", {"diameter": 1e300}, "no finite numbers"),
     ],
 )
 def test_bad_parameters_are_named(name, parameters, message):

@@ -167,7 +167,7 @@ class PID(AbstractJointForce):
         return IntegralTracking(_tracking_effort(self), checks.array("integral", self.integral, (), "gain I"))
 
     def attach(self, model: AddsCoordinates) -> AbstractForce:
-        name = None if self.name is None else f"{self.name}-integral"
+        name = checks.extend_name(self.name, "-integral")
         return _AttachedPID(self, model.add_integral(name=name), self.name)
 
 

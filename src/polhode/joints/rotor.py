@@ -79,7 +79,7 @@ class RotorInertia(AbstractJoint):
             mass=self.inertia,
             value=self.joint.initial(self.coordinate),
             velocity=coordinate.rate(poses, twists),
-            name=None if self.name is None else f"{self.name} coordinate",
+            name=checks.extend_name(self.name, " coordinate"),
         )
         return AttachedRotor(self, rotor, self.name)
 

@@ -59,7 +59,12 @@ def get(name: str, **parameters: Any) -> Problem:
         if key not in parameter_names:
             near = checks.nearest(key, parameter_names)
             raise ValueError(f"Problem `{name}` has no parameter `{key}`.{near} It has {', '.join(parameter_names)}.")
-    return timed_build(builder, **parameters)
+    try:
+        return timed_build(builder, **parameters)
+    except OverflowError:
+        raise ValueError(
+            f"Problem `{name}` has no finite numbers with these parameters: {checks.short_repr(parameters)}."
+        ) from None
 
 
 def builder_of(name: str) -> Callable[..., Problem]:

@@ -86,7 +86,7 @@ class DistributedLoad(AbstractComposite):
             return
         for i, (body, s, weight) in enumerate(_free_nodes(self.rod)):
             load = AtNode(density, s, weight) if isinstance(density, Function) else weight * density
-            yield body, load, None if self.name is None else f"{self.name}-{name}-{i}"
+            yield body, load, checks.extend_name(self.name, f"-{name}-{i}")
 
     def _density(self, name: str) -> Function | Float[Array, "3"] | None:
         value, meaning = getattr(self, name), f"{name} per length of the rod, {self.frame} frame"
@@ -145,7 +145,7 @@ class RodContact(AbstractComposite):
                 radius,
                 self.damping,
                 self.exponent,
-                None if self.name is None else f"{self.name}-{i}",
+                checks.extend_name(self.name, f"-{i}"),
             )
             for i, (body, radius, weight) in enumerate(_free_nodes(self.rod, radii))
         ]
