@@ -25,10 +25,15 @@ def _one_item_per_line(text: str) -> str:
 
 
 class Defaults(griffe.Extension):
-    """Where a default is written as a private constant, its value stands in the signature."""
+    """Where a default is written as a private constant, its value stands in the signature.
+
+    Classes of results have the docstrings that they were given with their quantities.
+    """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
+            if obj.is_class and obj.module.path.startswith("polhode.results."):
+                obj.docstring.value = inspect.getdoc(getattr(importlib.import_module(obj.module.path), obj.name)) or ""
             obj.docstring.value = _one_item_per_line(obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:

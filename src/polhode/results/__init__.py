@@ -1,7 +1,8 @@
 """Results by the names of a model: bodies, joints, forces, contacts, columns of tables; and the audit of a run.
 
-In: saved states and the system they are of. Out: arrays by name. Open first: `by_name.py`, then
-`derived_quantities.py` for what is computed instead of saved. `audit/` holds measurements against promises.
+In: saved states and the system they are of. Out: arrays by name. Open first: `quantity.py`, then `bodies.py`,
+`joints.py` and `forces.py`, which declare the quantities, and `derived_quantities.py` for what is computed instead of
+saved. `audit/` holds measurements against promises.
 """
 
 import lazy_loader
