@@ -74,3 +74,18 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
         ):
             found = problem.outputs[f"joint_{name}"](0.0, problem.state0)
             np.testing.assert_allclose(found, values, atol=1e-12)
+
+
+def test_runs_of_stacked_joints_are_read_back(tmp_path):
+    stack = """
+      <mujoco><worldbody><body name="base"><freejoint/><geom type="box" size=".1 .1 .1" mass="1"/>
+        <body name="tool" pos="0 0 .3">
+          <joint name="a" axis="1 0 0"/><joint name="b" axis="0 1 0"/><joint name="c" type="slide" axis="0 0 1"/>
+          <geom type="box" size=".05 .05 .1" pos=".1 0 0" mass=".3"/>
+        </body></body></worldbody></mujoco>"""
+    problem = ph.load_model(stack).problem(t1=0.01, h=1e-3, save_loads=True)
+    run = ph.simulate(problem, store=tmp_path / "run.zarr")
+    stored = ph.load(tmp_path / "run.zarr")
+    # They carry the tool together, so each of them shows the load of all.
+    for name in "abc":
+        np.testing.assert_array_equal(stored.joints[name].moment, run.joints["a"].moment)

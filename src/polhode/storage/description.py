@@ -130,7 +130,8 @@ def _check_names(names: Any) -> None:
     loads = [joint["load"] for joint in joints.values() if joint.get("load") is not None]
     if any("load" not in joint for joint in joints.values()):
         raise ValueError("a joint of `meta.names` lacks its number")
-    groups = [[k for each in joint_entries for k in each[2].values()], loads]
+    # Joints between the same two bodies, as files stack them, have their loads together.
+    groups = [[k for each in joint_entries for k in each[2].values()], [*set(loads)]]
     force_entries = [_require(force, "bodies", "efforts", "number") for force in forces.values()]
     groups += [[k for each in force_entries for k in each[place].values()] for place in (0, 1)]
     groups += [[each[2] for each in force_entries]]
