@@ -13,7 +13,7 @@ from polhode.multibody.measurements.joints import JointMeasurements
 from polhode.multibody.system import MultibodySystem
 from polhode.results.by_name import ByName
 from polhode.results.protocols import ResultView
-from polhode.results.quantity import NO_MODEL, AbstractComputation, NamedResults, Quantity, model_names
+from polhode.results.quantity import NO_MODEL, AbstractComputation, AbstractNamedResults, Quantity, model_names
 from polhode.results.quaternion_series import library, matrices, quaternions, without_jumps
 
 
@@ -83,7 +83,7 @@ def _orientation(body: BodyResults) -> Any:
     return without_jumps(quaternions(body.rotation))
 
 
-class BodyResults(NamedResults):
+class BodyResults(AbstractNamedResults):
     """A body in all saved instants of a run; leading axis n. Everything in the inertial frame unless it says otherwise.
 
     - `spatial_angular_velocity` (n, 3): in the inertial frame. - `speed` (n,): magnitude of the velocity.

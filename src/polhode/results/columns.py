@@ -13,7 +13,7 @@ import numpy as np
 from polhode import checks
 from polhode.name_errors import unknown_name
 from polhode.results.declarations import QUANTITIES
-from polhode.results.quantity import NamedResults, declarations
+from polhode.results.quantity import AbstractNamedResults, declarations
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
@@ -89,7 +89,7 @@ def _named_columns(run: Run, readable: bool) -> dict[str, ColumnReader]:
     return dict(column for things in groups for thing in things.values() for column in _of_thing(thing, readable))
 
 
-def _of_thing(thing: NamedResults, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
+def _of_thing(thing: AbstractNamedResults, readable: bool) -> Iterator[tuple[str, ColumnReader]]:
     """Columns of a body, joint or force: what has a value for each of its labels stands together, scalars come last."""
     quantities = [each for each in declarations(type(thing)) if each.column is not None and each.applies(thing)]
     quantities.sort(key=lambda each: not (each.over or each.components))

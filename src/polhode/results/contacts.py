@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.results.by_name import ByName
 from polhode.results.protocols import ResultView
-from polhode.results.quantity import NamedResults, Quantity, model_names
+from polhode.results.quantity import AbstractNamedResults, Quantity, model_names
 
 _NO_NAMES = "contacts are those of `events.impact` and `events.stop` in this run, without `rests_below`."
 
@@ -18,7 +18,7 @@ def _closed(contact: ContactResults) -> Bool[Array, " n"]:
     return contact._array("contacts.closed", None)[..., contact._description["row"]] > 0
 
 
-class ContactResults(NamedResults):
+class ContactResults(AbstractNamedResults):
     """A unilateral constraint in all saved instants of a run, such as a stop of a joint; leading axis n.
 
     - `impulses` (i,): of the impacts at it, in order of time.

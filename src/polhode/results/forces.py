@@ -13,7 +13,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName, unknown_name
 from polhode.results.by_name import ByName
 from polhode.results.protocols import ResultView
-from polhode.results.quantity import AbstractComputation, NamedResults, Quantity, model_names
+from polhode.results.quantity import AbstractComputation, AbstractNamedResults, Quantity, model_names
 
 
 class ForceLoads(AbstractComputation):
@@ -37,7 +37,7 @@ class ForceLoads(AbstractComputation):
         return self.readings.values(self.system, t, q, v)._asdict()
 
 
-class ForceResults(NamedResults):
+class ForceResults(AbstractNamedResults):
     """A force in all saved instants of a run, such as a spring, a motor or a load; leading axis n.
 
     - `length`, `elongation` (n,): of springs from point to point; `deflection`: of springs along a joint coordinate or

@@ -13,7 +13,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName, unknown_name
 from polhode.results.by_name import ByName
 from polhode.results.protocols import ResultView
-from polhode.results.quantity import NO_MODEL, AbstractComputation, NamedResults, Quantity, model_names
+from polhode.results.quantity import NO_MODEL, AbstractComputation, AbstractNamedResults, Quantity, model_names
 from polhode.results.quaternion_series import library
 
 
@@ -54,7 +54,7 @@ class JointLoads(AbstractComputation):
         return self.readings.values(self.system, t, q, v, *multipliers, at_rest=self.equilibrium)._asdict()
 
 
-class JointResults(NamedResults):
+class JointResults(AbstractNamedResults):
     """A joint in all saved instants of a run; leading axis n.
 
     - `angle`, `displacement` and other names of coordinates: these. - `rate`: of the only coordinate.

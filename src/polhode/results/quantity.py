@@ -123,7 +123,7 @@ class Quantity:
         arrays: Any = lambda t, state: computation(t, *state)  # noqa: E731
         return {group: arrays} if group else {name: lambda t, state: arrays(t, state)[name]}
 
-    def part(self, thing: NamedResults, label: str = "") -> Array:
+    def part(self, thing: AbstractNamedResults, label: str = "") -> Array:
         """The values of one body, joint or force, and of one label of a quantity with `over`."""
         if self.read is not None:
             return self.read(thing)[label] if self.over else self.read(thing)
@@ -131,7 +131,7 @@ class Quantity:
         values = thing._array(self.arrays[0], self.computation)
         return values[..., row, :] if self.components else values[..., row]
 
-    def is_readable(self, thing: NamedResults) -> bool:
+    def is_readable(self, thing: AbstractNamedResults) -> bool:
         """Whether it was saved, or follows from what was saved."""
         if self.arrays:
             return any(lookup(thing._run.saved.outputs, array) is not None for array in self.arrays)
@@ -139,7 +139,7 @@ class Quantity:
             return self.__get__(thing) is not None
         return False
 
-    def columns(self, thing: NamedResults, label: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    def columns(self, thing: AbstractNamedResults, label: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Names of its columns in tables, without that of the body, joint or force, and functions that read them."""
         stem = self._spell(self.column, thing, label)
         if not self.components:
@@ -147,7 +147,7 @@ class Quantity:
         for i, component in enumerate(self.components):
             yield f"{stem}{component}", lambda i=i: self.part(thing, label)[..., i]
 
-    def title_of(self, thing: NamedResults, label: str) -> str:
+    def title_of(self, thing: AbstractNamedResults, label: str) -> str:
         """Name in charts."""
         return self._spell(self.title, thing, label)
 
@@ -162,7 +162,7 @@ class Quantity:
         return name.format(label=label, effort="torque" if label in thing.angles else "effort")
 
 
-class NamedResults:
+class AbstractNamedResults:
     """Results of a body, joint, force or contact by name: the quantities that its class declares."""
 
     _what: ClassVar[str]

@@ -105,7 +105,7 @@ class LoopCarry:
         return {**places, **{n: x for n, x in enumerate(self.current) if self._in_place[n] and isinstance(x, Buffer)}}
 
     def _next_values(self, outs: Sequence[AbstractArray]) -> list[Scalar | Pointer]:
-        """What the next iteration begins with."""
+        """The start of the next iteration."""
         following: list[Scalar | Pointer] = []
         for n, out in enumerate(outs):
             if self._unchanged[n]:
