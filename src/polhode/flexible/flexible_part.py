@@ -190,7 +190,7 @@ def from_modes(
     blocks[:, :3, :3] = np.asarray(m)[:, None, None] * np.eye(3)
     if width == 6:
         blocks[:, 3:, 3:] = np.asarray(checks.array("inertias", inertias, (len(where), 3, 3), "of the nodes"))
-    M = scipy.sparse.csc_array(scipy.sparse.block_diag(list(blocks)))
+    M = scipy.sparse.csc_array(scipy.sparse.block_diag([scipy.sparse.coo_array(block) for block in blocks]))
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
     named_nodes = attachments(nodes, body.points, width)
     free = _deformations(displacements.reshape(-1, count), body)
