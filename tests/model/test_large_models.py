@@ -23,7 +23,8 @@ def test_matrices_in_blocks_are_solved_as_a_whole(sizes):
     n = sum(sizes)
     order = rng.permutation(n)
     blocks = [(lambda a: a @ a.T + np.eye(len(a)))(rng.standard_normal((s, s))) for s in sizes]
-    M = scipy.sparse.csc_array(scipy.sparse.block_diag([scipy.sparse.coo_array(block) for block in blocks], format="csc")[order][:, order])
+    diagonal = scipy.sparse.block_diag([scipy.sparse.coo_array(block) for block in blocks], format="csc")
+    M = scipy.sparse.csc_array(diagonal[order][:, order])
     rhs = scipy.sparse.random_array((n, 17), density=0.2, rng=rng, format="csc")
     np.testing.assert_allclose(_solve_blocks(M, rhs).toarray(), np.linalg.solve(M.toarray(), rhs.toarray()), atol=1e-12)
 
