@@ -146,8 +146,9 @@ doubled.defjvp(lambda primals, tangents: (doubled(*primals), 2 * tangents[0]))
         lambda x: jnp.searchsorted(jnp.asarray([0.1, 0.3, 0.7]), x),
         lambda x: jnp.einsum("i,j->ij", x, x),
         lambda x: jnp.ldexp(*jnp.frexp(x)),
+        lambda x: jnp.tile(jnp.stack((x, x * x)), (2, 3)),
     ],
-    ids=["custom_jvp", "jit", "checkpoint", "interp", "searchsorted", "einsum", "ldexp"],
+    ids=["custom_jvp", "jit", "checkpoint", "interp", "searchsorted", "einsum", "ldexp", "tile"],
 )
 def test_operations_that_hold_others_are_opened(function):
     x = np.asarray([0.2, 0.45, 0.8])

@@ -32,6 +32,9 @@ _CALLS = {
 _TO_LOWER = "call_hi_primitive"
 """The name of operations that JAX lowers to others when it compiles; since 0.11."""
 
+_TILE = "tile"
+"""The name of repetition along axes, an operation of its own since 0.12."""
+
 LINEAR_SOLVE = "custom_linear_solve"
 """The name of the operation that holds a linear map and programs that solve with it."""
 
@@ -54,13 +57,21 @@ def callee(eqn: Any) -> Callee | None:
 
 def is_high_level(eqn: Any) -> bool:
     """Whether JAX lowers an operation to others only when it compiles."""
-    return eqn.primitive.name == _TO_LOWER
+    return eqn.primitive.name in (_TO_LOWER, _TILE)
 
 
 def lower_equation(eqn: Any) -> core.ClosedJaxpr:
     """The lowered form of such an operation."""
     primitive: Any = eqn.primitive
-    return jax.make_jaxpr(lambda *x: primitive.to_lojax(*x, **eqn.params))(*(v.aval for v in eqn.invars))
+    lower = functools.partial(_tile if primitive.name == _TILE else primitive.to_lojax, **eqn.params)
+    return jax.make_jaxpr(lower)(*(v.aval for v in eqn.invars))
+
+
+def _tile(x: jax.Array, reps: Sequence[int]) -> jax.Array:
+    """The array repeated along its axes, by operations of all versions of JAX."""
+    pairs = [size for pair in zip(reps, x.shape, strict=True) for size in pair]
+    repeated = jax.lax.broadcast_in_dim(x, pairs, range(1, len(pairs), 2))
+    return repeated.reshape([n * size for n, size in zip(reps, x.shape, strict=True)])
 
 
 def parameters(eqn: Any) -> Mapping[str, Any]:

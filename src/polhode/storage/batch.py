@@ -10,7 +10,7 @@ import numpy as np
 from polhode.storage.checkpoint import Checkpoint
 
 DiskState = TypeVar("DiskState")
-"""What a store remembers of what it has written."""
+"""The bookkeeping of a store about what it has written."""
 
 
 class Batch(NamedTuple):

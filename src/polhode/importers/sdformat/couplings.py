@@ -14,7 +14,7 @@ from polhode.importers.sdformat.joints import GEARBOX, Joint, couple
 from polhode.importers.sdformat.scopes import Link
 
 _PARALLEL = 1e-9
-"""What the cosine of parallel axes may miss of one."""
+"""Tolerance of the cosine of parallel axes."""
 
 
 def add_mimics(spec: Any, joints: list[Joint]) -> list[NotCarried]:
