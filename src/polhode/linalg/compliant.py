@@ -58,6 +58,10 @@ class CompliantKKT(AbstractKKT):
         own = self.compliance(A, P)
         return self.inner.factor(A, P, Q, own if E is None else own + E)
 
+    def factor_symmetric(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Any:
+        own = self.compliance(A, P)
+        return self.inner.factor_symmetric(A, P, Q, own if E is None else own + E)
+
     def solve(
         self, factors: Any, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
@@ -66,7 +70,7 @@ class CompliantKKT(AbstractKKT):
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        factors = self.factor(A, P, Q)
+        factors = self.factor_symmetric(A, P, Q)
         x, multipliers = self.solve(factors, r, s)
         for _ in range(REFINEMENTS):
             residual = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)

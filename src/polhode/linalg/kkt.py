@@ -30,6 +30,10 @@ class AbstractKKT(eqx.Module):
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Factors:
         """Factorise the matrix."""
 
+    def factor_symmetric(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Factors:
+        """The same for symmetric A, such as a mass matrix."""
+        return self.factor(A, P, Q, E)
+
     @abc.abstractmethod
     def solve(
         self, factors: Factors, r: Float[Array, " n"], s: Float[Array, " m"]
@@ -43,5 +47,5 @@ class AbstractKKT(eqx.Module):
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        """x and λ for E = 0, from one factorisation, without the error of a compliance."""
-        return self.solve(self.factor(A, P, Q), r, s)
+        """x and λ for E = 0 and symmetric A, from one factorisation, without the error of a compliance."""
+        return self.solve(self.factor_symmetric(A, P, Q), r, s)

@@ -7,8 +7,10 @@ import functools
 import numpy as np
 
 from polhode.compiler.placement import on_processor
-from polhode.linalg.blocks import Matrix, pattern
+from polhode.linalg.blocks import Indices, Matrix, pattern
 from polhode.linalg.bordered_tree import BorderedKKT, border
+from polhode.linalg.branches import BranchKKT
+from polhode.linalg.branches import operations as branch_operations
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
@@ -68,6 +70,9 @@ BORDER = 24
 BLOCK = 18
 """Bodies with more unknowns than this, constraints included, compile too long."""
 
+BRANCH_OPERATIONS = 60_000
+"""Trees in joint coordinates whose elimination from the leaves takes more are dense for LAPACK: a chain of 45 links."""
+
 SPARSE_UNKNOWNS = 60
 """From this size on KLU is faster than LAPACK on sparse matrices: 110 unknowns take 28 µs, and 65 µs dense."""
 
@@ -82,6 +87,14 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
     taken to be unknown. `compliant`: whether constraints may lose rank in some positions (`CompliantKKT`).
     """
     solver = _select_solver(pattern(A), pattern(P), n, m, on_processor())
+    return CompliantKKT(solver) if compliant and m else solver
+
+
+def tree_solver(earlier: tuple[Indices, ...], m: int, *, compliant: bool = False) -> AbstractKKT:
+    """A solver for matrices of a tree in joint coordinates, with the couplings of `BranchKKT`, and m constraints."""
+    n = len(earlier)
+    takes_branches = on_processor() and m <= FUSED_UNKNOWNS and branch_operations(earlier) <= BRANCH_OPERATIONS
+    solver = BranchKKT(n, m, earlier, FUSED_UNKNOWNS) if takes_branches else _dense(n, m)
     return CompliantKKT(solver) if compliant and m else solver
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
+from polhode.linalg.branches import couplings
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.solver_choice import kkt_solver
+from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree.joint_forces import (
@@ -275,9 +276,27 @@ class JointTree(AbstractCoordinates):
         return dense_block(C)
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        del mechanism
-        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, m))
-        return kkt_solver(A, P, self.n, m, compliant=compliant)
+        return tree_solver(couplings(self.n, self.coupled_velocities(mechanism)), m, compliant=compliant)
+
+    def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
+        """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""
+        carrying = self._carrying
+        sets = list(carrying)
+        sets += [np.array([place.velocity for place in effort.places]) for effort in self.efforts]
+        for group in mechanism.forces:
+            if group.elements.uses_twists or group.elements.uses_poses:
+                ends = [slot.nodes.numbers.reshape(-1) for slot in group.slots if slot.group is not None]
+                sets += [np.unique(np.concatenate([carrying[k] for k in nodes])) for nodes in zip(*ends, strict=True)]
+        return sets
+
+    @property
+    def _carrying(self) -> list[np.ndarray]:
+        """For each link the velocities of the joints that carry it, its own included."""
+        carrying: list[np.ndarray] = []
+        for link in self.links:
+            below = carrying[link.parent] if link.parent >= 0 else np.zeros(0, int)
+            carrying.append(np.concatenate((below, np.arange(link.first, link.last))))
+        return carrying
 
     # --- parts ------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, dense_block, to_dense
+from polhode.linalg.branches import couplings
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.solver_choice import kkt_solver
+from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree.coordinates import JointTree
@@ -183,9 +184,12 @@ class ReducedTree(AbstractCoordinates):
 
     def columns(self, body: Body | str) -> np.ndarray:
         """Velocities of the joint that carries a body, or of those on which this joint depends."""
-        of_body = self.tree.columns(body)
-        own = np.searchsorted(self._independent, np.intersect1d(of_body, self._independent))
-        is_leader = np.isin(self._dependent[np.array(self.rows, int)], of_body)
+        return self._own_velocities(self.tree.columns(body))
+
+    def _own_velocities(self, of_tree: np.ndarray) -> np.ndarray:
+        """Numbers of the velocities on which some velocities of the tree depend."""
+        own = np.searchsorted(self._independent, np.intersect1d(of_tree, self._independent))
+        is_leader = np.isin(self._dependent[np.array(self.rows, int)], of_tree)
         return np.unique(np.concatenate((own, self._columns[is_leader])))
 
     def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
@@ -209,9 +213,8 @@ class ReducedTree(AbstractCoordinates):
         return self._reduce_matrix(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        del mechanism
-        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, m))
-        return kkt_solver(A, P, self.n, m, compliant=compliant)
+        sets = [self._own_velocities(numbers) for numbers in self.tree.coupled_velocities(mechanism)]
+        return tree_solver(couplings(self.n, sets), m, compliant=compliant)
 
 
 def reduce_tree(
