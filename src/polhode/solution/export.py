@@ -114,7 +114,7 @@ def _netcdf(solution: Solution, path: Path, options: _FormatOptions) -> None:
         dataset.to_netcdf(content, engine="h5netcdf")
     except ImportError as error:
         raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
-    path.write_bytes(content.getbuffer())
+    path.write_bytes(content.getvalue())
 
 
 def _png(solution: Solution, path: Path, options: _FormatOptions) -> None:

@@ -53,13 +53,14 @@ class VerifiedFile(AbstractPagedFile):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._handle = open_regular(path)
+        self._cache: dict[int, bytes] = {}
+        self.damage = ""
         try:
             self.state = read_state(self._handle)
         except BaseException:
-            os.close(self._handle)
+            # As the finaliser does: a handle that is closed twice may be another file's by then.
+            self.close()
             raise
-        self._cache: dict[int, bytes] = {}
-        self.damage = ""
 
     @property
     def size(self) -> int:
