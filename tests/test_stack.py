@@ -61,10 +61,11 @@ def test_files_are_imported_run_and_written(file, tmp_path):
     model = ph.load_model(file)
     run = ph.simulate(model.problem(t1=0.02), h=1e-3)
     assert run.stats["result"] == 0
-    run.save(tmp_path / "run.zarr")
-    again = ph.load(tmp_path / "run.zarr")
-    for a, b in zip(jax.tree.leaves(run.state), jax.tree.leaves(again.state), strict=True):
-        np.testing.assert_array_equal(a, b)
+    for store in ("run.zarr", "run.h5"):
+        run.save(tmp_path / store)
+        again = ph.load(tmp_path / store)
+        for a, b in zip(jax.tree.leaves(run.state), jax.tree.leaves(again.state), strict=True):
+            np.testing.assert_array_equal(a, b)
     assert len(page.page(again)) > 10_000
 
 
