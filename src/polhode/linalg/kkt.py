@@ -32,7 +32,8 @@ class AbstractKKT(eqx.Module):
 
     def factor_symmetric(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Factors:
         """The same for symmetric A, such as a mass matrix."""
-        return self.factor(A, P, Q, E)
+        # Solvers that know no compliance do without the argument.
+        return self.factor(A, P, Q) if E is None else self.factor(A, P, Q, E)
 
     @abc.abstractmethod
     def solve(
