@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problem import Problem, Reference
-from polhode.problems.registry import register
+from polhode.problem import Reference
+from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.problems.rigid_rotation import free_rigid_body_solution
 from polhode.spaces import S3, SO3, CoadjointOrbit, Product, Rn
 from polhode.spaces.base import cross
@@ -33,8 +33,7 @@ the generalised energy p·v - T and ½E(q)p; ½ Ω·IΩ at the nodes is the outp
 
 Default data: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
 matrix*, §5.3: I = diag(6, 8, 3), Ω(0) = (10, 20, 20), R(0) = 1, T = 2. Reference: the exact solution in elliptic
-functions (`free_rigid_body_solution`). The parameters are the principal moments `inertia`, the body-fixed
-`angular_velocity` at t = 0 and the end time `duration`, in any consistent units.
+functions (`free_rigid_body_solution`).
 """
 
 
@@ -112,47 +111,33 @@ _FORMULATIONS: dict[str, Callable[[Vector3], _Formulation]] = {
 }
 
 
-@register("free-rigid-body")
+@declare("free-rigid-body", _DOC)
 def free_rigid_body(
     formulation: str = "SO3",
-    inertia: Any = (6.0, 8.0, 3.0),
-    angular_velocity: Any = (10.0, 20.0, 20.0),
-    duration: float = 2.0,
-) -> Problem:
+    inertia: Positive = (6.0, 8.0, 3.0),
+    angular_velocity: Number = (10.0, 20.0, 20.0),
+    duration: Positive = 2.0,
+) -> Draft:
     """A freely turning rigid body.
 
-    **Arguments:**
+    **Arguments**, in any consistent units:
 
     - `formulation`: "SO3", "S3", "coadjoint" or "livens".
-    - `inertia`: principal moments, shape (3,).
-    - `angular_velocity`: Ω(0), body frame, shape (3,).
+    - `inertia`: principal moments of inertia; shape (3,).
+    - `angular_velocity`: body-fixed angular velocity at t = 0; Ω(0), shape (3,).
     - `duration`: end time.
     """
     checks.choice("formulation", formulation, _FORMULATIONS)
-    moments = checks.positive("inertia", inertia, (3,), "principal moments of inertia")
-    omega0 = checks.array("angular_velocity", angular_velocity, (3,), "body-fixed angular velocity at t = 0")
-    checks.positive("duration", duration, (), "end time")
-    form = _FORMULATIONS[formulation](moments)
-
-    return Problem(
-        name="free-rigid-body",
+    form = _FORMULATIONS[formulation](inertia)
+    return Draft(
         system=form.system,
-        state0=form.start(omega0),
-        t_span=(0.0, duration),
-        parameters={
-            "formulation": formulation,
-            "inertia": inertia,
-            "angular_velocity": angular_velocity,
-            "duration": duration,
-        },
-        doc=_DOC,
+        state0=form.start(angular_velocity),
         outputs=_outputs(form),
-        invariants=_invariants(moments, form),
+        invariants=_invariants(inertia, form),
         reference=_reference(inertia, angular_velocity, duration),
         integrator=form.integrator,
         h=form.h,
-        scene=_scene(moments, form),
-        build=free_rigid_body,
+        scene=_scene(inertia, form),
     )
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.problem import Observable, Problem, Reference
+from polhode.problems.declaration import describe
 from polhode.problems.heavy_top_coordinates import FORMULATIONS_IN_COORDINATES
 from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
 from polhode.problems.heavy_top_forms import Formulation, TopParameters
@@ -38,9 +39,7 @@ printed direction of gravity, literally upwards (`A`), or with gravity downwards
 point, l = 1 (`C`, the same top as `fixed-point`); the printed inertia with l = 1 (`D`); inertia moved to the fixed
 point by l = 2 (`E`). All start with Q(0) = 1, Ω(0) = (0, 150, -4.61538) and end at t = 1.
 
-Parameters override the data set: `mass`, `length` (fixed point to centre of mass), `gravity` (towards -e₃; negative
-values pull upwards), `inertia` (principal moments about the fixed point), `axis` (χ, unit vector from the fixed
-point to the centre of mass in the body frame), `angular_velocity` (Ω(0), body frame), `duration`. SI units.
+Numbers that are passed override the data set.
 """
 
 
@@ -85,29 +84,23 @@ def heavy_top(
 ) -> Problem:
     """The heavy top about a fixed point.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `formulation`: "SO3", "S3", "lie-poisson", "cotangent", "quadratic", "rotation-vector",
       "euler-angles", "euler-angles-kinematic" or "euler-parameters".
     - `data`: "fixed-point" or "A" to "E"; see the problem's `doc`. It gives every number below that is None.
-    - `mass`, `length`, `gravity`: numbers.
+    - `mass`: of the top.
+    - `length`: from the fixed point to the centre of mass.
+    - `gravity`: towards -e₃; negative values pull upwards.
     - `inertia`: principal moments about the fixed point, shape (3,).
-    - `axis`: unit vector to the centre of mass, body frame, shape (3,).
+    - `axis`: χ, unit vector from the fixed point to the centre of mass, body frame, shape (3,).
     - `angular_velocity`: Ω(0), body frame, shape (3,).
     - `duration`: end time.
     """
+    numbers = {key: value for key, value in locals().items() if key not in ("formulation", "data")}
     checks.choice("formulation", formulation, _FORMULATIONS)
     checks.choice("data", data, _DATA)
-    values = {
-        "mass": mass,
-        "length": length,
-        "gravity": gravity,
-        "inertia": inertia,
-        "axis": axis,
-        "angular_velocity": angular_velocity,
-        "duration": duration,
-    }
-    numbers = {key: _DATA[data][key] if value is None else value for key, value in values.items()}
+    numbers = {key: _DATA[data][key] if value is None else value for key, value in numbers.items()}
     top = TopParameters(
         mass=checks.positive("mass", numbers["mass"], (), "mass of the top"),
         length=checks.positive("length", numbers["length"], (), "distance of the centre of mass"),
@@ -131,7 +124,7 @@ def heavy_top(
         state0=form.start(omega0),
         t_span=(0.0, numbers["duration"]),
         parameters={"formulation": formulation, "data": data, **numbers},
-        doc=_DOC,
+        doc=describe(_DOC, heavy_top),
         outputs=_outputs(top, form),
         invariants=_invariants(top, form, numbers),
         reference=_REFERENCE if _is_benchmark(numbers) else {},

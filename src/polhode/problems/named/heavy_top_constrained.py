@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,9 +18,9 @@ from polhode.joints.spherical import Spherical
 from polhode.model.model import Model
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
-from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, same_numbers, scene_body
-from polhode.problems.registry import register
+from polhode.problem import Observable, Reference
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body
+from polhode.problems.declaration import Number, Positive, declare
 from polhode.spaces.base import cross
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -38,21 +38,7 @@ SE(3) and S³⋉R³ its gradient is constant along the motion. With `frame="iner
 `formulation="minimal"` with `frame="inertial"` takes the joint as a coordinate: a rotation about the tip, and no
 constraint. In the other frames the joint is not one of those that carry a body, so the top is free with SO3xR3
 coordinates and the constraint of that frame.
-
-Parameters: `formulation` (as in `Model.assemble`), `frame`, `mass`, `gravity` (towards -e₃), `inertia` (principal
-moments about the centre of mass), `centre` (X), `angular_velocity` (Ω(0), body frame), `duration`. SI units.
 """
-
-_DEFAULTS: dict[str, Any] = {
-    "formulation": "SO3xR3",
-    "frame": "body",
-    "mass": 15.0,
-    "gravity": 9.81,
-    "inertia": (0.234375, 0.46875, 0.234375),
-    "centre": (0.0, 1.0, 0.0),
-    "angular_velocity": (0.0, 150.0, -4.61538),
-    "duration": 1.0,
-}
 
 _SOURCE = "unit quaternion and body rates, DOP853 and Taylor series at 1e-13, data of Brüls & Cardona (2010)"
 _REFERENCE: dict[str, Reference] = {
@@ -133,51 +119,45 @@ _JOINTS = {
 }
 
 
-@register("heavy-top-constrained")
+@declare("heavy-top-constrained", _DOC)
 def heavy_top_constrained(
-    formulation: str = _DEFAULTS["formulation"],
-    frame: str = _DEFAULTS["frame"],
-    mass: Any = _DEFAULTS["mass"],
-    gravity: Any = _DEFAULTS["gravity"],
-    inertia: Any = _DEFAULTS["inertia"],
-    centre: Any = _DEFAULTS["centre"],
-    angular_velocity: Any = _DEFAULTS["angular_velocity"],
-    duration: Any = _DEFAULTS["duration"],
-) -> Problem:
+    formulation: str = "SO3xR3",
+    frame: str = "body",
+    mass: Any = 15.0,
+    gravity: Number = 9.81,
+    inertia: Positive = (0.234375, 0.46875, 0.234375),
+    centre: Number = (0.0, 1.0, 0.0),
+    angular_velocity: Number = (0.0, 150.0, -4.61538),
+    duration: Positive = 1.0,
+) -> ModelDraft:
     """The heavy top in absolute coordinates with its tip constrained.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `formulation`: coordinates of the body, as in `Model.assemble`. "minimal" is a rotation about the tip without
       constraints if `frame` is "inertial", otherwise a free body with the constraint of that frame.
     - `frame`: "body" for Φ = Rᵀx - X, "inertial" for Φ = x - R X, that of a spherical joint; "body-constant" for the
       first with B = [X~, Rᵀ], the derivative where Φ = 0 only; with it half-explicit methods drift linearly on direct
       products.
-    - `mass`, `gravity`: numbers; gravity acts towards -e₃.
-    - `inertia`: principal moments about the centre of mass, shape (3,).
-    - `centre`: centre of mass X in the body frame, seen from the tip, shape (3,).
-    - `angular_velocity`: Ω(0), body frame, shape (3,).
+    - `mass`: of the top.
+    - `gravity`: gravitational acceleration towards -e3.
+    - `inertia`: principal moments about the centre of mass; shape (3,).
+    - `centre`: centre of mass in the body frame; X, seen from the tip, shape (3,).
+    - `angular_velocity`: body-fixed, at t = 0; Ω(0), shape (3,).
     - `duration`: end time.
     """
-    return _make(dict(locals()))
-
-
-def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    checks.choice("frame", p["frame"], _JOINTS)
-    checks.positive("duration", p["duration"], (), "end time")
-    X = checks.array("centre", p["centre"], (3,), "centre of mass in the body frame")
-    omega = checks.array("angular_velocity", p["angular_velocity"], (3,), "body-fixed, at t = 0")
-    g = checks.array("gravity", p["gravity"], (), "gravitational acceleration towards -e3")
-    model = Model(gravity=-g * jnp.array([0.0, 0.0, 1.0]))
+    checks.choice("frame", frame, _JOINTS)
+    X, omega = centre, angular_velocity
+    model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
     top = model.add_body(
-        mass=p["mass"],
-        inertia=checks.positive("inertia", p["inertia"], (3,), "principal moments about the centre of mass"),
+        mass=mass,
+        inertia=inertia,
         position=X,
         velocity=cross(omega, X),
         angular_velocity=omega,
         name="top",
     )
-    model.add(_JOINTS[p["frame"]](model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
+    model.add(_JOINTS[frame](model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
         def reaction(t: Array, state: State) -> Array:
@@ -204,16 +184,11 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         stem = polyline("stem", (lambda t, state: jnp.zeros(3), point_of(system, top, jnp.zeros(3))))
         return scene_body(system, top, size, "ellipsoid"), stem, scene.Trail("centre_of_mass")
 
-    is_default = same_numbers(p, _DEFAULTS, ("formulation", "frame", "duration"))
-    return model_problem(
-        "heavy-top-constrained",
-        _make,
-        p,
+    return ModelDraft(
         model,
-        redundant,
         outputs,
         parts,
-        doc=_DOC,
         h=1e-4,
-        reference=_REFERENCE if is_default else {},
+        reference=_REFERENCE,
+        independent_of=("formulation", "frame", "duration"),
     )
