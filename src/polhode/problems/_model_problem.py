@@ -147,7 +147,12 @@ def scene_body(
 
 def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555", *, coil: bool = False) -> scene.Line:
     """A line through moving points."""
-    return scene.Line(name, lambda t, state: jnp.stack([point(t, state) for point in points]), colour, coil=coil)
+    return scene.Line(name, stack_points(points), colour, coil=coil)
+
+
+def stack_points(points: tuple[Observable, ...]) -> Observable:
+    """Moving points as one output, shape (n, 3)."""
+    return lambda t, state: jnp.stack([point(t, state) for point in points])
 
 
 def rod_inertia(mass: Any, length: Any, radius: Any) -> Float[Array, "3"]:

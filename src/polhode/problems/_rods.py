@@ -17,7 +17,7 @@ from polhode.problems._model_problem import AssembledSystem, ModelDraft
 from polhode.rods.rod import Rod
 from polhode.rods.section import Section
 from polhode.systems.base import State
-from polhode.viewing.scene import scene
+from polhode.viewing.scene import rod_tints, scene
 
 
 class Tent(eqx.Module):
@@ -65,15 +65,9 @@ def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -
     rest = checks.stack([edge.shape.rest / edge.shape.length for edge in rod.edges])
 
     def strain_measures(t: Array, state: State) -> Float[Array, "N 4"]:
-        w = outputs["strains"](t, state) - rest
-        across, bending = (jnp.linalg.norm(part, axis=1) for part in (w[:, 3:5], w[:, :2]))
-        return jnp.stack((w[:, 5], across, bending, w[:, 2]), axis=1)
+        return rod_tints.components(outputs["strains"](t, state) - rest)
 
-    names, kinds = (
-        ("axial strain", "shear strain", "curvature", "twist"),
-        ("strain", "strain", "curvature", "curvature"),
-    )
-    tints = scene.Tints(names, kinds, strain_measures)
+    tints = scene.Tints(rod_tints.NAMES[:4], rod_tints.KINDS[:4], strain_measures)
     return scene.Line("rod", outputs["nodes"], tints=tints), scene.Trail(trail)
 
 

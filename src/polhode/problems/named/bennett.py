@@ -13,8 +13,16 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable
 from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, rod_inertia, scene_body
-from polhode.problems._unwrapped_angles import SHARE, CountTurns
+from polhode.problems._model_problem import (
+    AssembledSystem,
+    ModelDraft,
+    point_of,
+    polyline,
+    rod_inertia,
+    scene_body,
+    stack_points,
+)
+from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
 from polhode.problems.declaration import Check, Number, Positive, declare
 from polhode.viewing.scene import scene
 
@@ -123,9 +131,8 @@ def bennett(
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
-            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
-            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
-            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
+            **crank_outputs(system, counter),
+            "joint_points": stack_points(points(system)),
         }
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:

@@ -13,7 +13,7 @@ from polhode.flexible.flexible_part import FlexiblePart, from_modes
 from polhode.joints import PrescribedRotation, Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
 from polhode.problem import Observable
-from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body, stack_points
 from polhode.problems.declaration import Check, Positive, declare
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -150,7 +150,7 @@ def flexible_slider_crank(
         return {
             "slider": lambda t, state: system.pose_in(state, slider).x[0],
             "deflection": deflection(system),
-            "rod_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
+            "rod_points": stack_points(points(system)),
         }
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:

@@ -14,9 +14,10 @@ from polhode import checks
 from polhode.problem import Reference
 from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.problems.rigid_rotation import free_rigid_body_solution
-from polhode.spaces import S3, SO3, CoadjointOrbit, Product, Rn
+from polhode.problems.rotation_forms import Formulation, in_quaternions, on_group
+from polhode.spaces import S3, SO3, CoadjointOrbit, Product
 from polhode.spaces.base import cross
-from polhode.systems.base import AbstractSystem, Observable, State
+from polhode.systems.base import Observable, State
 from polhode.systems.quaternion_body import QuaternionBody
 from polhode.systems.vector_field import VectorField
 from polhode.viewing.scene.scene import Body, Line, Scene
@@ -62,28 +63,8 @@ class FreeCoadjointRotation(eqx.Module):
         return jnp.concatenate((-omega, omega))
 
 
-class _Formulation(eqx.Module):
-    """How a formulation stores the motion: its system, its start, the way back to (R, Ω), and the method for it."""
-
-    system: AbstractSystem
-    start: Callable[[Vector3], State]
-    attitude: Callable[[State], Float[Array, "3 3"]]
-    omega: Callable[[State], Vector3]
-    integrator: str = eqx.field(static=True, default="rkmk4")
-    h: float = eqx.field(static=True, default=1e-3)
-
-
-def _group(space: SO3 | S3, inertia: Vector3) -> _Formulation:
-    return _Formulation(
-        system=VectorField(Product(space, Rn(3)), FreeRotation(inertia)),
-        start=lambda omega: (space.origin(), omega),
-        attitude=lambda state: space.to_matrix(state[0]),
-        omega=lambda state: state[1],
-    )
-
-
-def _coadjoint(inertia: Vector3) -> _Formulation:
-    return _Formulation(
+def _coadjoint(inertia: Vector3) -> Formulation:
+    return Formulation(
         system=VectorField(Product(CoadjointOrbit(SO3()), SO3()), FreeCoadjointRotation(inertia)),
         start=lambda omega: (inertia * omega, SO3().origin()),
         attitude=lambda state: state[1],
@@ -91,23 +72,11 @@ def _coadjoint(inertia: Vector3) -> _Formulation:
     )
 
 
-def _livens(inertia: Vector3) -> _Formulation:
-    body = QuaternionBody(inertia)
-    return _Formulation(
-        system=body,
-        start=lambda omega: body.turning(S3().origin(), omega),
-        attitude=lambda state: S3().to_matrix(state.q),
-        omega=lambda state: body.angular_velocity(state.q, state.v),
-        integrator="eml",
-        h=0.05,
-    )
-
-
-_FORMULATIONS: dict[str, Callable[[Vector3], _Formulation]] = {
-    "SO3": lambda inertia: _group(SO3(), inertia),
-    "S3": lambda inertia: _group(S3(), inertia),
+_FORMULATIONS: dict[str, Callable[[Vector3], Formulation]] = {
+    "SO3": lambda inertia: on_group(SO3(), FreeRotation(inertia)),
+    "S3": lambda inertia: on_group(S3(), FreeRotation(inertia)),
     "coadjoint": _coadjoint,
-    "livens": _livens,
+    "livens": lambda inertia: in_quaternions(QuaternionBody(inertia), 0.05),
 }
 
 
@@ -132,7 +101,7 @@ def free_rigid_body(
     return Draft(
         system=form.system,
         state0=form.start(angular_velocity),
-        outputs=_outputs(form),
+        outputs=form.outputs(),
         invariants=_invariants(inertia, form),
         reference=_reference(inertia, angular_velocity, duration),
         integrator=form.integrator,
@@ -141,16 +110,7 @@ def free_rigid_body(
     )
 
 
-def _outputs(form: _Formulation) -> dict[str, Observable]:
-    outputs = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
-    return {
-        **outputs,
-        "angular_velocity": lambda t, state: form.omega(state),
-        "rotation": lambda t, state: form.attitude(state),
-    }
-
-
-def _invariants(moments: Vector3, form: _Formulation) -> dict[str, Observable]:
+def _invariants(moments: Vector3, form: Formulation) -> dict[str, Observable]:
     body = form.system
     if isinstance(body, QuaternionBody):
         return {
@@ -176,7 +136,7 @@ def _reference(inertia: Any, angular_velocity: Any, duration: Any) -> dict[str, 
     }
 
 
-def _scene(inertia: Vector3, form: _Formulation) -> Scene:
+def _scene(inertia: Vector3, form: Formulation) -> Scene:
     """A box with these principal moments, and its angular velocity, whose tip stays in a fixed plane."""
     squares = jnp.clip(jnp.sum(inertia) - 2 * inertia, min=0.01 * jnp.sum(inertia))
     size = jnp.sqrt(squares / jnp.max(squares))

@@ -8,17 +8,18 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from polhode import checks
-from polhode.problem import Observable, Problem, Reference
+from polhode.problem import Observable, Problem
+from polhode.problems import heavy_top_motion
 from polhode.problems.declaration import describe
 from polhode.problems.heavy_top_coordinates import FORMULATIONS_IN_COORDINATES
 from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
-from polhode.problems.heavy_top_forms import Formulation, TopParameters
+from polhode.problems.heavy_top_forms import TopParameters
 from polhode.problems.registry import register
+from polhode.problems.rotation_forms import Formulation
 from polhode.systems.base import State
-from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 _DOC = """A rigid body that turns about a fixed point under gravity: Q̇ = Q Ω^, I Ω̇ = I Ω × Ω + M g l Γ × χ, Γ = Qᵀe₃.
 
@@ -125,24 +126,16 @@ def heavy_top(
         t_span=(0.0, numbers["duration"]),
         parameters={"formulation": formulation, "data": data, **numbers},
         doc=describe(_DOC, heavy_top),
-        outputs=_outputs(top, form),
+        outputs=heavy_top_motion.outputs(top, form),
         invariants=_invariants(top, form, numbers),
-        reference=_REFERENCE if _is_benchmark(numbers) else {},
+        reference=heavy_top_motion.REFERENCE if _is_benchmark(numbers) else {},
         integrator=form.integrator,
         h=form.h,
-        scene=_scene(top, form),
+        # A disc across the axis: thin along it, as the small moment of inertia about it suggests.
+        scene=heavy_top_motion.scene(top, form, top.length * (0.7 - 0.6 * jnp.abs(top.axis))),
         build=build,
     )
     return problem
-
-
-def _outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
-    return {
-        "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
-        "axis": lambda t, state: form.attitude(state) @ top.axis,
-        "angular_velocity": lambda t, state: form.omega(state),
-        "rotation": lambda t, state: form.attitude(state),
-    }
 
 
 def _invariants(top: TopParameters, form: Formulation, numbers: Mapping[str, Any]) -> dict[str, Observable]:
@@ -173,33 +166,3 @@ def _is_benchmark(numbers: Mapping[str, Any]) -> bool:
     if not checks.is_concrete(dict(numbers)):
         return False
     return all(np.array_equal(numbers[k], v) for k, v in _DATA["fixed-point"].items() if k != "duration")
-
-
-_SOURCE = "unit quaternion and body rates, DOP853 and Taylor series at 1e-13, data of Brüls & Cardona (2010)"
-_REFERENCE: dict[str, Reference] = {
-    "centre_of_mass": {
-        "t": 1.0,
-        "value": (0.17334396409838604, 0.64008859207056879, -0.74849079113358131),
-        "error": 1e-12,
-        "source": _SOURCE,
-    },
-    "angular_velocity": {
-        "t": 1.0,
-        "value": (-0.822078101685, 150.0, -5.923291348117),
-        "error": 1e-11,
-        "source": _SOURCE,
-    },
-}
-
-
-def _scene(top: TopParameters, form: Formulation) -> Scene:
-    def pose(t: Array, state: State) -> tuple[Array, Array]:
-        rotation = form.attitude(state)
-        return top.length * (rotation @ top.axis), rotation
-
-    def stem(t: Array, state: State) -> Float[Array, "2 3"]:
-        return jnp.stack((jnp.zeros(3), pose(t, state)[0]))
-
-    # A disc across the axis: thin along it, as the small moment of inertia about it suggests.
-    size = top.length * (0.7 - 0.6 * jnp.abs(top.axis))
-    return Scene(parts=(Body("top", "ellipsoid", size, pose), Line("stem", stem), Trail("centre_of_mass")))

@@ -19,6 +19,7 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
 from polhode.problem import Observable, Reference
+from polhode.problems import heavy_top_motion
 from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body
 from polhode.problems.declaration import Number, Positive, declare
 from polhode.spaces.base import cross
@@ -40,25 +41,13 @@ constraint. In the other frames the joint is not one of those that carry a body,
 coordinates and the constraint of that frame.
 """
 
-_SOURCE = "unit quaternion and body rates, DOP853 and Taylor series at 1e-13, data of Brüls & Cardona (2010)"
 _REFERENCE: dict[str, Reference] = {
-    "centre_of_mass": {
-        "t": 1.0,
-        "value": (0.17334396409838604, 0.64008859207056879, -0.74849079113358131),
-        "error": 1e-12,
-        "source": _SOURCE,
-    },
-    "angular_velocity": {
-        "t": 1.0,
-        "value": (-0.822078101685, 150.0, -5.923291348117),
-        "error": 1e-11,
-        "source": _SOURCE,
-    },
+    **heavy_top_motion.REFERENCE,
     "reaction": {
         "t": 1.0,
         "value": (-58.274563744197, -646.558311914525, -409.441408863465),
         "error": 1e-9,
-        "source": _SOURCE,
+        "source": heavy_top_motion.SOURCE,
     },
 }
 

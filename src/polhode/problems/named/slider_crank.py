@@ -14,8 +14,8 @@ from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Reference
 from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body
-from polhode.problems._unwrapped_angles import SHARE, CountTurns
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body, stack_points
+from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
 from polhode.problems.declaration import Number, Positive, declare
 from polhode.spaces.base import cross
 from polhode.viewing.scene import scene
@@ -126,9 +126,8 @@ def slider_crank(
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
             "slider": lambda t, state: system.pose_in(state, slider).x[0],
-            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
-            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
-            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
+            **crank_outputs(system, counter),
+            "joint_points": stack_points(points(system)),
         }
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:

@@ -12,13 +12,14 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.problem import Observable, Reference
+from polhode.problems import heavy_top_motion
 from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
-from polhode.problems.heavy_top_forms import Formulation, TopParameters
+from polhode.problems.heavy_top_forms import TopParameters
+from polhode.problems.rotation_forms import Formulation, in_quaternions
 from polhode.spaces import S3
 from polhode.systems.base import State
 from polhode.systems.quaternion_body import QuaternionBody
-from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 Vector3 = Float[Array, "3"]
 Quaternion = Float[Array, "4"]
@@ -49,20 +50,8 @@ class _Weight(eqx.Module):
         return self.moment * (q[0] ** 2 - q[1] ** 2 - q[2] ** 2 + q[3] ** 2)
 
 
-def _in_quaternions(top: TopParameters) -> Formulation:
-    body = QuaternionBody(top.inertia, _Weight(top.weight_moment))
-    return Formulation(
-        system=body,
-        start=lambda omega: body.turning(S3().origin(), omega),
-        attitude=lambda state: S3().to_matrix(state.q),
-        omega=lambda state: body.angular_velocity(state.q, state.v),
-        integrator="eml",
-        h=0.01,
-    )
-
-
 _FORMULATIONS: dict[str, Callable[[TopParameters], Formulation]] = {
-    "livens": _in_quaternions,
+    "livens": lambda top: in_quaternions(QuaternionBody(top.inertia, _Weight(top.weight_moment)), 0.01),
     **{name: FIRST_ORDER[name] for name in ("SO3", "S3", "lie-poisson", "cotangent")},
 }
 
@@ -113,12 +102,13 @@ def steady_precession(
     return Draft(
         system=form.system,
         state0=_STARTS[formulation](top, tilt, omega),
-        outputs=_outputs(top, form),
+        outputs=heavy_top_motion.outputs(top, form),
         invariants=_invariants(top, form),
         reference=_reference(exact, duration) if checks.is_concrete(exact, duration) else {},
         integrator=form.integrator,
         h=form.h,
-        scene=_scene(height, radius, top, form),
+        # A disc at the centre of mass: of the cone's base, and half as thick as the cone is high.
+        scene=heavy_top_motion.scene(top, form, jnp.stack((2 * radius, 2 * radius, 0.5 * height))),
     )
 
 
@@ -153,17 +143,6 @@ def steady_precession_solution(
     return length * rotation[..., 2], rotation
 
 
-def _outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
-    outputs = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
-    return {
-        **outputs,
-        "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
-        "axis": lambda t, state: form.attitude(state) @ top.axis,
-        "angular_velocity": lambda t, state: form.omega(state),
-        "rotation": lambda t, state: form.attitude(state),
-    }
-
-
 def _invariants(top: TopParameters, form: Formulation) -> dict[str, Observable]:
     """Of the momenta with `livens`, otherwise of the angular velocity."""
     body = form.system if isinstance(form.system, QuaternionBody) else None
@@ -194,16 +173,3 @@ def _reference(exact: tuple[Array, Array], duration: Any) -> dict[str, Reference
         "centre_of_mass": {"t": t1, "value": centre, "error": 1e-14, "source": source},
         "rotation": {"t": t1, "value": rotation, "error": 1e-12, "source": source},
     }
-
-
-def _scene(height: Array, radius: Array, top: TopParameters, form: Formulation) -> Scene:
-    def pose(t: Array, state: State) -> tuple[Array, Array]:
-        rotation = form.attitude(state)
-        return top.length * (rotation @ top.axis), rotation
-
-    def stem(t: Array, state: State) -> Float[Array, "2 3"]:
-        return jnp.stack((jnp.zeros(3), pose(t, state)[0]))
-
-    # A disc at the centre of mass: of the cone's base, and half as thick as the cone is high.
-    size = jnp.stack((2 * radius, 2 * radius, 0.5 * height))
-    return Scene(parts=(Body("top", "ellipsoid", size, pose), Line("stem", stem), Trail("centre_of_mass")))
