@@ -24,7 +24,7 @@ from polhode.viewing.scene.scene import Scene
 
 P = ParamSpec("P")
 
-_ITEM = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
+_ITEM = re.compile(r"^- ((?:`\w+`(?:,\s+)?)+):\s+(.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
 """Names and text of an item in a list of arguments."""
 
 

@@ -118,7 +118,8 @@ def andrews(
 
     - `formulation`: coordinates of the bodies, as in `Model.assemble`.
     - `A`, `B`, `C`: fixed points in the plane, shape (2,).
-    - `d` to `fa`: lengths, in the letters of Hairer and Wanner.
+    - `d`, `da`, `e`, `ea`, `rr`, `ra`, `ss`, `sa`, `sb`, `sc`, `sd`, `ta`, `tb`, `u`, `ua`, `ub`, `zf`, `zt`, `fa`:
+      lengths, in the letters of Hairer and Wanner.
     - `masses`: K1 to K7; shape (7,).
     - `inertias`: K1 to K7, about the centres of mass; shape (7,).
     - `stiffness`, `rest_length`: of the spring from C to D.
