@@ -75,41 +75,41 @@ def positions(p: Mapping[str, Any]) -> Poses:
     return poses
 
 
-_Point = Annotated[Any, Check(checks.array, "point of the plane")]
-_Value = Annotated[Any, Check(checks.array, "a number")]
+PlanePoint = Annotated[Any, Check(checks.array, "point of the plane")]
+Scalar = Annotated[Any, Check(checks.array, "a number")]
 
 
 @declare("andrews", _DOC)
 def andrews(
     formulation: str = "SO3xR3",
-    A: _Point = (-0.06934, -0.00227),
-    B: _Point = (-0.03635, 0.03273),
-    C: _Point = (0.014, 0.072),
-    d: _Value = 28e-3,
-    da: _Value = 115e-4,
-    e: _Value = 2e-2,
-    ea: _Value = 1421e-5,
-    rr: _Value = 7e-3,
-    ra: _Value = 92e-5,
-    ss: _Value = 35e-3,
-    sa: _Value = 1874e-5,
-    sb: _Value = 1043e-5,
-    sc: _Value = 18e-3,
-    sd: _Value = 2e-2,
-    ta: _Value = 2308e-5,
-    tb: _Value = 916e-5,
-    u: _Value = 4e-2,
-    ua: _Value = 1228e-5,
-    ub: _Value = 449e-5,
-    zf: _Value = 2e-2,
-    zt: _Value = 4e-2,
-    fa: _Value = 1421e-5,
+    A: PlanePoint = (-0.06934, -0.00227),
+    B: PlanePoint = (-0.03635, 0.03273),
+    C: PlanePoint = (0.014, 0.072),
+    d: Scalar = 28e-3,
+    da: Scalar = 115e-4,
+    e: Scalar = 2e-2,
+    ea: Scalar = 1421e-5,
+    rr: Scalar = 7e-3,
+    ra: Scalar = 92e-5,
+    ss: Scalar = 35e-3,
+    sa: Scalar = 1874e-5,
+    sb: Scalar = 1043e-5,
+    sc: Scalar = 18e-3,
+    sd: Scalar = 2e-2,
+    ta: Scalar = 2308e-5,
+    tb: Scalar = 916e-5,
+    u: Scalar = 4e-2,
+    ua: Scalar = 1228e-5,
+    ub: Scalar = 449e-5,
+    zf: Scalar = 2e-2,
+    zt: Scalar = 4e-2,
+    fa: Scalar = 1421e-5,
     masses: Positive = (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498),
     inertias: Positive = (2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5),
-    stiffness: _Value = 4530.0,
-    rest_length: _Value = 0.07785,
-    torque: _Value = 0.033,
-    crank_angle: _Value = -0.0617138900142764496358948458001,
+    stiffness: Scalar = 4530.0,
+    rest_length: Scalar = 0.07785,
+    torque: Scalar = 0.033,
+    crank_angle: Scalar = -0.0617138900142764496358948458001,
     duration: Positive = 0.03,
 ) -> ModelDraft:
     """Andrews' squeezing mechanism.

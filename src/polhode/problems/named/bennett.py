@@ -75,11 +75,14 @@ def _twists(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Arra
     return twists
 
 
+Twists = Annotated[Any, Check(_twists)]
+
+
 @declare("bennett", _DOC)
 def bennett(
     formulation: str = "SO3xR3",
     length: Positive = 0.3,
-    twists: Annotated[Any, Check(_twists)] = (0.7, 1.3),
+    twists: Twists = (0.7, 1.3),
     density: Positive = 2.0,
     radius: Positive = 0.01,
     crank_angle: Number = 0.8,

@@ -75,22 +75,22 @@ def _positive_number(name: str, value: Any, shape: tuple[int, ...], meaning: str
     return number
 
 
-_Known = Annotated[float, Check(_number, "a known number")]
-_KnownPositive = Annotated[float, Check(_positive_number, "a known number")]
+Constant = Annotated[float, Check(_number, "a known number")]
+PositiveConstant = Annotated[float, Check(_positive_number, "a known number")]
 
 
 @declare("flexible-slider-crank", _DOC)
 def flexible_slider_crank(
     formulation: str = "SO3xR3",
-    crank_length: _KnownPositive = 0.15,
-    rod_length: _KnownPositive = 0.3,
-    crank_speed: _Known = 150.0,
-    crank_mass: _KnownPositive = 0.36,
-    slider_mass: _KnownPositive = 0.075552,
-    density: _KnownPositive = 7870.0,
-    modulus: _KnownPositive = 2e11,
-    thickness: _KnownPositive = 0.008,
-    damping: _Known = 0.0,
+    crank_length: PositiveConstant = 0.15,
+    rod_length: PositiveConstant = 0.3,
+    crank_speed: Constant = 150.0,
+    crank_mass: PositiveConstant = 0.36,
+    slider_mass: PositiveConstant = 0.075552,
+    density: PositiveConstant = 7870.0,
+    modulus: PositiveConstant = 2e11,
+    thickness: PositiveConstant = 0.008,
+    damping: Constant = 0.0,
     duration: Positive = 0.1,
 ) -> ModelDraft:
     """The slider–crank with an elastic connecting rod.

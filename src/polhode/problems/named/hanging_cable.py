@@ -37,12 +37,15 @@ def _half_angle(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> 
     return angle
 
 
+HalfAngle = Annotated[Any, Check(_half_angle)]
+
+
 @declare("hanging-cable", _DOC)
 def hanging_cable(
     n: Count = 16,
     formulation: str = "S3|xR3",
     length: Positive = 1.0,
-    angle: Annotated[Any, Check(_half_angle)] = 1.2,
+    angle: HalfAngle = 1.2,
     gravity: Number = 9.81,
     bending_stiffness: Positive = 1e-3,
     axial_stiffness: Positive = 1e4,

@@ -74,7 +74,7 @@ def link_frames(p: Mapping[str, Any], angles: Float[Array, "6"]) -> list[Pose]:
     return frames
 
 
-_PerJoint = Annotated[Any, Check(checks.array, "one number a joint")]
+PerJoint = Annotated[Any, Check(checks.array, "one number a joint")]
 _ALPHA = tuple(np.pi / 2 * np.array([1.0, 0.0, -1.0, 1.0, -1.0, 0.0]))
 _START = tuple(np.deg2rad([0.0, 22.5, 90.0, 0.0, 22.5, 0.0]))
 _GOAL = tuple(np.deg2rad([-120.0, 60.0, -200.0, 90.0, 90.0, 45.0]))
@@ -83,9 +83,9 @@ _GOAL = tuple(np.deg2rad([-120.0, 60.0, -200.0, 90.0, 90.0, 45.0]))
 @declare("puma", _DOC)
 def puma(
     formulation: str = "SO3xR3",
-    d: _PerJoint = (0.0, 0.0, 0.15005, 0.4318, 0.0, 0.0),
-    a: _PerJoint = (0.0, 0.4318, 0.0203, 0.0, 0.0, 0.0),
-    alpha: _PerJoint = _ALPHA,
+    d: PerJoint = (0.0, 0.0, 0.15005, 0.4318, 0.0, 0.0),
+    a: PerJoint = (0.0, 0.4318, 0.0203, 0.0, 0.0, 0.0),
+    alpha: PerJoint = _ALPHA,
     masses: Positive = (20.0, 17.4, 4.8, 0.82, 0.34, 0.09),
     centres: Number = (
         (0.0, 0.0, 0.0),
@@ -103,11 +103,11 @@ def puma(
         (0.0003, 0.0004, 0.0003),
         (0.00015, 0.00015, 4e-5),
     ),
-    start: _PerJoint = _START,
-    goal: _PerJoint = _GOAL,
+    start: PerJoint = _START,
+    goal: PerJoint = _GOAL,
     motion_time: Positive = 1.0,
-    proportional: _PerJoint = (4e4, 4e4, 4e4, 100.0, 100.0, 10.0),
-    derivative: _PerJoint = (400.0, 400.0, 100.0, 1.0, 1.0, 0.1),
+    proportional: PerJoint = (4e4, 4e4, 4e4, 100.0, 100.0, 10.0),
+    derivative: PerJoint = (400.0, 400.0, 100.0, 1.0, 1.0, 0.1),
     gravity: Number = 9.81,
     duration: Positive = 1.0,
 ) -> ModelDraft:
