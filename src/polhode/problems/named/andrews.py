@@ -127,34 +127,7 @@ def andrews(
     - `crank_angle`: β at the start; the other angles follow from it.
     - `duration`: end time.
     """
-    n = dict(locals())
-    start = placements(positions, (n,), crank_angle, 0.0)
-    if checks.is_concrete(start) and not all(bool(jnp.isfinite(at.position).all()) for at in start.values()):
-        raise ValueError("The loops can't be closed with these lengths at this `crank_angle`; change one of them.")
-    model = Model()
-    share, counter_inertia = jnp.array([1.0, 1.0, 1.0 - SHARE]), SHARE * inertias[0]
-    K = {
-        name: model.add_body(
-            mass=masses[i],
-            inertia=inertias[i] * (share if i == 0 else jnp.ones(3)),
-            name=name,
-            check_inertia=False,
-            **at._asdict(),
-        )
-        for i, (name, at) in enumerate(start.items())
-    }
-    counter = model.add_coordinate(mass=counter_inertia, value=crank_angle, name="beta")
-    mechanism = _Mechanism(K, counter, _points(n), jnp.append(C, 0.0))
-    place = {name: K[body].x + K[body].R @ s for name, (body, s) in mechanism.points.items()}
-    z = jnp.array([0.0, 0.0, 1.0])
-    for point, first, second in _HINGES:
-        one = model.ground if first is None else K[first]
-        model.add(Revolute(one, K[second], point=place[point], axis=z, name=f"{point}-{second}"))
-    model.add(CountTurns(model.ground, K["K1"], counter, axis=z, name="turns"))
-    model.add(
-        SpringDamper(model.ground, K["K3"], mechanism.C, place["D"], stiffness, length=rest_length, name="spring")
-    )
-    model.add(Torque(K["K1"], torque * z, frame="body", name="drive"))
+    model, mechanism = _assemble(dict(locals()))
     return ModelDraft(
         model,
         mechanism.outputs,
@@ -180,6 +153,37 @@ _HINGES = (
     ("A", None, "K7"),
 )
 """Points with the two bodies that they join; None is the ground."""
+
+
+def _assemble(n: Mapping[str, Any]) -> tuple[Model, _Mechanism]:
+    """The model with these parameters."""
+    start = placements(positions, (n,), n["crank_angle"], 0.0)
+    if checks.is_concrete(start) and not all(bool(jnp.isfinite(at.position).all()) for at in start.values()):
+        raise ValueError("The loops can't be closed with these lengths at this `crank_angle`; change one of them.")
+    model = Model()
+    share, counter_inertia = jnp.array([1.0, 1.0, 1.0 - SHARE]), SHARE * n["inertias"][0]
+    K = {
+        name: model.add_body(
+            mass=n["masses"][i],
+            inertia=n["inertias"][i] * (share if i == 0 else jnp.ones(3)),
+            name=name,
+            check_inertia=False,
+            **at._asdict(),
+        )
+        for i, (name, at) in enumerate(start.items())
+    }
+    counter = model.add_coordinate(mass=counter_inertia, value=n["crank_angle"], name="beta")
+    mechanism = _Mechanism(K, counter, _points(n), jnp.append(n["C"], 0.0))
+    place = {name: K[body].x + K[body].R @ s for name, (body, s) in mechanism.points.items()}
+    z = jnp.array([0.0, 0.0, 1.0])
+    for point, first, second in _HINGES:
+        one = model.ground if first is None else K[first]
+        model.add(Revolute(one, K[second], point=place[point], axis=z, name=f"{point}-{second}"))
+    model.add(CountTurns(model.ground, K["K1"], counter, axis=z, name="turns"))
+    ends, length = (mechanism.C, place["D"]), n["rest_length"]
+    model.add(SpringDamper(model.ground, K["K3"], *ends, n["stiffness"], length=length, name="spring"))
+    model.add(Torque(K["K1"], n["torque"] * z, frame="body", name="drive"))
+    return model, mechanism
 
 
 def _points(n: Mapping[str, Array]) -> dict[str, tuple[str, Float[Array, "3"]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable
 from polhode.problems._closed_loops import Poses, about, placements
@@ -121,22 +123,14 @@ def bennett(
         )
     counter = model.add_coordinate(mass=counter_inertia, value=crank_angle, velocity=crank_speed, name="crank-angle")
     half = [0.5 * length * jnp.array([1.0, 0.0, 0.0]) for length in lengths]
-    z = jnp.array([0.0, 0.0, 1.0])
-    hinges = [(jnp.zeros(3), z)] + [(rod.x + rod.R @ h, rod.R[:, 2]) for rod, h in zip(rods, half, strict=True)]
-    ends = zip((model.ground, *rods), (*rods, model.ground), hinges, strict=True)
-    for i, (first, second, (point, axis)) in enumerate(ends):
-        model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
-    model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))
+    _join(model, rods, half, counter)
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
         ends = (point_of(system, rod, h) for rod, h in zip(rods, half, strict=True))
         return point_of(system, rods[0], -half[0]), *ends
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            **crank_outputs(system, counter),
-            "joint_points": stack_points(points(system)),
-        }
+        return {**crank_outputs(system, counter), "joint_points": stack_points(points(system))}
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         boxes = tuple(
@@ -146,3 +140,13 @@ def bennett(
         return *boxes, polyline("loop", points(system)), scene.Trail("joint_points", index=2)
 
     return ModelDraft(model, outputs, parts, h=1e-3, redundant="minimum-norm")
+
+
+def _join(model: Model, rods: Sequence[Body], half: Sequence[Array], counter: Body) -> None:
+    """Hinges at the ends of the rods, which are `half` their length from the middle, and what counts turns."""
+    z = jnp.array([0.0, 0.0, 1.0])
+    hinges = [(jnp.zeros(3), z)] + [(rod.x + rod.R @ h, rod.R[:, 2]) for rod, h in zip(rods, half, strict=True)]
+    ends = zip((model.ground, *rods), (*rods, model.ground), hinges, strict=True)
+    for i, (first, second, (point, axis)) in enumerate(ends):
+        model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
+    model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))

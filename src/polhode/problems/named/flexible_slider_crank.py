@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.flexible.flexible_body import FlexibleBody
 from polhode.flexible.flexible_part import FlexiblePart, from_modes
 from polhode.joints import PrescribedRotation, Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.problem import Observable
 from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body, stack_points
 from polhode.problems.declaration import Check, Positive, declare
@@ -107,9 +109,38 @@ def flexible_slider_crank(
     """
     if not rod_length > crank_length:
         raise ValueError("The rod must be longer than the crank, or it can't pass; lengthen `rod_length`.")
-    a, b, speed = crank_length, rod_length, crank_speed
-    e1, e2, e3 = np.eye(3)
     model = Model()
+    part = _rod(rod_length, thickness, density, modulus, damping)
+    crank, rod, slider = _add_bodies(model, part, (crank_length, rod_length, crank_speed), (crank_mass, slider_mass))
+
+    def points(system: AssembledSystem) -> tuple[Observable, ...]:
+        return tuple(point_of(system, rod.node(name), np.zeros(3)) for name in ("B", "middle", "C"))
+
+    def outputs(system: AssembledSystem) -> dict[str, Observable]:
+        return {
+            "slider": lambda t, state: system.pose_in(state, slider).x[0],
+            "deflection": _deflection(*points(system)),
+            "rod_points": stack_points(points(system)),
+        }
+
+    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        thick = jnp.asarray(thickness)
+        return (
+            scene_body(system, crank, jnp.stack((jnp.asarray(crank_length), 2 * thick, 2 * thick))),
+            scene_body(system, slider, thick * jnp.array([6.0, 4.0, 4.0]), colour="#228833"),
+            polyline("rod", points(system)),
+        )
+
+    return ModelDraft(model, outputs, parts, h=2e-5)
+
+
+def _add_bodies(
+    model: Model, part: FlexiblePart, motion: tuple[float, float, float], masses: tuple[float, float]
+) -> tuple[Body, FlexibleBody, Body]:
+    """Crank, rod and slider with their joints; `motion`: lengths of crank and rod, and the speed of the crank."""
+    a, b, speed = motion
+    crank_mass, slider_mass = masses
+    e1, e2, e3 = np.eye(3)
     crank = model.add_body(
         mass=crank_mass,
         inertia=crank_mass * a**2 / 12 * np.array([0.01, 1.0, 1.0]),
@@ -119,7 +150,7 @@ def flexible_slider_crank(
         name="crank",
     )
     rod = model.add_flexible(
-        _rod(b, thickness, density, modulus, damping),
+        part,
         position=a * e1,
         velocity=a * speed * e2,
         angular_velocity=-a / b * speed * e3,
@@ -133,32 +164,17 @@ def flexible_slider_crank(
     model.add(Universal(crank, rod.node("B"), point=a * e1, first_axis=e3, second_axis=e2, name="B"))
     model.add(Spherical(rod.node("C"), slider, point=(a + b) * e1, name="C"))
     model.add(Prismatic(model.ground, slider, axis=e1, name="D"))
+    return crank, rod, slider
 
-    def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        return tuple(point_of(system, rod.node(name), np.zeros(3)) for name in ("B", "middle", "C"))
 
-    def deflection(system: AssembledSystem) -> Observable:
-        def height(t: Array, state: State) -> Float[Array, ""]:
-            first, middle, last = (point(t, state) for point in points(system))
-            chord = (last - first) / jnp.linalg.norm(last - first)
-            off = middle - first
-            return chord[0] * off[1] - chord[1] * off[0]
+def _deflection(first: Observable, middle: Observable, last: Observable) -> Observable:
+    """Of the middle from the line between the ends."""
 
-        return height
+    def height(t: Array, state: State) -> Float[Array, ""]:
+        start = first(t, state)
+        chord = last(t, state) - start
+        chord = chord / jnp.linalg.norm(chord)
+        off = middle(t, state) - start
+        return chord[0] * off[1] - chord[1] * off[0]
 
-    def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            "slider": lambda t, state: system.pose_in(state, slider).x[0],
-            "deflection": deflection(system),
-            "rod_points": stack_points(points(system)),
-        }
-
-    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        thick = jnp.asarray(thickness)
-        return (
-            scene_body(system, crank, jnp.stack((jnp.asarray(a), 2 * thick, 2 * thick))),
-            scene_body(system, slider, thick * jnp.array([6.0, 4.0, 4.0]), colour="#228833"),
-            polyline("rod", points(system)),
-        )
-
-    return ModelDraft(model, outputs, parts, h=2e-5)
+    return height

@@ -11,6 +11,7 @@ from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.joints import Spherical
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.conversions.livens import JOINTS
 from polhode.problem import Observable
 from polhode.problems._model_problem import AssembledSystem, ModelDraft, scene_body
@@ -68,9 +69,8 @@ def four_bar_loop(
     - `duration`: end time.
     """
     checks.choice("joints", joints, JOINTS)
-    side = thickness
-    mass = density * side**2 * length
-    along, across = mass * side**2 / 6, mass * (length**2 + side**2) / 12
+    mass = density * thickness**2 * length
+    along, across = mass * thickness**2 / 6, mass * (length**2 + thickness**2) / 12
     upright_inertia, lying_inertia = jnp.stack((across, along, across)), jnp.stack((along, across, across))
     model = Model()
     corners = 0.5 * length * np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]])
@@ -81,37 +81,24 @@ def four_bar_loop(
         for i in range(4)
     ]
     for a, b in ((0, 1), (0, 3), (1, 2), (2, 3)):
-        joint = Spherical(bars[a], bars[b], point=corners[a] + corners[b], name=f"joint-{a + 1}-{b + 1}")
-        model.add(joint)
+        model.add(Spherical(bars[a], bars[b], point=corners[a] + corners[b], name=f"joint-{a + 1}-{b + 1}"))
     e1 = jnp.array([1.0, 0.0, 0.0])
     model.add(PointForce(bars[0], Pulse(8 * e1, load), name="force"))
     model.add(Torque(bars[0], Pulse(6 * e1, load), name="torque"))
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        def places(t: Array, state: State) -> Float[Array, "4 3"]:
-            return jnp.stack([system.pose_in(state, bar).x for bar in bars])
-
         def attitudes(t: Array, state: State) -> Float[Array, "4 4"]:
             return jnp.stack([from_matrix(system.pose_in(state, bar).R) for bar in bars])
 
-        def momentum(t: Array, state: State) -> Float[Array, "3"]:
-            total = jnp.zeros(3)
-            for i, bar in enumerate(bars):
-                pose, twist = system.pose_in(state, bar), system.twist_in(state, bar)
-                spin = (lying_inertia if i % 2 else upright_inertia) * twist.omega
-                total = total + pose.R @ spin + mass * jnp.cross(pose.x, twist.u)
-            return total
-
         return {
-            "positions": places,
+            "positions": lambda t, state: jnp.stack([system.pose_in(state, bar).x for bar in bars]),
             "quaternions": attitudes,
-            "angular_momentum": momentum,
+            "angular_momentum": _angular_momentum(system, bars, mass, (upright_inertia, lying_inertia)),
             "kinetic_energy": lambda t, state: system.kinetic_energy(t, *state),
         }
 
     def parts(system: AssembledSystem) -> tuple[scene.Part, ...]:
-        shape = length, side, side
-        sizes = jnp.stack([jnp.asarray(x, float) for x in shape])
+        sizes = jnp.stack((length, thickness, thickness))
         colours = ("#4477aa", "#ddaa33", "#228833", "#cc6677")
         boxes = (
             scene_body(system, bar, sizes if i % 2 else sizes[jnp.array([1, 0, 2])], colour=colours[i])
@@ -120,3 +107,18 @@ def four_bar_loop(
         return *boxes, scene.Trail("positions", index=0)
 
     return ModelDraft(model, outputs, parts, h=0.1)
+
+
+def _angular_momentum(
+    system: AssembledSystem, bars: list[Body], mass: Array, inertias: tuple[Array, Array]
+) -> Observable:
+    """About the origin, shape (3,); `inertias` are those of the bars by turns."""
+
+    def momentum(t: Array, state: State) -> Float[Array, "3"]:
+        total = jnp.zeros(3)
+        for i, bar in enumerate(bars):
+            pose, twist = system.pose_in(state, bar), system.twist_in(state, bar)
+            total = total + pose.R @ (inertias[i % 2] * twist.omega) + mass * jnp.cross(pose.x, twist.u)
+        return total
+
+    return momentum

@@ -16,6 +16,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.spherical import Spherical
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
 from polhode.problem import Observable, Reference
@@ -136,40 +137,28 @@ def heavy_top_constrained(
     - `duration`: end time.
     """
     checks.choice("frame", frame, _JOINTS)
-    X, omega = centre, angular_velocity
     model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
     top = model.add_body(
         mass=mass,
         inertia=inertia,
-        position=X,
-        velocity=cross(omega, X),
-        angular_velocity=omega,
+        position=centre,
+        velocity=cross(angular_velocity, centre),
+        angular_velocity=angular_velocity,
         name="top",
     )
     model.add(_JOINTS[frame](model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        def reaction(t: Array, state: State) -> Array:
-            """Force of the support in the body frame, from the momentum: there may be no multipliers."""
-            q, v = state
-            vdot = system.accelerations(t, q, v)[0]
-
-            def velocity(s: Array) -> Array:
-                return system.twist(system.flow(q, v, s), v + s * vdot, top).u
-
-            acceleration = jax.jvp(velocity, (jnp.zeros(()),), (jnp.ones(()),))[1]
-            return system.pose(q, top).R.T @ (top.mass * (acceleration - model.gravity))
-
         return {
             "centre_of_mass": lambda t, state: system.pose_in(state, top).x,
             "angular_velocity": lambda t, state: system.twist_in(state, top).omega,
             "rotation": lambda t, state: system.pose_in(state, top).R,
-            "reaction": reaction,
+            "reaction": _reaction(system, top, model.gravity),
         }
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        length = jnp.sqrt(X @ X)
-        size = length * 0.7 - 0.6 * jnp.abs(X)
+        length = jnp.sqrt(centre @ centre)
+        size = length * 0.7 - 0.6 * jnp.abs(centre)
         stem = polyline("stem", (lambda t, state: jnp.zeros(3), point_of(system, top, jnp.zeros(3))))
         return scene_body(system, top, size, "ellipsoid"), stem, scene.Trail("centre_of_mass")
 
@@ -181,3 +170,19 @@ def heavy_top_constrained(
         reference=_REFERENCE,
         independent_of=("formulation", "frame", "duration"),
     )
+
+
+def _reaction(system: AssembledSystem, top: Body, gravity: Any) -> Observable:
+    """Force of the support in the body frame, from the momentum: there may be no multipliers."""
+
+    def reaction(t: Array, state: State) -> Array:
+        q, v = state
+        vdot = system.accelerations(t, q, v)[0]
+
+        def velocity(s: Array) -> Array:
+            return system.twist(system.flow(q, v, s), v + s * vdot, top).u
+
+        acceleration = jax.jvp(velocity, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        return system.pose(q, top).R.T @ (top.mass * (acceleration - gravity))
+
+    return reaction

@@ -13,7 +13,7 @@ from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable
-from polhode.problems._closed_loops import Poses, bar, meet, placements
+from polhode.problems._closed_loops import Placement, Poses, bar, meet, placements
 from polhode.problems._model_problem import (
     AssembledSystem,
     ModelDraft,
@@ -74,12 +74,7 @@ def planar_four_bar(
     - `gravity`: towards -y.
     - `duration`: end time.
     """
-    start = placements(positions, (lengths,), crank_angle, crank_speed)
-    if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
-        raise ValueError(
-            f"Bars of lengths {tuple(map(float, lengths))} don't close at crank angle {float(crank_angle):g}; lengthen "
-            "coupler or rocker."
-        )
+    start = _start(lengths, crank_angle, crank_speed)
     model = Model(gravity=gravity * jnp.array([0.0, -1.0, 0.0]))
     share = jnp.array([0.0, 0.0, SHARE])
     crank, coupler, rocker = (
@@ -98,18 +93,11 @@ def planar_four_bar(
     _join(model, (crank, coupler, rocker), ends, counter)
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        return (
-            point_of(system, crank, -ends[crank]),
-            point_of(system, crank, ends[crank]),
-            point_of(system, rocker, ends[rocker]),
-            point_of(system, rocker, -ends[rocker]),
-        )
+        corners = ((crank, -1.0), (crank, 1.0), (rocker, 1.0), (rocker, -1.0))
+        return tuple(point_of(system, body, sign * ends[body]) for body, sign in corners)
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            **crank_outputs(system, counter),
-            "joint_points": stack_points(points(system)),
-        }
+        return {**crank_outputs(system, counter), "joint_points": stack_points(points(system))}
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 2 * radius
@@ -120,6 +108,16 @@ def planar_four_bar(
         return *boxes, polyline("linkage", points(system)), scene.Trail("joint_points", index=2)
 
     return ModelDraft(model, outputs, parts, h=1e-3, redundant="minimum-norm", up=(0.0, 1.0, 0.0))
+
+
+def _start(lengths: Array, angle: Array, speed: Array) -> dict[str, Placement]:
+    start = placements(positions, (lengths,), angle, speed)
+    if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
+        raise ValueError(
+            f"Bars of lengths {tuple(map(float, lengths))} don't close at crank angle {float(angle):g}; lengthen "
+            "coupler or rocker."
+        )
+    return start
 
 
 def _join(model: Model, bars: tuple[Body, Body, Body], ends: Mapping[Body, Array], counter: Body) -> None:

@@ -15,6 +15,7 @@ from polhode import checks
 from polhode.forces import PD
 from polhode.joints import Revolute
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Reference
 from polhode.problems._closed_loops import about
@@ -58,6 +59,10 @@ class Swing(eqx.Module):
     change: Float[Array, "..."]
     time: Float[Array, ""]
 
+    def of_joint(self, i: int) -> Swing:
+        """Of one of several joints."""
+        return Swing(self.change[i], self.time)
+
     def __call__(self, t: Array) -> Float[Array, "..."]:
         s = jnp.clip(t / self.time, 0.0, 1.0)
         return self.change * jnp.where(s < 0.5, 2 * s * s, 1 - 2 * (1 - s) ** 2)
@@ -76,6 +81,22 @@ def link_frames(p: Mapping[str, Any], angles: Float[Array, "6"]) -> list[Pose]:
 
 PerJoint = Annotated[Any, Check(checks.array, "one number a joint")]
 _ALPHA = tuple(np.pi / 2 * np.array([1.0, 0.0, -1.0, 1.0, -1.0, 0.0]))
+_CENTRES = (
+    (0.0, 0.0, 0.0),
+    (-0.3638, 0.006, 0.2275),
+    (-0.0203, -0.0141, 0.07),
+    (0.0, 0.019, 0.0),
+    (0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.032),
+)
+_INERTIAS = (
+    (1e-8, 0.35, 1e-8),
+    (0.13, 0.524, 0.539),
+    (0.066, 0.086, 0.0125),
+    (0.0018, 0.0013, 0.0018),
+    (0.0003, 0.0004, 0.0003),
+    (0.00015, 0.00015, 4e-5),
+)
 _START = tuple(np.deg2rad([0.0, 22.5, 90.0, 0.0, 22.5, 0.0]))
 _GOAL = tuple(np.deg2rad([-120.0, 60.0, -200.0, 90.0, 90.0, 45.0]))
 
@@ -87,22 +108,8 @@ def puma(
     a: PerJoint = (0.0, 0.4318, 0.0203, 0.0, 0.0, 0.0),
     alpha: PerJoint = _ALPHA,
     masses: Positive = (20.0, 17.4, 4.8, 0.82, 0.34, 0.09),
-    centres: Number = (
-        (0.0, 0.0, 0.0),
-        (-0.3638, 0.006, 0.2275),
-        (-0.0203, -0.0141, 0.07),
-        (0.0, 0.019, 0.0),
-        (0.0, 0.0, 0.0),
-        (0.0, 0.0, 0.032),
-    ),
-    inertias: Positive = (
-        (1e-8, 0.35, 1e-8),
-        (0.13, 0.524, 0.539),
-        (0.066, 0.086, 0.0125),
-        (0.0018, 0.0013, 0.0018),
-        (0.0003, 0.0004, 0.0003),
-        (0.00015, 0.00015, 4e-5),
-    ),
+    centres: Number = _CENTRES,
+    inertias: Positive = _INERTIAS,
     start: PerJoint = _START,
     goal: PerJoint = _GOAL,
     motion_time: Positive = 1.0,
@@ -128,7 +135,7 @@ def puma(
     """
     frames = link_frames({"d": d, "a": a, "alpha": alpha}, start)
     model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
-    links, before = [], model.ground
+    links, before, swing = [], model.ground, Swing(goal - start, motion_time)
     for i in range(6):
         x, R = frames[i + 1]
         link = model.add_body(
@@ -141,36 +148,43 @@ def puma(
         )
         joint = Revolute(before, link, point=frames[i].x, axis=frames[i].R[:, 2], name=f"joint-{i + 1}")
         model.add(joint)
-        target = Swing(goal[i] - start[i], motion_time)
-        model.add(PD(joint, proportional[i], derivative[i], target, name=f"control-{i + 1}"))
+        model.add(PD(joint, proportional[i], derivative[i], swing.of_joint(i), name=f"control-{i + 1}"))
         links.append(link)
         before = link
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        def joint_angles(t: Array, state: State) -> Float[Array, "6"]:
-            targets = start + Swing(goal - start, motion_time)(t)
-            rotations = [jnp.eye(3)] + [system.pose_in(state, link).R for link in links]
-            turns = [R.T @ S for R, S in itertools.pairwise(rotations)]
-            # Errors of the controllers stay below half a turn, so the targets tell how many turns were made.
-            cosine, sine = jnp.stack([C[0, 0] for C in turns]), jnp.stack([C[1, 0] for C in turns])
-            c, s = jnp.cos(targets), jnp.sin(targets)
-            return targets + jnp.arctan2(sine * c - cosine * s, cosine * c + sine * s)
+        joint_angles = _joint_angles(system, links, start, swing)
+        return {"joint_angles": joint_angles, "hand": _origins(system, links, centres)[-1]}
 
-        return {"joint_angles": joint_angles, "hand": origins(system)[-1]}
-
-    def origins(system: AssembledSystem) -> list[Observable]:
-        """Origins of the link frames."""
-
-        def origin(i: int) -> Observable:
-            def place(t: Array, state: State) -> Float[Array, "3"]:
-                x, R = system.pose_in(state, links[i])
-                return x - R @ centres[i]
-
-            return place
-
-        return [lambda t, state: jnp.zeros(3), *(origin(i) for i in range(6))]
-
-    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return polyline("arm", tuple(origins(system)), "#4477aa"), scene.Trail("hand")
+    def parts(system: AssembledSystem) -> tuple[scene.Part, ...]:
+        return polyline("arm", tuple(_origins(system, links, centres)), "#4477aa"), scene.Trail("hand")
 
     return ModelDraft(model, outputs, parts, h=1e-3, reference=_REFERENCE, independent_of=("formulation", "duration"))
+
+
+def _joint_angles(system: AssembledSystem, links: list[Body], start: Array, swing: Swing) -> Observable:
+    """With full turns counted."""
+
+    def joint_angles(t: Array, state: State) -> Float[Array, "6"]:
+        targets = start + swing(t)
+        rotations = [jnp.eye(3)] + [system.pose_in(state, link).R for link in links]
+        turns = [R.T @ S for R, S in itertools.pairwise(rotations)]
+        # Errors of the controllers stay below half a turn, so the targets tell how many turns were made.
+        cosine, sine = jnp.stack([C[0, 0] for C in turns]), jnp.stack([C[1, 0] for C in turns])
+        c, s = jnp.cos(targets), jnp.sin(targets)
+        return targets + jnp.arctan2(sine * c - cosine * s, cosine * c + sine * s)
+
+    return joint_angles
+
+
+def _origins(system: AssembledSystem, links: list[Body], centres: Float[Array, "6 3"]) -> list[Observable]:
+    """Origins of the link frames."""
+
+    def origin(i: int) -> Observable:
+        def place(t: Array, state: State) -> Float[Array, "3"]:
+            x, R = system.pose_in(state, links[i])
+            return x - R @ centres[i]
+
+        return place
+
+    return [lambda t, state: jnp.zeros(3), *(origin(i) for i in range(6))]

@@ -82,13 +82,8 @@ def quadrotors(
     - `duration`: end time.
     """
     values = dict(locals())
-    model = TransportParameters(
-        load_mass=load_mass,
-        masses=masses,
-        lengths=lengths,
-        inertias=jnp.stack((inertia, inertia)),
-        gravity=gravity,
-    )
+    inertias = jnp.stack((inertia, inertia))
+    model = TransportParameters(load_mass=load_mass, masses=masses, lengths=lengths, inertias=inertias, gravity=gravity)
     target = _path(path)
     law = _tracking_controller(model, target, values) if controller is None else controller
     if not isinstance(law, AbstractController):

@@ -58,11 +58,6 @@ def slender_ring(
     - `duration`: end time.
     """
     k = mode
-    if not 2 <= k < n / 2:
-        raise ValueError(
-            f"`mode` must be at least 2 and less than n/2 = {n / 2:g}, got {k}: mode 1 is a translation, and n edges "
-            "can't show shorter waves."
-        )
     phi = 2 * np.pi * np.arange(n) / n
     outward = np.stack((np.cos(phi), np.sin(phi), 0 * phi), axis=1)
     velocity, angular_velocity = _flexure(n, k)
@@ -100,6 +95,11 @@ def _flexure(n: int, k: int) -> tuple[Float[np.ndarray, "n 3"], Float[np.ndarray
     f(Δ) = sin(Δ/2)/(Δ/2), along the mean ψ of their directions. Turning rates of two and more waves leave the ring
     closed.
     """
+    if not 2 <= k < n / 2:
+        raise ValueError(
+            f"`mode` must be at least 2 and less than n/2 = {n / 2:g}, got {k}: mode 1 is a translation, and n edges "
+            "can't show shorter waves."
+        )
     phi = 2 * np.pi * np.arange(n) / n
     rate, half = np.sin(k * phi), np.pi / n
     after = np.roll(rate, -1)

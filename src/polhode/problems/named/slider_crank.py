@@ -11,9 +11,10 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.problem import Observable, Reference
-from polhode.problems._closed_loops import Poses, about, placements
+from polhode.problems._closed_loops import Placement, Poses, about, placements
 from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body, stack_points
 from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
 from polhode.problems.declaration import Number, Positive, declare
@@ -98,30 +99,15 @@ def slider_crank(
     - `slider_inertia`: moment about every axis.
     - `duration`: end time.
     """
-    p = dict(locals())
-    start = placements(positions, (p,), crank_angle, crank_speed)
-    if checks.is_concrete(start) and not bool(jnp.isfinite(start["slider"].position).all()):
-        raise ValueError(
-            f"The rod of length {float(rod_length):g} can't reach the slide from this crank; lengthen `rod_length` or "
-            "move `pivot` towards the x axis."
-        )
+    start = _start(dict(locals()))
     model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
-    share = jnp.array([SHARE, 0.0, 0.0])
-    inertias = (crank_inertia * (1 - share), rod_inertia, slider_inertia * jnp.ones(3))
+    inertias = (crank_inertia * jnp.array([1 - SHARE, 1.0, 1.0]), rod_inertia, slider_inertia * jnp.ones(3))
     crank, rod, slider = (
         model.add_body(mass=mass, inertia=inertia, name=name, **start[name]._asdict())
         for name, mass, inertia in zip(("crank", "rod", "slider"), masses, inertias, strict=True)
     )
-    counter = model.add_coordinate(
-        mass=SHARE * crank_inertia[0], value=crank_angle, velocity=crank_speed, name="crank-angle"
-    )
-    B = crank.x + crank.R @ (0.5 * crank_length * jnp.array([0.0, 0.0, 1.0]))
-    slide = jnp.array([1.0, 0.0, 0.0])
-    model.add(Revolute(model.ground, crank, point=pivot, axis=slide, name="A"))
-    model.add(Spherical(crank, rod, point=B, name="B"))
-    model.add(Universal(slider, rod, point=slider.x, first_axis=slide, second_axis=rod.R[:, 1], name="C"))
-    model.add(Prismatic(model.ground, slider, axis=slide, name="D"))
-    model.add(CountTurns(model.ground, crank, counter, axis=slide, name="turns"))
+    _join(model, (crank, rod, slider), pivot, 0.5 * crank_length)
+    counter = _count_turns(model, crank, SHARE * crank_inertia[0], crank_angle, crank_speed)
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
         return {
@@ -132,8 +118,7 @@ def slider_crank(
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
         half = 0.5 * crank_length * jnp.array([0.0, 0.0, 1.0])
-        ends = point_of(system, crank, -half), point_of(system, crank, half)
-        return *ends, point_of(system, slider, jnp.zeros(3))
+        return *(point_of(system, crank, end) for end in (-half, half)), point_of(system, slider, jnp.zeros(3))
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 0.15 * crank_length
@@ -145,3 +130,30 @@ def slider_crank(
         )
 
     return ModelDraft(model, outputs, parts, h=1e-3, reference=_REFERENCE, independent_of=("formulation", "duration"))
+
+
+def _start(p: Mapping[str, Any]) -> dict[str, Placement]:
+    start = placements(positions, (p,), p["crank_angle"], p["crank_speed"])
+    if checks.is_concrete(start) and not bool(jnp.isfinite(start["slider"].position).all()):
+        raise ValueError(
+            f"The rod of length {float(p['rod_length']):g} can't reach the slide from this crank; lengthen "
+            "`rod_length` or move `pivot` towards the x axis."
+        )
+    return start
+
+
+def _join(model: Model, bodies: tuple[Body, Body, Body], pivot: Array, half: Array) -> None:
+    """Joints A to D; `half` the length of the crank."""
+    crank, rod, slider = bodies
+    B = crank.x + crank.R @ (half * jnp.array([0.0, 0.0, 1.0]))
+    slide = jnp.array([1.0, 0.0, 0.0])
+    model.add(Revolute(model.ground, crank, point=pivot, axis=slide, name="A"))
+    model.add(Spherical(crank, rod, point=B, name="B"))
+    model.add(Universal(slider, rod, point=slider.x, first_axis=slide, second_axis=rod.R[:, 1], name="C"))
+    model.add(Prismatic(model.ground, slider, axis=slide, name="D"))
+
+
+def _count_turns(model: Model, crank: Body, inertia: Array, angle: Array, speed: Array) -> Body:
+    counter = model.add_coordinate(mass=inertia, value=angle, velocity=speed, name="crank-angle")
+    model.add(CountTurns(model.ground, crank, counter, axis=jnp.array([1.0, 0.0, 0.0]), name="turns"))
+    return counter

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from polhode.joints import Spherical
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.problem import Observable
 from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, scene_body
 from polhode.problems._rods import equal_section, rod_problem
@@ -72,17 +73,9 @@ def whirling_cable(
         angular_velocity=rate * e1,
         name="cable",
     )
-    end, out = length * e1, length + 0.5 * body_size[0]
-    box = model.add_body(
-        mass=body_mass,
-        inertia=body_mass * (jnp.sum(body_size**2) - body_size**2) / 12,
-        position=out * e1,
-        velocity=rate * out * e2,
-        angular_velocity=rate * e3,
-        name="box",
-    )
+    box = _add_box(model, length + 0.5 * body_size[0], rate, body_mass, body_size)
     model.add(Spherical(model.ground, rod.first, point=(0.0, 0.0, 0.0), name="hub"))
-    model.add(Spherical(rod.last, box, point=end, name="hook"))
+    model.add(Spherical(rod.last, box, point=length * e1, name="hook"))
 
     def more(system: AssembledSystem) -> dict[str, Observable]:
         return {
@@ -94,6 +87,19 @@ def whirling_cable(
         return (scene_body(system, box, body_size),)
 
     return rod_problem(model, rod, more, bodies, trail="box", h=1e-3)
+
+
+def _add_box(model: Model, distance: Array, rate: Array, mass: Array, size: Float[Array, "3"]) -> Body:
+    """The box at a distance along e₁, turning about e₃."""
+    e1, e2, e3 = jnp.eye(3)
+    return model.add_body(
+        mass=mass,
+        inertia=mass * (jnp.sum(size**2) - size**2) / 12,
+        position=distance * e1,
+        velocity=rate * distance * e2,
+        angular_velocity=rate * e3,
+        name="box",
+    )
 
 
 def _vertical_angular_momentum(system: AssembledSystem, model: Model) -> Observable:
