@@ -110,21 +110,18 @@ def slider_crank(
     counter = _count_turns(model, crank, SHARE * crank_inertia[0], crank_angle, crank_speed)
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            "slider": lambda t, state: system.pose_in(state, slider).x[0],
-            **crank_outputs(system, counter),
-            "joint_points": stack_points(points(system)),
-        }
+        slide: Observable = lambda t, state: system.pose_in(state, slider).x[0]  # noqa: E731
+        return {"slider": slide, **crank_outputs(system, counter), "joint_points": stack_points(points(system))}
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        half = 0.5 * crank_length * jnp.array([0.0, 0.0, 1.0])
+        half = crank_length * jnp.array([0.0, 0.0, 0.5])
         return *(point_of(system, crank, end) for end in (-half, half)), point_of(system, slider, jnp.zeros(3))
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 0.15 * crank_length
         return (
-            scene_body(system, crank, jnp.stack((thick, thick, jnp.asarray(crank_length)))),
-            scene_body(system, rod, jnp.stack((jnp.asarray(rod_length), thick, thick)), colour="#ddaa33"),
+            scene_body(system, crank, jnp.stack((thick, thick, crank_length))),
+            scene_body(system, rod, jnp.stack((rod_length, thick, thick)), colour="#ddaa33"),
             scene_body(system, slider, thick * jnp.array([4.0, 3.0, 3.0]), colour="#228833"),
             polyline("linkage", points(system)),
         )
