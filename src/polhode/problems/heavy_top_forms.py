@@ -18,7 +18,7 @@ from polhode.systems.vector_field import VectorField
 Vector3 = Float[Array, "3"]
 Matrix3 = Float[Array, "3 3"]
 
-_STEP = 1e-4
+STEP = 1e-4
 """For the benchmark's 150 rad/s."""
 
 
@@ -106,11 +106,11 @@ class QuadraticTopEnergy(eqx.Module):
 
 
 def _on_rotations(top: TopParameters) -> Formulation:
-    return on_group(SO3(), RotationMatrixTop(top), _STEP)
+    return on_group(SO3(), RotationMatrixTop(top), STEP)
 
 
 def _on_quaternions(top: TopParameters) -> Formulation:
-    return on_group(S3(), QuaternionTop(top), _STEP)
+    return on_group(S3(), QuaternionTop(top), STEP)
 
 
 def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
@@ -120,7 +120,7 @@ def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
         start=lambda omega: (jnp.concatenate((top.inertia * omega, upwards)), SO3().origin()),
         attitude=lambda state: state[1],
         omega=lambda state: state[0][:3] / top.inertia,
-        h=_STEP,
+        h=STEP,
     )
 
 

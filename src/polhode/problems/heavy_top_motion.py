@@ -35,7 +35,7 @@ def outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
         "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
         "axis": lambda t, state: form.attitude(state) @ top.axis,
     }
-    return {**places, **form.outputs()}
+    return {**form.system_outputs(), **places, **form.rotations()}
 
 
 def scene(top: TopParameters, form: Formulation, size: Float[Array, "3"]) -> Scene:

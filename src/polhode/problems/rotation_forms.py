@@ -23,20 +23,22 @@ class Formulation(eqx.Module):
     start: Callable[[Vector3], State]
     attitude: Callable[[State], Float[Array, "3 3"]]
     omega: Callable[[State], Vector3]
+    h: float = eqx.field(static=True)
     integrator: str = eqx.field(static=True, default="rkmk4")
-    h: float = eqx.field(static=True, default=1e-3)
 
-    def outputs(self) -> dict[str, Observable]:
-        """Those of the system in quaternions; angular velocity and rotation."""
-        outputs = self.system.outputs() if isinstance(self.system, QuaternionBody) else {}
+    def system_outputs(self) -> dict[str, Observable]:
+        """Outputs of the system in quaternions; none of others."""
+        return self.system.outputs() if isinstance(self.system, QuaternionBody) else {}
+
+    def rotations(self) -> dict[str, Observable]:
+        """Angular velocity and rotation as outputs."""
         return {
-            **outputs,
             "angular_velocity": lambda t, state: self.omega(state),
             "rotation": lambda t, state: self.attitude(state),
         }
 
 
-def on_group(space: SO3 | S3, velocity: Callable[..., Float[Array, "6"]], h: float = 1e-3) -> Formulation:
+def on_group(space: SO3 | S3, velocity: Callable[..., Float[Array, "6"]], h: float) -> Formulation:
     """(attitude, Ω) on a rotation group × R³, with `velocity`: (t, state) → (Ω, Ω̇), body frame."""
     return Formulation(
         system=VectorField(Product(space, Rn(3)), velocity),

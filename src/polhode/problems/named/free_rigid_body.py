@@ -69,12 +69,13 @@ def _coadjoint(inertia: Vector3) -> Formulation:
         start=lambda omega: (inertia * omega, SO3().origin()),
         attitude=lambda state: state[1],
         omega=lambda state: state[0] / inertia,
+        h=1e-3,
     )
 
 
 _FORMULATIONS: dict[str, Callable[[Vector3], Formulation]] = {
-    "SO3": lambda inertia: on_group(SO3(), FreeRotation(inertia)),
-    "S3": lambda inertia: on_group(S3(), FreeRotation(inertia)),
+    "SO3": lambda inertia: on_group(SO3(), FreeRotation(inertia), 1e-3),
+    "S3": lambda inertia: on_group(S3(), FreeRotation(inertia), 1e-3),
     "coadjoint": _coadjoint,
     "livens": lambda inertia: in_quaternions(QuaternionBody(inertia), 0.05),
 }
@@ -101,7 +102,7 @@ def free_rigid_body(
     return Draft(
         system=form.system,
         state0=form.start(angular_velocity),
-        outputs=form.outputs(),
+        outputs={**form.system_outputs(), **form.rotations()},
         invariants=_invariants(inertia, form),
         reference=_reference(inertia, angular_velocity, duration),
         integrator=form.integrator,
