@@ -25,7 +25,8 @@ def _one_item_per_line(text: str) -> str:
 
 
 class Defaults(griffe.Extension):
-    """Where a default is written as a private constant, its value stands in the signature.
+    """Where a default is written as a private constant, its value stands in the signature. Named problems return a
+    `Problem`, which the drafts of their builders become.
 
     Classes of results have the docstrings that they were given with their quantities.
     """
@@ -37,6 +38,8 @@ class Defaults(griffe.Extension):
             obj.docstring.value = _one_item_per_line(obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        if str(func.returns) in ("Draft", "ModelDraft"):
+            func.returns = "Problem"
         private = [parameter for parameter in func.parameters if PRIVATE.search(str(parameter.default or ""))]
         if private:
             function: Any = importlib.import_module(func.module.path)

@@ -68,7 +68,6 @@ def entry(name: str) -> str:
     builder = builder_of(name)
     summary = (inspect.getdoc(builder) or "").partition("\n")[0]
     paragraphs = vars(inspect.getmodule(inspect.unwrap(builder)))["_DOC"].strip().split("\n\n")
-    paragraphs = [part for part in paragraphs if not part.startswith("Parameters:")]
     picture = f"![{summary}]({name}.webp)\n\n" if (FOLDER / f"{name}.webp").exists() else ""
     more = "".join(f"\n\n    {part.replace(chr(10), chr(10) + '    ')}" for part in paragraphs[1:])
     details = f'\n\n??? note "Data and source"{more}' if more else ""

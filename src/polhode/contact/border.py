@@ -10,15 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Blocks, Indices, Matrix, apply, apply_transposed, to_dense
+from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
+from polhode.linalg.compliant import solve_refined
 from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.linalg.kkt import AbstractKKT
 
 _COMPLIANCE = 1e-12
 """Compliance of a contact in units of its own Q A⁻¹Pᵀ, so that contacts that depend on each other share their force."""
-
-_REFINEMENTS = 2
-"""Steps of iterative refinement, which remove the compliance."""
 
 
 class _Factors(NamedTuple):
@@ -72,13 +70,7 @@ class ContactKKT(AbstractKKT):
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        factors = self.factor(A, P, Q)
-        x, multipliers = self.solve(factors, r, s)
-        for _ in range(_REFINEMENTS):
-            residual = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
-            dx, change = self.solve(factors, residual, s - apply(Q, x, self.m))
-            x, multipliers = x + dx, multipliers + change
-        return x, multipliers
+        return solve_refined(self, self.factor(A, P, Q), (A, P, Q), r, s)
 
     def _parts(self, P: Matrix) -> tuple[Matrix, Float[Array, "k n"]]:
         """The blocks of all other rows, and the rows of contacts."""

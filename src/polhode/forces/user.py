@@ -21,8 +21,8 @@ from polhode.multibody.mechanism.user_functions import Function, check_shape, re
 from polhode.multibody.parts import AbstractForce
 
 
-class StoredEnergy(AbstractPotentialElement):
-    """A potential from a function (poses) that doesn't depend on time.
+class AbstractUserEnergy(AbstractPotentialElement):
+    """A potential from a function.
 
     **Arguments:**
 
@@ -43,27 +43,14 @@ class StoredEnergy(AbstractPotentialElement):
         return self.function(t, poses)
 
 
-class TimedEnergy(AbstractPotentialElement):
-    """A potential that depends on time, so that energy is not kept.
+class StoredEnergy(AbstractUserEnergy):
+    """A potential that doesn't depend on time."""
 
-    **Arguments:**
 
-    - `function`: (t, poses) → energy. - `of_pair`: whether it is `relative`.
-    """
+class TimedEnergy(AbstractUserEnergy):
+    """A potential that depends on time, so that energy is not kept."""
 
-    brief: ClassVar[bool] = True
     conservative: ClassVar[bool] = False
-
-    function: Function
-    of_pair: bool = eqx.field(static=True, default=False)
-
-    @property
-    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the potential depends on the relative pose of two nodes only."""
-        return self.of_pair
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        return self.function(t, poses)
 
 
 class FunctionLoad(AbstractForceElement):

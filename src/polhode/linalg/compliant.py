@@ -70,10 +70,21 @@ class CompliantKKT(AbstractKKT):
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        factors = self.factor_symmetric(A, P, Q)
-        x, multipliers = self.solve(factors, r, s)
-        for _ in range(REFINEMENTS):
-            residual = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
-            dx, change = self.solve(factors, residual, s - apply(Q, x, self.m))
-            x, multipliers = x + dx, multipliers + change
-        return x, multipliers
+        return solve_refined(self, self.factor_symmetric(A, P, Q), (A, P, Q), r, s)
+
+
+def solve_refined(
+    solver: AbstractKKT,
+    factors: Any,
+    matrices: tuple[Matrix, Matrix, Matrix],
+    r: Float[Array, " n"],
+    s: Float[Array, " m"],
+) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+    """The solution for `matrices`, A, P and Q, with factors of a system that has a compliance besides."""
+    A, P, Q = matrices
+    x, multipliers = solver.solve(factors, r, s)
+    for _ in range(REFINEMENTS):
+        residual = r - apply(A, x, solver.n) - apply_transposed(P, multipliers, solver.n)
+        dx, change = solver.solve(factors, residual, s - apply(Q, x, solver.m))
+        x, multipliers = x + dx, multipliers + change
+    return x, multipliers

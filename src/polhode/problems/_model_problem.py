@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from polhode.multibody.conversions.livens import LivensMultibody
 from polhode.multibody.conversions.separable import SeparableMultibody
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Observable, Problem, Reference
+from polhode.problems.declaration import Head, Make
 from polhode.systems.base import State
 from polhode.viewing.scene import joint_symbols, scene
 
@@ -27,61 +29,59 @@ AssembledSystem = MultibodySystem
 Redundant = Any
 """Values of `redundant` in `Model.assemble`."""
 
-Make = Callable[[Mapping[str, Any], Redundant], Problem]
-"""(parameters, redundant) → problem."""
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModelDraft:
+    """A problem of a model that has the parameters `formulation` and `duration`.
 
-def model_problem(
-    name: str,
-    make: Make,
-    parameters: Mapping[str, Any],
-    model: Model,
-    redundant: Redundant,
-    outputs: Callable[[AssembledSystem], Mapping[str, Observable]],
-    parts: Callable[[AssembledSystem], tuple[scene.Part, ...]],
-    *,
-    doc: str,
-    h: float,
-    reference: Mapping[str, Reference] | None = None,
-    up: tuple[float, float, float] = (0.0, 0.0, 1.0),
-    method: str = "generalized-alpha",
-) -> Problem:
-    """The problem of a model, with `parameters["formulation"]` and `parameters["duration"]`.
-
-    `method` is the one of the literature, recommended in coordinates that take it.
-    The redundant constraints that were dropped are dropped again when parameters are replaced: inside JAX
-    transformations their rank can't be determined. The energy is an invariant if the model keeps it.
+    - `outputs`, `parts`: of the assembled system, outputs and the drawing besides symbols of joints.
+    - `h`: recommended step. - `method`: the one of the literature, recommended in coordinates that take it.
+    - `redundant`: as in `Model.assemble`. - `up`: of the drawing.
+    - `reference`, `independent_of`: as in `AbstractDraft`.
     """
-    joints = parameters.get("joints", "invariant")
-    system, state0 = model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
-    again = system.dropped or redundant
 
-    def all_parts(base: AssembledSystem) -> tuple[scene.Part, ...]:
-        own = parts(base)
-        return (*own, *_symbols(model, base, own, up))
+    model: Model
+    outputs: Callable[[AssembledSystem], Mapping[str, Observable]]
+    parts: Callable[[AssembledSystem], tuple[scene.Part, ...]]
+    h: float
+    method: str = "generalized-alpha"
+    redundant: Redundant = "error"
+    up: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    reference: Mapping[str, Reference] = dataclasses.field(default_factory=dict)
+    independent_of: tuple[str, ...] | None = None
 
-    all_outputs, drawing = _outputs_and_drawing(system, outputs, all_parts)
+    def problem(self, head: Head, build: Callable[..., Problem], make: Make, settled: Redundant | None) -> Problem:
+        """The problem; the energy is an invariant if the model keeps it.
 
-    def build(**changed: Any) -> Problem:
-        same = changed["formulation"] == parameters["formulation"]
-        return make(changed, again if same else redundant)
+        The redundant constraints that were dropped (`settled`) are dropped again when parameters are replaced: inside
+        JAX transformations their rank can't be determined.
+        """
+        del build
+        parameters, redundant = head.parameters, settled or self.redundant
+        joints = parameters.get("joints", "invariant")
+        system, state0 = self.model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
+        again = system.dropped or redundant
 
-    return Problem(
-        name=name,
-        system=system,
-        state0=state0,
-        t_span=(0.0, parameters["duration"]),
-        parameters=dict(parameters),
-        doc=doc,
-        outputs=all_outputs,
-        invariants=system.invariants(),
-        reference=dict(reference or {}),
-        integrator=method_for(system, state0, 0.0, h, method)[0],
-        h=h,
-        scene=scene.Scene(parts=drawing, up=up),
-        build=build,
-        named=build_name_table(model, system if isinstance(system, AssembledSystem) else system.base),
-    )
+        def rebuild(**changed: Any) -> Problem:
+            return make(changed, again if changed["formulation"] == parameters["formulation"] else None)
+
+        def all_parts(base: AssembledSystem) -> tuple[scene.Part, ...]:
+            own = self.parts(base)
+            return (*own, *_symbols(self.model, base, own, self.up))
+
+        all_outputs, drawing = _outputs_and_drawing(system, self.outputs, all_parts)
+        return Problem(
+            system=system,
+            state0=state0,
+            outputs=all_outputs,
+            invariants=system.invariants(),
+            integrator=method_for(system, state0, 0.0, self.h, self.method)[0],
+            h=self.h,
+            scene=scene.Scene(parts=drawing, up=self.up),
+            build=rebuild,
+            named=build_name_table(self.model, system if isinstance(system, AssembledSystem) else system.base),
+            **head._asdict(),
+        )
 
 
 def _outputs_and_drawing(
@@ -147,15 +147,12 @@ def scene_body(
 
 def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555", *, coil: bool = False) -> scene.Line:
     """A line through moving points."""
-    return scene.Line(name, lambda t, state: jnp.stack([point(t, state) for point in points]), colour, coil=coil)
+    return scene.Line(name, stack_points(points), colour, coil=coil)
 
 
-def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:
-    """Whether no number differs from its default, those in `apart` left out; False for traced ones."""
-    names = [name for name in defaults if name not in apart]
-    if not checks.is_concrete([parameters[name] for name in names]):
-        return False
-    return all(bool(jnp.array_equal(jnp.asarray(parameters[n]), jnp.asarray(defaults[n]))) for n in names)
+def stack_points(points: tuple[Observable, ...]) -> Observable:
+    """Moving points as one output, shape (n, 3)."""
+    return lambda t, state: jnp.stack([point(t, state) for point in points])
 
 
 def rod_inertia(mass: Any, length: Any, radius: Any) -> Float[Array, "3"]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from polhode import checks
 from polhode.particles import Particles
-from polhode.problem import Problem
+from polhode.problems.declaration import Draft
 from polhode.spaces import quaternions
 from polhode.viewing.scene.scene import Body, Cloud, Scene
 
@@ -17,33 +16,19 @@ _MAX_MARKED = 200
 """Largest number of spheres for which a scene shows rotations."""
 
 
-def particle_problem(
-    name: str,
-    system: Particles,
-    state0: Any,
-    parameters: Mapping[str, Any],
-    doc: str,
-    build: Callable[..., Problem],
-    h: float | None = None,
-) -> Problem:
-    """The problem of a system; `h` is about a quarter of the stability limit if it isn't given."""
+def particle_draft(system: Particles, state0: Any, h: float | None = None) -> Draft:
+    """The draft of a problem of a system; `h` is about a quarter of the stability limit if it isn't given."""
     if h is None:
         fastest = float(system.frequency()) if checks.is_concrete(system) else 0.0
         h = float(f"{0.5 / fastest:.1g}") if fastest else 1e-4
-    return Problem(
-        name=name,
+    return Draft(
         system=system,
         state0=state0,
-        t_span=(0.0, parameters["duration"]),
-        parameters=dict(parameters),
-        doc=doc,
         outputs=system.outputs(),
         invariants=system.invariants(),
-        reference={},
         integrator="rodrigues",
         h=h,
         scene=scene(system) if checks.is_concrete(system.diameters) else None,
-        build=build,
     )
 
 

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.problem import Observable
-from polhode.problems._model_problem import AssembledSystem
+from polhode.problems._model_problem import AssembledSystem, ModelDraft
 from polhode.rods.rod import Rod
+from polhode.rods.section import Section
 from polhode.systems.base import State
-from polhode.viewing.scene import scene
+from polhode.viewing.scene import rod_tints, scene
 
 
 class Tent(eqx.Module):
@@ -63,25 +65,44 @@ def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -
     rest = checks.stack([edge.shape.rest / edge.shape.length for edge in rod.edges])
 
     def strain_measures(t: Array, state: State) -> Float[Array, "N 4"]:
-        w = outputs["strains"](t, state) - rest
-        across, bending = (jnp.linalg.norm(part, axis=1) for part in (w[:, 3:5], w[:, :2]))
-        return jnp.stack((w[:, 5], across, bending, w[:, 2]), axis=1)
+        return rod_tints.components(outputs["strains"](t, state) - rest)
 
-    names, kinds = (
-        ("axial strain", "shear strain", "curvature", "twist"),
-        ("strain", "strain", "curvature", "curvature"),
-    )
-    tints = scene.Tints(names, kinds, strain_measures)
+    tints = scene.Tints(rod_tints.NAMES[:4], rod_tints.KINDS[:4], strain_measures)
     return scene.Line("rod", outputs["nodes"], tints=tints), scene.Trail(trail)
 
 
-def outputs_and_scene(rod: Rod) -> tuple[Callable[[AssembledSystem], Any], Callable[[AssembledSystem], Any]]:
-    """Outputs and scene of a rod, as functions of the system."""
+def rod_problem(
+    model: Model,
+    rod: Rod,
+    more: Callable[[AssembledSystem], Mapping[str, Observable]] = lambda system: {},
+    bodies: Callable[[AssembledSystem], tuple[scene.Part, ...]] = lambda system: (),
+    trail: str = "tip",
+    **settings: Any,
+) -> ModelDraft:
+    """The draft of a problem with a rod.
+
+    **Arguments:**
+
+    - `more`, `bodies`: outputs and parts of the scene besides those of the rod.
+    - `trail`: output whose way is drawn.
+    - `settings`: other fields of `ModelDraft`.
+    """
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return rod_outputs(system, rod)
+        return {**rod_outputs(system, rod), **more(system)}
 
-    return outputs, lambda system: rod_scene(outputs(system), rod)
+    def parts(system: AssembledSystem) -> tuple[scene.Part, ...]:
+        return *bodies(system), *rod_scene(outputs(system), rod, trail)
+
+    return ModelDraft(model, outputs, parts, **settings)
+
+
+def equal_section(
+    bending_stiffness: Array, axial_stiffness: Array, mass: Any, inertia: Array, damping: Array
+) -> Section:
+    """The section with equal numbers for all directions that the published tests have."""
+    stiffness = jnp.concatenate((bending_stiffness * jnp.ones(3), axial_stiffness * jnp.ones(3)))
+    return Section(stiffness, mass, inertia * jnp.ones(3), damping=2 * damping)
 
 
 def linear_momentum(system: AssembledSystem, bodies: Sequence[Body]) -> Observable:

@@ -13,6 +13,8 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses
 from polhode.multibody.parts import AbstractJoint
+from polhode.problem import Observable
+from polhode.problems._model_problem import AssembledSystem
 
 SHARE = 0.01
 """Part of a body's inertia about its axis that its counter carries, so that neither is without mass."""
@@ -70,3 +72,11 @@ class CountTurns(AbstractJoint):
         now = counter.x[0]
         b = x * jnp.cos(now) + y * jnp.sin(now)
         return TurnAngle(first.R.T @ x, first.R.T @ y, second.R.T @ b)
+
+
+def crank_outputs(system: AssembledSystem, counter: Body) -> dict[str, Observable]:
+    """The counted angle and its rate."""
+    return {
+        "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
+        "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
+    }

@@ -13,7 +13,8 @@ from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody import formulations
 from polhode.multibody.formulations import AbstractFormulation
 from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
-from polhode.problems.heavy_top_forms import Formulation, TopParameters
+from polhode.problems.heavy_top_forms import STEP, TopParameters
+from polhode.problems.rotation_forms import Formulation
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 from polhode.spaces.products import AbstractProduct
 from polhode.systems.base import State
@@ -113,6 +114,7 @@ def _in(name: str) -> Callable[[TopParameters], Formulation]:
             start=system.start,
             attitude=lambda state: system.attitude(state[0]),
             omega=lambda state: system.omega(*state),
+            h=STEP,
             integrator="generalized-alpha" if system.m else "rkmk4",
         )
 

@@ -8,15 +8,18 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.spaces import S3, SE3, SO3, CoadjointOrbit, Product, Rn
+from polhode.problems.rotation_forms import Formulation, on_group
+from polhode.spaces import S3, SE3, SO3, CoadjointOrbit, Product
 from polhode.spaces.base import cross
 from polhode.spaces.products import direct_so3_r3
-from polhode.systems.base import AbstractSystem, State
 from polhode.systems.hamiltonian import Hamiltonian
 from polhode.systems.vector_field import VectorField
 
 Vector3 = Float[Array, "3"]
 Matrix3 = Float[Array, "3 3"]
+
+STEP = 1e-4
+"""For the benchmark's 150 rad/s."""
 
 
 class TopParameters(eqx.Module):
@@ -102,33 +105,12 @@ class QuadraticTopEnergy(eqx.Module):
         return 0.5 * jnp.sum(body**2 / self.top.inertia) + 0.5 * jnp.sum((p - rotation[2]) ** 2) - 0.5
 
 
-class Formulation(eqx.Module):
-    """How a formulation stores the motion: its system, its start, the way back to (Q, Ω), and the method for it."""
-
-    system: AbstractSystem
-    start: Callable[[Vector3], State]
-    attitude: Callable[[State], Matrix3]
-    omega: Callable[[State], Vector3]
-    integrator: str = eqx.field(static=True, default="rkmk4")
-    h: float = eqx.field(static=True, default=1e-4)
-
-
 def _on_rotations(top: TopParameters) -> Formulation:
-    return Formulation(
-        system=VectorField(Product(SO3(), Rn(3)), RotationMatrixTop(top)),
-        start=lambda omega: (SO3().origin(), omega),
-        attitude=lambda state: state[0],
-        omega=lambda state: state[1],
-    )
+    return on_group(SO3(), RotationMatrixTop(top), STEP)
 
 
 def _on_quaternions(top: TopParameters) -> Formulation:
-    return Formulation(
-        system=VectorField(Product(S3(), Rn(3)), QuaternionTop(top)),
-        start=lambda omega: (S3().origin(), omega),
-        attitude=lambda state: S3().to_matrix(state[0]),
-        omega=lambda state: state[1],
-    )
+    return on_group(S3(), QuaternionTop(top), STEP)
 
 
 def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
@@ -138,6 +120,7 @@ def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
         start=lambda omega: (jnp.concatenate((top.inertia * omega, upwards)), SO3().origin()),
         attitude=lambda state: state[1],
         omega=lambda state: state[0][:3] / top.inertia,
+        h=STEP,
     )
 
 

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec
 
 from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
@@ -19,10 +19,13 @@ from polhode.problems import named
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
 
 
-def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Problem]]:
+P = ParamSpec("P")
+
+
+def register(name: str) -> Callable[[Callable[P, Problem]], Callable[P, Problem]]:
     """Decorator that lists a builder, whose keyword arguments are the problem's parameters."""
 
-    def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
+    def add(builder: Callable[P, Problem]) -> Callable[P, Problem]:
         build = eager_numpy()(builder)
         if builder.__module__.startswith(f"{named.__name__}."):
             # One of the library is loaded when it is first used, which may be after a user's of the same name.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Hashable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -195,6 +196,29 @@ class AbstractFormulation(AbstractFrame):
 
     def inner_tangents(self) -> tuple[Float[Array, "n n"], Float[Array, "n n"]] | None:
         """Stiffness and damping of deformation; None if there is none."""
+        return None
+
+
+class AbstractTwistVelocities(AbstractFormulation):
+    """Velocities (ω, u), the angular velocity in the body frame and u = ẋ in the inertial one: J is the identity."""
+
+    @property
+    def twist_is_fixed(self) -> bool:
+        return True
+
+    def twist(self, q: Point, v: Vector) -> Twist:
+        return Twist(v[:3], v[3:])
+
+    def from_twist(self, q: Point, twist: Twist) -> Vector:
+        return jnp.concatenate(twist)
+
+    def jacobian(self, q: Point) -> None:
+        return None
+
+    def bias(self, q: Point, v: Vector) -> None:
+        return None
+
+    def stiffness(self, *_: Any) -> None:
         return None
 
 

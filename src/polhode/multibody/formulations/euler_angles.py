@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.multibody.formulations.base import AbstractFormulation
+from polhode.multibody.formulations.base import AbstractFormulation, AbstractTwistVelocities
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import AbstractGroup, Vector
 from polhode.spaces.linear import Rn
@@ -54,7 +52,7 @@ class EulerAngles(AbstractEulerAngles):
         return jnp.concatenate((angle_rates(q[0], twist.omega), twist.u))
 
 
-class EulerAnglesKinematic(AbstractEulerAngles):
+class EulerAnglesKinematic(AbstractTwistVelocities, AbstractEulerAngles):
     """Tait–Bryan angles Rxyz with v = (ω, u): Newton–Euler equations and ρ̇ = G(ρ)⁻¹ ω.
 
     "Formulation 1" of S. Holzinger, M. Arnold & J. Gerstmayr. The velocities are not those of the coordinates, so
@@ -65,27 +63,8 @@ class EulerAnglesKinematic(AbstractEulerAngles):
     def identity_kinematics(self) -> bool:
         return False
 
-    @property
-    def twist_is_fixed(self) -> bool:
-        return True
-
     def kinematics(self, q: Point, v: Vector) -> Vector:
         return jnp.concatenate((angle_rates(q[0], v[:3]), v[3:]))
-
-    def twist(self, q: Point, v: Vector) -> Twist:
-        return Twist(v[:3], v[3:])
-
-    def from_twist(self, q: Point, twist: Twist) -> Vector:
-        return jnp.concatenate(twist)
-
-    def jacobian(self, q: Point) -> None:
-        return None
-
-    def bias(self, q: Point, v: Vector) -> None:
-        return None
-
-    def stiffness(self, *_: Any) -> None:
-        return None
 
 
 def rotation(rho: Angles) -> Float[Array, "3 3"]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.multibody.formulations.base import AbstractFormulation, rigid_mass
+from polhode.multibody.formulations.base import AbstractFormulation, AbstractTwistVelocities, rigid_mass
 from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractGroup, Point, Vector, cross
 from polhode.spaces.linear import Rn
@@ -16,7 +14,7 @@ from polhode.spaces.quaternions import from_matrix
 from polhode.spaces.rotations import AbstractRotationGroup
 
 
-class DirectProduct(AbstractFormulation):
+class DirectProduct(AbstractTwistVelocities):
     """Rotation group × R³: q = (rotation, x), v = (Ω, u) with u = ẋ in the inertial frame; J is the identity.
 
     **Arguments:**
@@ -32,10 +30,6 @@ class DirectProduct(AbstractFormulation):
         return product(self.rotations, Rn(3))  # type: ignore[return-value]
 
     @property
-    def twist_is_fixed(self) -> bool:
-        return True
-
-    @property
     def regular(self) -> bool:
         return True
 
@@ -46,23 +40,8 @@ class DirectProduct(AbstractFormulation):
     def pose(self, q: Point) -> Pose:
         return Pose(q[1], self.rotations.to_matrix(q[0]))
 
-    def twist(self, q: Point, v: Vector) -> Twist:
-        return Twist(v[:3], v[3:])
-
     def from_pose(self, pose: Pose) -> Point:
         return self.rotations.from_quaternion(from_matrix(pose.R)), pose.x
-
-    def from_twist(self, q: Point, twist: Twist) -> Vector:
-        return jnp.concatenate(twist)
-
-    def jacobian(self, q: Point) -> None:
-        return None
-
-    def bias(self, q: Point, v: Vector) -> None:
-        return None
-
-    def stiffness(self, *_: Any) -> None:
-        return None
 
 
 class SemidirectProduct(AbstractFormulation):

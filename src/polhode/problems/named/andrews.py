@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -14,11 +14,11 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable, Problem, Reference
+from polhode.problem import Observable, Reference
 from polhode.problems._closed_loops import Poses, bar, meet, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, polyline, same_numbers, scene_body
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, polyline, scene_body
 from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.registry import register
+from polhode.problems.declaration import Check, Positive, declare
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
 
@@ -33,45 +33,7 @@ joins K7 at H. The mechanism starts at rest and is followed over 0.03 s, in whic
 All hinges are spatial revolute joints, 50 constraints of which 41 are independent; those that follow from others are
 found and left out. Output `angles` is (β, Θ, γ, φ, δ, Ω, ε); to count turns of β, one hundredth of the inertia of K1
 is carried by a coordinate that is constrained to it.
-
-Parameters: `formulation`; `A`, `B`, `C` (2,); lengths `d da e ea rr ra ss sa sb sc sd ta tb u ua ub zf zt fa`;
-`masses` and `inertias` of K1 … K7 (7,); `stiffness`, `rest_length` of the spring; `torque`; `crank_angle` (β at the
-start); `duration`. SI units.
 """
-
-_DEFAULTS: dict[str, Any] = {
-    "formulation": "SO3xR3",
-    "A": (-0.06934, -0.00227),
-    "B": (-0.03635, 0.03273),
-    "C": (0.014, 0.072),
-    "d": 28e-3,
-    "da": 115e-4,
-    "e": 2e-2,
-    "ea": 1421e-5,
-    "rr": 7e-3,
-    "ra": 92e-5,
-    "ss": 35e-3,
-    "sa": 1874e-5,
-    "sb": 1043e-5,
-    "sc": 18e-3,
-    "sd": 2e-2,
-    "ta": 2308e-5,
-    "tb": 916e-5,
-    "u": 4e-2,
-    "ua": 1228e-5,
-    "ub": 449e-5,
-    "zf": 2e-2,
-    "zt": 4e-2,
-    "fa": 1421e-5,
-    "masses": (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498),
-    "inertias": (2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5),
-    "stiffness": 4530.0,
-    "rest_length": 0.07785,
-    "torque": 0.033,
-    "crank_angle": -0.0617138900142764496358948458001,
-    "duration": 0.03,
-}
-_LENGTHS = tuple(name for name, value in _DEFAULTS.items() if name not in "ABC" and isinstance(value, float))[:19]
 
 _REFERENCE: dict[str, Reference] = {
     "angles": {
@@ -90,54 +52,6 @@ _REFERENCE: dict[str, Reference] = {
         "(F. Mazzia, C. Magherini), PSIDE at 1e-14, has a β larger by 1.1e-9",
     }
 }
-
-
-@register("andrews")
-def andrews(
-    formulation: str = _DEFAULTS["formulation"],
-    A: Any = _DEFAULTS["A"],
-    B: Any = _DEFAULTS["B"],
-    C: Any = _DEFAULTS["C"],
-    d: Any = _DEFAULTS["d"],
-    da: Any = _DEFAULTS["da"],
-    e: Any = _DEFAULTS["e"],
-    ea: Any = _DEFAULTS["ea"],
-    rr: Any = _DEFAULTS["rr"],
-    ra: Any = _DEFAULTS["ra"],
-    ss: Any = _DEFAULTS["ss"],
-    sa: Any = _DEFAULTS["sa"],
-    sb: Any = _DEFAULTS["sb"],
-    sc: Any = _DEFAULTS["sc"],
-    sd: Any = _DEFAULTS["sd"],
-    ta: Any = _DEFAULTS["ta"],
-    tb: Any = _DEFAULTS["tb"],
-    u: Any = _DEFAULTS["u"],
-    ua: Any = _DEFAULTS["ua"],
-    ub: Any = _DEFAULTS["ub"],
-    zf: Any = _DEFAULTS["zf"],
-    zt: Any = _DEFAULTS["zt"],
-    fa: Any = _DEFAULTS["fa"],
-    masses: Any = _DEFAULTS["masses"],
-    inertias: Any = _DEFAULTS["inertias"],
-    stiffness: Any = _DEFAULTS["stiffness"],
-    rest_length: Any = _DEFAULTS["rest_length"],
-    torque: Any = _DEFAULTS["torque"],
-    crank_angle: Any = _DEFAULTS["crank_angle"],
-    duration: Any = _DEFAULTS["duration"],
-) -> Problem:
-    """Andrews' squeezing mechanism.
-
-    **Arguments:**
-
-    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
-    - `A`, `B`, `C`: fixed points in the plane, shape (2,).
-    - `d` to `fa`: lengths, in the letters of Hairer and Wanner.
-    - `masses`, `inertias`: of K1 to K7, about their centres of mass, shape (7,).
-    - `stiffness`, `rest_length`: of the spring from C to D. - `torque`: on K1.
-    - `crank_angle`: β at the start; the other angles follow from it.
-    - `duration`: end time.
-    """
-    return _make(dict(locals()))
 
 
 def positions(p: Mapping[str, Any]) -> Poses:
@@ -161,8 +75,88 @@ def positions(p: Mapping[str, Any]) -> Poses:
     return poses
 
 
-def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
-    n = _check_parameters(p)
+PlanePoint = Annotated[Any, Check(checks.array, "point of the plane")]
+Scalar = Annotated[Any, Check(checks.array, "a number")]
+
+
+@declare("andrews", _DOC)
+def andrews(
+    formulation: str = "SO3xR3",
+    A: PlanePoint = (-0.06934, -0.00227),
+    B: PlanePoint = (-0.03635, 0.03273),
+    C: PlanePoint = (0.014, 0.072),
+    d: Scalar = 28e-3,
+    da: Scalar = 115e-4,
+    e: Scalar = 2e-2,
+    ea: Scalar = 1421e-5,
+    rr: Scalar = 7e-3,
+    ra: Scalar = 92e-5,
+    ss: Scalar = 35e-3,
+    sa: Scalar = 1874e-5,
+    sb: Scalar = 1043e-5,
+    sc: Scalar = 18e-3,
+    sd: Scalar = 2e-2,
+    ta: Scalar = 2308e-5,
+    tb: Scalar = 916e-5,
+    u: Scalar = 4e-2,
+    ua: Scalar = 1228e-5,
+    ub: Scalar = 449e-5,
+    zf: Scalar = 2e-2,
+    zt: Scalar = 4e-2,
+    fa: Scalar = 1421e-5,
+    masses: Positive = (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498),
+    inertias: Positive = (2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5),
+    stiffness: Scalar = 4530.0,
+    rest_length: Scalar = 0.07785,
+    torque: Scalar = 0.033,
+    crank_angle: Scalar = -0.0617138900142764496358948458001,
+    duration: Positive = 0.03,
+) -> ModelDraft:
+    """Andrews' squeezing mechanism.
+
+    **Arguments**, in SI units:
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `A`, `B`, `C`: fixed points in the plane, shape (2,).
+    - `d`, `da`, `e`, `ea`, `rr`, `ra`, `ss`, `sa`, `sb`, `sc`, `sd`, `ta`, `tb`, `u`, `ua`, `ub`, `zf`, `zt`, `fa`:
+      lengths, in the letters of Hairer and Wanner.
+    - `masses`: K1 to K7; shape (7,).
+    - `inertias`: K1 to K7, about the centres of mass; shape (7,).
+    - `stiffness`, `rest_length`: of the spring from C to D.
+    - `torque`: on K1.
+    - `crank_angle`: β at the start; the other angles follow from it.
+    - `duration`: end time.
+    """
+    model, mechanism = _assemble(dict(locals()))
+    return ModelDraft(
+        model,
+        mechanism.outputs,
+        mechanism.parts,
+        h=3e-5,
+        redundant="minimum-norm",
+        up=(0.0, 1.0, 0.0),
+        reference=_REFERENCE,
+        independent_of=("formulation", "duration"),
+    )
+
+
+_HINGES = (
+    ("O", None, "K1"),
+    ("F", "K1", "K2"),
+    ("B", None, "K3"),
+    ("E", "K3", "K2"),
+    ("E", "K3", "K4"),
+    ("E", "K3", "K6"),
+    ("G", "K5", "K4"),
+    ("H", "K7", "K6"),
+    ("A", None, "K5"),
+    ("A", None, "K7"),
+)
+"""Points with the two bodies that they join; None is the ground."""
+
+
+def _assemble(n: Mapping[str, Any]) -> tuple[Model, _Mechanism]:
+    """The model with these parameters."""
     start = placements(positions, (n,), n["crank_angle"], 0.0)
     if checks.is_concrete(start) and not all(bool(jnp.isfinite(at.position).all()) for at in start.values()):
         raise ValueError("The loops can't be closed with these lengths at this `crank_angle`; change one of them.")
@@ -186,38 +180,10 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         one = model.ground if first is None else K[first]
         model.add(Revolute(one, K[second], point=place[point], axis=z, name=f"{point}-{second}"))
     model.add(CountTurns(model.ground, K["K1"], counter, axis=z, name="turns"))
-    stiffness, length = n["stiffness"], n["rest_length"]
-    model.add(SpringDamper(model.ground, K["K3"], mechanism.C, place["D"], stiffness, length=length, name="spring"))
+    ends, length = (mechanism.C, place["D"]), n["rest_length"]
+    model.add(SpringDamper(model.ground, K["K3"], *ends, n["stiffness"], length=length, name="spring"))
     model.add(Torque(K["K1"], n["torque"] * z, frame="body", name="drive"))
-    reference = _REFERENCE if same_numbers(p, _DEFAULTS, ("formulation", "duration")) else {}
-    return model_problem(
-        "andrews",
-        _make,
-        p,
-        model,
-        redundant,
-        mechanism.outputs,
-        mechanism.parts,
-        doc=_DOC,
-        h=3e-5,
-        reference=reference,
-        up=(0.0, 1.0, 0.0),
-    )
-
-
-_HINGES = (
-    ("O", None, "K1"),
-    ("F", "K1", "K2"),
-    ("B", None, "K3"),
-    ("E", "K3", "K2"),
-    ("E", "K3", "K4"),
-    ("E", "K3", "K6"),
-    ("G", "K5", "K4"),
-    ("H", "K7", "K6"),
-    ("A", None, "K5"),
-    ("A", None, "K7"),
-)
-"""Points with the two bodies that they join; None is the ground."""
+    return model, mechanism
 
 
 def _points(n: Mapping[str, Array]) -> dict[str, tuple[str, Float[Array, "3"]]]:
@@ -295,14 +261,3 @@ def _centre(n: Mapping[str, Array], body: str) -> Float[Array, "3"]:
     zero = jnp.zeros(())
     centres = {"K1": (n["ra"], zero), "K3": (n["sa"], n["sb"]), "K5": (n["ta"], n["tb"]), "K7": (n["ua"], n["ub"])}
     return jnp.stack((*centres[body], zero))
-
-
-def _check_parameters(p: Mapping[str, Any]) -> dict[str, Array]:
-    checks.positive("duration", p["duration"], (), "end time")
-    numbers = (*_LENGTHS, "stiffness", "rest_length", "torque", "crank_angle")
-    return {
-        **{name: checks.array(name, p[name], (2,), "point of the plane") for name in "ABC"},
-        **{name: checks.array(name, p[name], (), "a number") for name in numbers},
-        "masses": checks.positive("masses", p["masses"], (7,), "K1 to K7"),
-        "inertias": checks.positive("inertias", p["inertias"], (7,), "K1 to K7, about the centres of mass"),
-    }

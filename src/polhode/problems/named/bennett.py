@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -11,12 +11,21 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable, Problem
+from polhode.problem import Observable
 from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, rod_inertia, scene_body
-from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.registry import register
+from polhode.problems._model_problem import (
+    AssembledSystem,
+    ModelDraft,
+    point_of,
+    polyline,
+    rod_inertia,
+    scene_body,
+    stack_points,
+)
+from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
+from polhode.problems.declaration import Check, Number, Positive, declare
 from polhode.viewing.scene import scene
 
 _DOC = """Four rods, one of them the ground, in a loop of four hinges with axes that neither are parallel nor meet.
@@ -29,35 +38,7 @@ that follow from others are found and left out. Hinge angles in the notation of 
 
 No published run; energy and one degree of freedom give an independent reference. To count turns of the first rod, one
 hundredth of its inertia about the fixed hinge is carried by a coordinate that is constrained to θ₁.
-
-Parameters: `formulation`, `length` (a), `twists` (α, β), `density` (mass per length), `radius` of the rods,
-`crank_angle` and `crank_speed` (θ₁ at the start and its rate), `gravity` (towards -z), `duration`. SI units.
 """
-
-
-@register("bennett")
-def bennett(
-    formulation: str = "SO3xR3",
-    length: Any = 0.3,
-    twists: Any = (0.7, 1.3),
-    density: Any = 2.0,
-    radius: Any = 0.01,
-    crank_angle: Any = 0.8,
-    crank_speed: Any = 5.0,
-    gravity: Any = 9.81,
-    duration: Any = 2.0,
-) -> Problem:
-    """Bennett's four-revolute loop.
-
-    **Arguments:**
-
-    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
-    - `length`: a, of the first and third rod. - `twists`: α and β, different and between 0 and π, shape (2,).
-    - `density`: mass per length. - `radius`: of the rods.
-    - `crank_angle`, `crank_speed`: θ₁ at the start and its rate. - `gravity`: towards -z.
-    - `duration`: end time.
-    """
-    return _make(dict(locals()))
 
 
 def other_length(length: Array, twists: Array) -> Array:
@@ -89,19 +70,45 @@ def positions(length: Array, twists: Array) -> Poses:
     return poses
 
 
-def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
-    checks.positive("duration", p["duration"], (), "end time")
-    a = checks.positive("length", p["length"], (), "of the first and third rod")
-    twists = checks.positive("twists", p["twists"], (2,), "angles between the hinge axes of a rod")
+def _twists(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
+    twists = checks.positive(name, value, shape, meaning)
     if checks.is_concrete(twists) and (float(jnp.max(twists)) >= jnp.pi or float(twists[0]) == float(twists[1])):
-        raise ValueError(f"`twists` must be two different angles between 0 and π, got {p['twists']}.")
-    radius = checks.positive("radius", p["radius"], (), "of the rods")
-    density = checks.positive("density", p["density"], (), "mass per length")
-    angle = checks.array("crank_angle", p["crank_angle"], (), "θ₁ at the start")
-    speed = checks.array("crank_speed", p["crank_speed"], (), "rate of θ₁ at the start")
-    start = placements(positions, (a, twists), angle, speed)
-    lengths = (a, other_length(a, twists), a)
-    model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -z") * jnp.array([0.0, 0.0, -1.0]))
+        raise ValueError(f"`{name}` must be two different angles between 0 and π, got {value}.")
+    return twists
+
+
+Twists = Annotated[Any, Check(_twists)]
+
+
+@declare("bennett", _DOC)
+def bennett(
+    formulation: str = "SO3xR3",
+    length: Positive = 0.3,
+    twists: Twists = (0.7, 1.3),
+    density: Positive = 2.0,
+    radius: Positive = 0.01,
+    crank_angle: Number = 0.8,
+    crank_speed: Number = 5.0,
+    gravity: Number = 9.81,
+    duration: Positive = 2.0,
+) -> ModelDraft:
+    """Bennett's four-revolute loop.
+
+    **Arguments**, in SI units:
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `length`: of the first and third rod; a.
+    - `twists`: angles between the hinge axes of a rod; α and β, different and between 0 and π, shape (2,).
+    - `density`: mass per length.
+    - `radius`: of the rods.
+    - `crank_angle`: θ₁ at the start.
+    - `crank_speed`: rate of θ₁ at the start.
+    - `gravity`: towards -z.
+    - `duration`: end time.
+    """
+    start = placements(positions, (length, twists), crank_angle, crank_speed)
+    lengths = (length, other_length(length, twists), length)
+    model = Model(gravity=gravity * jnp.array([0.0, 0.0, -1.0]))
     # About the hinge axis, the third of the ground, which lies in the frame of the first rod along `hinge`.
     hinge = start["rod-1"].rotation[2]
     counter_inertia = SHARE * density * lengths[0] ** 3 / 12
@@ -114,25 +121,16 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
                 mass=density * lengths[i], inertia=inertia - lighter, name=name, check_inertia=False, **at._asdict()
             )
         )
-    counter = model.add_coordinate(mass=counter_inertia, value=angle, velocity=speed, name="crank-angle")
+    counter = model.add_coordinate(mass=counter_inertia, value=crank_angle, velocity=crank_speed, name="crank-angle")
     half = [0.5 * length * jnp.array([1.0, 0.0, 0.0]) for length in lengths]
-    z = jnp.array([0.0, 0.0, 1.0])
-    hinges = [(jnp.zeros(3), z)] + [(rod.x + rod.R @ h, rod.R[:, 2]) for rod, h in zip(rods, half, strict=True)]
-    ends = zip((model.ground, *rods), (*rods, model.ground), hinges, strict=True)
-    for i, (first, second, (point, axis)) in enumerate(ends):
-        model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
-    model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))
+    _join(model, rods, half, counter)
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
         ends = (point_of(system, rod, h) for rod, h in zip(rods, half, strict=True))
         return point_of(system, rods[0], -half[0]), *ends
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
-            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
-            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
-        }
+        return {**crank_outputs(system, counter), "joint_points": stack_points(points(system))}
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         boxes = tuple(
@@ -141,4 +139,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         )
         return *boxes, polyline("loop", points(system)), scene.Trail("joint_points", index=2)
 
-    return model_problem("bennett", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
+    return ModelDraft(model, outputs, parts, h=1e-3, redundant="minimum-norm")
+
+
+def _join(model: Model, rods: Sequence[Body], half: Sequence[Array], counter: Body) -> None:
+    """Hinges at the ends of the rods, which are `half` their length from the middle, and what counts turns."""
+    z = jnp.array([0.0, 0.0, 1.0])
+    hinges = [(jnp.zeros(3), z)] + [(rod.x + rod.R @ h, rod.R[:, 2]) for rod, h in zip(rods, half, strict=True)]
+    ends = zip((model.ground, *rods), (*rods, model.ground), hinges, strict=True)
+    for i, (first, second, (point, axis)) in enumerate(ends):
+        model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
+    model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -14,10 +11,10 @@ from polhode.compiler.numpy_jit import numpy_jit
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable, Problem
+from polhode.problem import Observable
 from polhode.problems._closed_loops import about
-from polhode.problems._model_problem import AssembledSystem, model_problem, rod_inertia
-from polhode.problems.registry import register
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, rod_inertia
+from polhode.problems.declaration import Count, Number, Positive, declare
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
 
@@ -27,46 +24,35 @@ Hinge axes are alternately the third and the second axis of the rods, so that th
 chain is at rest and bent at every hinge, by `bend[0]` at the first, third, … one and by `bend[1]` at the others, and
 falls under gravity towards -z. In absolute coordinates it has 6 n velocities and 5 n constraints in a chain: made to
 measure how cost grows with n. No published reference; `minimal` coordinates give an independent one.
-
-Parameters: `n`, `formulation`, `mass`, `length` and `radius` of one rod (a full cylinder), `bend` (2,), `gravity`,
-`duration`. SI units.
 """
 
 
-@register("body-chain")
+@declare("body-chain", _DOC)
 def body_chain(
-    n: int = 10,
+    n: Count = 10,
     formulation: str = "SO3xR3",
-    mass: Any = 1.0,
-    length: Any = 0.5,
-    radius: Any = 0.05,
-    bend: Any = (0.3, -0.2),
-    gravity: Any = 9.81,
-    duration: Any = 1.0,
-) -> Problem:
+    mass: Positive = 1.0,
+    length: Positive = 0.5,
+    radius: Positive = 0.05,
+    bend: Number = (0.3, -0.2),
+    gravity: Number = 9.81,
+    duration: Positive = 1.0,
+) -> ModelDraft:
     """A chain of n rods with hinges.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `n`: number of rods.
     - `formulation`: coordinates, as in `Model.assemble`.
-    - `mass`, `length`, `radius`: of one rod.
-    - `bend`: initial hinge angles, at odd and at even hinges, shape (2,).
+    - `mass`: mass of a rod; a full cylinder.
+    - `length`: length of a rod.
+    - `radius`: radius of a rod.
+    - `bend`: hinge angles at the start; at odd and at even hinges, shape (2,).
     - `gravity`: towards -z.
     - `duration`: end time.
     """
-    return _make(dict(locals()))
-
-
-def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    n = checks.count("n", p["n"], "number of rods")
-    checks.positive("duration", p["duration"], (), "end time")
-    mass, length, radius = (
-        checks.positive(name, p[name], (), f"{name} of a rod") for name in ("mass", "length", "radius")
-    )
-    bend = checks.array("bend", p["bend"], (2,), "hinge angles at the start")
     ends, poses = _start(n, length, bend)
-    model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -z") * jnp.array([0.0, 0.0, -1.0]))
+    model = Model(gravity=gravity * jnp.array([0.0, 0.0, -1.0]))
     inertia, rods = rod_inertia(mass, length, radius), []
     for i in range(n):
         rod = model.add_body(mass=mass, inertia=inertia, position=poses.x[i], rotation=poses.R[i], name=f"rod-{i + 1}")
@@ -93,7 +79,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return scene.Line("chain", hinges(system)), scene.Trail("tip")
 
-    return model_problem("body-chain", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
+    return ModelDraft(model, outputs, parts, h=1e-3)
 
 
 def _start(n: int, length: Array, bend: Float[Array, "2"]) -> tuple[Float[Array, "n+1 3"], Pose]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -14,10 +11,11 @@ from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.joints import Spherical
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.conversions.livens import JOINTS
-from polhode.problem import Observable, Problem
-from polhode.problems._model_problem import AssembledSystem, model_problem, scene_body
-from polhode.problems.registry import register
+from polhode.problem import Observable
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, scene_body
+from polhode.problems.declaration import Number, Positive, declare
 from polhode.spaces.quaternions import from_matrix
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -35,9 +33,6 @@ round-off, or "vector" as in the paper, which keeps it to O(h²) although Fig. 1
 Source: P. L. Kinon & P. Betsch, Conserving integration of multibody systems with singular and non-constant mass matrix
 including quaternion-based rigid body dynamics, Figs. 14 to 16; numbers from the authors' published code: l = 10,
 ρ = A = 1, load 100, h = 0.1.
-
-Parameters: `formulation`, `joints`, `length` of a bar, `density` (per volume), `thickness` (of its square section),
-`load`, `duration`.
 """
 
 
@@ -51,37 +46,31 @@ class Pulse(eqx.Module):
         return self.peak * jnp.maximum(1 - jnp.abs(2 * t - 1), 0.0) * self.direction
 
 
-@register("four-bar-loop")
+@declare("four-bar-loop", _DOC)
 def four_bar_loop(
     formulation: str = "livens",
     joints: str = "invariant",
-    length: Any = 10.0,
-    density: Any = 1.0,
-    thickness: Any = 1.0,
-    load: Any = 100.0,
-    duration: Any = 10.0,
-) -> Problem:
+    length: Positive = 10.0,
+    density: Positive = 1.0,
+    thickness: Positive = 1.0,
+    load: Number = 100.0,
+    duration: Positive = 10.0,
+) -> ModelDraft:
     """A flying closed loop of four bars.
 
     **Arguments:**
 
     - `formulation`: "livens", or coordinates as in `Model.assemble`.
     - `joints`: "invariant" or "vector", for "livens".
-    - `length`: l of a bar. - `density`: mass per volume. - `thickness`: side of the square section.
-    - `load`: peak of f(t); 8 and 6 times that are the force and the torque.
+    - `length`: of a bar; l.
+    - `density`: mass per volume.
+    - `thickness`: side of the section; a square.
+    - `load`: peak of the load; that of f(t), 8 and 6 times which are the force and the torque.
     - `duration`: end time.
     """
-    return _make(dict(locals()))
-
-
-def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    checks.choice("joints", p["joints"], JOINTS)
-    checks.positive("duration", p["duration"], (), "end time")
-    length = checks.positive("length", p["length"], (), "of a bar")
-    side = checks.positive("thickness", p["thickness"], (), "side of the section")
-    mass = checks.positive("density", p["density"], (), "mass per volume") * side**2 * length
-    peak = checks.array("load", p["load"], (), "peak of the load")
-    along, across = mass * side**2 / 6, mass * (length**2 + side**2) / 12
+    checks.choice("joints", joints, JOINTS)
+    mass = density * thickness**2 * length
+    along, across = mass * thickness**2 / 6, mass * (length**2 + thickness**2) / 12
     upright_inertia, lying_inertia = jnp.stack((across, along, across)), jnp.stack((along, across, across))
     model = Model()
     corners = 0.5 * length * np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]])
@@ -92,37 +81,24 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         for i in range(4)
     ]
     for a, b in ((0, 1), (0, 3), (1, 2), (2, 3)):
-        joint = Spherical(bars[a], bars[b], point=corners[a] + corners[b], name=f"joint-{a + 1}-{b + 1}")
-        model.add(joint)
+        model.add(Spherical(bars[a], bars[b], point=corners[a] + corners[b], name=f"joint-{a + 1}-{b + 1}"))
     e1 = jnp.array([1.0, 0.0, 0.0])
-    model.add(PointForce(bars[0], Pulse(8 * e1, peak), name="force"))
-    model.add(Torque(bars[0], Pulse(6 * e1, peak), name="torque"))
+    model.add(PointForce(bars[0], Pulse(8 * e1, load), name="force"))
+    model.add(Torque(bars[0], Pulse(6 * e1, load), name="torque"))
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        def places(t: Array, state: State) -> Float[Array, "4 3"]:
-            return jnp.stack([system.pose_in(state, bar).x for bar in bars])
-
         def attitudes(t: Array, state: State) -> Float[Array, "4 4"]:
             return jnp.stack([from_matrix(system.pose_in(state, bar).R) for bar in bars])
 
-        def momentum(t: Array, state: State) -> Float[Array, "3"]:
-            total = jnp.zeros(3)
-            for i, bar in enumerate(bars):
-                pose, twist = system.pose_in(state, bar), system.twist_in(state, bar)
-                spin = (lying_inertia if i % 2 else upright_inertia) * twist.omega
-                total = total + pose.R @ spin + mass * jnp.cross(pose.x, twist.u)
-            return total
-
         return {
-            "positions": places,
+            "positions": lambda t, state: jnp.stack([system.pose_in(state, bar).x for bar in bars]),
             "quaternions": attitudes,
-            "angular_momentum": momentum,
+            "angular_momentum": _angular_momentum(system, bars, mass, (upright_inertia, lying_inertia)),
             "kinetic_energy": lambda t, state: system.kinetic_energy(t, *state),
         }
 
     def parts(system: AssembledSystem) -> tuple[scene.Part, ...]:
-        shape = length, side, side
-        sizes = jnp.stack([jnp.asarray(x, float) for x in shape])
+        sizes = jnp.stack((length, thickness, thickness))
         colours = ("#4477aa", "#ddaa33", "#228833", "#cc6677")
         boxes = (
             scene_body(system, bar, sizes if i % 2 else sizes[jnp.array([1, 0, 2])], colour=colours[i])
@@ -130,4 +106,19 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         )
         return *boxes, scene.Trail("positions", index=0)
 
-    return model_problem("four-bar-loop", _make, p, model, redundant, outputs, parts, doc=_DOC, h=0.1)
+    return ModelDraft(model, outputs, parts, h=0.1)
+
+
+def _angular_momentum(
+    system: AssembledSystem, bars: list[Body], mass: Array, inertias: tuple[Array, Array]
+) -> Observable:
+    """About the origin, shape (3,); `inertias` are those of the bars by turns."""
+
+    def momentum(t: Array, state: State) -> Float[Array, "3"]:
+        total = jnp.zeros(3)
+        for i, bar in enumerate(bars):
+            pose, twist = system.pose_in(state, bar), system.twist_in(state, bar)
+            total = total + pose.R @ (inertias[i % 2] * twist.omega) + mass * jnp.cross(pose.x, twist.u)
+        return total
+
+    return momentum

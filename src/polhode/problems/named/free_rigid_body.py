@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problem import Problem, Reference
-from polhode.problems.registry import register
+from polhode.problem import Reference
+from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.problems.rigid_rotation import free_rigid_body_solution
-from polhode.spaces import S3, SO3, CoadjointOrbit, Product, Rn
+from polhode.problems.rotation_forms import Formulation, in_quaternions, on_group
+from polhode.spaces import S3, SO3, CoadjointOrbit, Product
 from polhode.spaces.base import cross
-from polhode.systems.base import AbstractSystem, Observable, State
+from polhode.systems.base import Observable, State
 from polhode.systems.quaternion_body import QuaternionBody
 from polhode.systems.vector_field import VectorField
 from polhode.viewing.scene.scene import Body, Line, Scene
@@ -33,8 +34,7 @@ the generalised energy p·v - T and ½E(q)p; ½ Ω·IΩ at the nodes is the outp
 
 Default data: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
 matrix*, §5.3: I = diag(6, 8, 3), Ω(0) = (10, 20, 20), R(0) = 1, T = 2. Reference: the exact solution in elliptic
-functions (`free_rigid_body_solution`). The parameters are the principal moments `inertia`, the body-fixed
-`angular_velocity` at t = 0 and the end time `duration`, in any consistent units.
+functions (`free_rigid_body_solution`).
 """
 
 
@@ -63,109 +63,55 @@ class FreeCoadjointRotation(eqx.Module):
         return jnp.concatenate((-omega, omega))
 
 
-class _Formulation(eqx.Module):
-    """How a formulation stores the motion: its system, its start, the way back to (R, Ω), and the method for it."""
-
-    system: AbstractSystem
-    start: Callable[[Vector3], State]
-    attitude: Callable[[State], Float[Array, "3 3"]]
-    omega: Callable[[State], Vector3]
-    integrator: str = eqx.field(static=True, default="rkmk4")
-    h: float = eqx.field(static=True, default=1e-3)
-
-
-def _group(space: SO3 | S3, inertia: Vector3) -> _Formulation:
-    return _Formulation(
-        system=VectorField(Product(space, Rn(3)), FreeRotation(inertia)),
-        start=lambda omega: (space.origin(), omega),
-        attitude=lambda state: space.to_matrix(state[0]),
-        omega=lambda state: state[1],
-    )
-
-
-def _coadjoint(inertia: Vector3) -> _Formulation:
-    return _Formulation(
+def _coadjoint(inertia: Vector3) -> Formulation:
+    return Formulation(
         system=VectorField(Product(CoadjointOrbit(SO3()), SO3()), FreeCoadjointRotation(inertia)),
         start=lambda omega: (inertia * omega, SO3().origin()),
         attitude=lambda state: state[1],
         omega=lambda state: state[0] / inertia,
+        h=1e-3,
     )
 
 
-def _livens(inertia: Vector3) -> _Formulation:
-    body = QuaternionBody(inertia)
-    return _Formulation(
-        system=body,
-        start=lambda omega: body.turning(S3().origin(), omega),
-        attitude=lambda state: S3().to_matrix(state.q),
-        omega=lambda state: body.angular_velocity(state.q, state.v),
-        integrator="eml",
-        h=0.05,
-    )
-
-
-_FORMULATIONS: dict[str, Callable[[Vector3], _Formulation]] = {
-    "SO3": lambda inertia: _group(SO3(), inertia),
-    "S3": lambda inertia: _group(S3(), inertia),
+_FORMULATIONS: dict[str, Callable[[Vector3], Formulation]] = {
+    "SO3": lambda inertia: on_group(SO3(), FreeRotation(inertia), 1e-3),
+    "S3": lambda inertia: on_group(S3(), FreeRotation(inertia), 1e-3),
     "coadjoint": _coadjoint,
-    "livens": _livens,
+    "livens": lambda inertia: in_quaternions(QuaternionBody(inertia), 0.05),
 }
 
 
-@register("free-rigid-body")
+@declare("free-rigid-body", _DOC)
 def free_rigid_body(
     formulation: str = "SO3",
-    inertia: Any = (6.0, 8.0, 3.0),
-    angular_velocity: Any = (10.0, 20.0, 20.0),
-    duration: float = 2.0,
-) -> Problem:
+    inertia: Positive = (6.0, 8.0, 3.0),
+    angular_velocity: Number = (10.0, 20.0, 20.0),
+    duration: Positive = 2.0,
+) -> Draft:
     """A freely turning rigid body.
 
-    **Arguments:**
+    **Arguments**, in any consistent units:
 
     - `formulation`: "SO3", "S3", "coadjoint" or "livens".
-    - `inertia`: principal moments, shape (3,).
-    - `angular_velocity`: Ω(0), body frame, shape (3,).
+    - `inertia`: principal moments of inertia; shape (3,).
+    - `angular_velocity`: body-fixed angular velocity at t = 0; Ω(0), shape (3,).
     - `duration`: end time.
     """
     checks.choice("formulation", formulation, _FORMULATIONS)
-    moments = checks.positive("inertia", inertia, (3,), "principal moments of inertia")
-    omega0 = checks.array("angular_velocity", angular_velocity, (3,), "body-fixed angular velocity at t = 0")
-    checks.positive("duration", duration, (), "end time")
-    form = _FORMULATIONS[formulation](moments)
-
-    return Problem(
-        name="free-rigid-body",
+    form = _FORMULATIONS[formulation](inertia)
+    return Draft(
         system=form.system,
-        state0=form.start(omega0),
-        t_span=(0.0, duration),
-        parameters={
-            "formulation": formulation,
-            "inertia": inertia,
-            "angular_velocity": angular_velocity,
-            "duration": duration,
-        },
-        doc=_DOC,
-        outputs=_outputs(form),
-        invariants=_invariants(moments, form),
+        state0=form.start(angular_velocity),
+        outputs={**form.system_outputs(), **form.rotations()},
+        invariants=_invariants(inertia, form),
         reference=_reference(inertia, angular_velocity, duration),
         integrator=form.integrator,
         h=form.h,
-        scene=_scene(moments, form),
-        build=free_rigid_body,
+        scene=_scene(inertia, form),
     )
 
 
-def _outputs(form: _Formulation) -> dict[str, Observable]:
-    outputs = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
-    return {
-        **outputs,
-        "angular_velocity": lambda t, state: form.omega(state),
-        "rotation": lambda t, state: form.attitude(state),
-    }
-
-
-def _invariants(moments: Vector3, form: _Formulation) -> dict[str, Observable]:
+def _invariants(moments: Vector3, form: Formulation) -> dict[str, Observable]:
     body = form.system
     if isinstance(body, QuaternionBody):
         return {
@@ -191,7 +137,7 @@ def _reference(inertia: Any, angular_velocity: Any, duration: Any) -> dict[str, 
     }
 
 
-def _scene(inertia: Vector3, form: _Formulation) -> Scene:
+def _scene(inertia: Vector3, form: Formulation) -> Scene:
     """A box with these principal moments, and its angular velocity, whose tip stays in a fixed plane."""
     squares = jnp.clip(jnp.sum(inertia) - 2 * inertia, min=0.01 * jnp.sum(inertia))
     size = jnp.sqrt(squares / jnp.max(squares))

@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Box, Particles, builders
-from polhode.problem import Problem
-from polhode.problems._particles import particle_problem
-from polhode.problems.registry import register
+from polhode.problems._particles import particle_draft
+from polhode.problems.declaration import Count, Draft, Number, Positive, declare
 
 _DOC = """Grains of four bonded spheres each fall into a box and come to rest in a pile.
 
 Grains start on a lattice, turned at random, and fall under gravity; bonds and contacts are damped. For measuring how
 the cost of a step grows with the number of particles, 10⁴ to 10⁶, and for looking at. Units: m, kg, s.
-
-Parameters: `grains` (four particles each), `diameter`, `mass` of a particle, `stiffness`, `damping`, `gravity`, `seed`,
-`duration`, `dtype`.
 """
 
 _GRAIN_DISTANCE = 2.6
 """Of grains at the start, in diameters: their particles can't touch, however they are turned."""
 
 
-@register("grain-pile")
+@declare("grain-pile", _DOC)
 def grain_pile(
-    grains: int = 250,
-    diameter: Any = 0.01,
-    mass: Any = 1e-3,
-    stiffness: Any = 2e3,
-    damping: Any = 0.3,
-    gravity: Any = 9.81,
+    grains: Count = 250,
+    diameter: Positive = 0.01,
+    mass: Positive = 1e-3,
+    stiffness: Positive = 2e3,
+    damping: Number = 0.3,
+    gravity: Number = 9.81,
     seed: int = 0,
-    duration: Any = 0.5,
+    duration: Positive = 0.5,
     dtype: str = "float64",
-) -> Problem:
+) -> Draft:
     """The pile of grains.
 
-    **Arguments:**
+    **Arguments**, in m, kg and s:
 
-    - `grains`: their number; each is a tetrahedron of four particles with six bonds.
-    - `diameter`, `mass`: of a particle, in m and kg. - `stiffness`: of a bond that is stretched, in N/m.
-    - `damping`: of bonds and contacts, in N s/m. - `gravity`: in m/s². - `seed`: of the turns at the start.
-    - `duration`: end time, in s. - `dtype`: "float64" or "float32".
+    - `grains`: grains in the pile; each is a tetrahedron of four particles with six bonds.
+    - `diameter`: diameter of a particle.
+    - `mass`: mass of a particle.
+    - `stiffness`: stiffness of a bond; of one that is stretched, in N/m.
+    - `damping`: damping of bonds and contacts; in N s/m.
+    - `gravity`: acceleration by gravity.
+    - `seed`: of the turns at the start.
+    - `duration`: end time.
+    - `dtype`: "float64" or "float32".
     """
-    numbers = dict(locals())
-    checks.count("grains", grains, "grains in the pile")
-    D = float(checks.positive("diameter", diameter, (), "diameter of a particle"))
-    m = checks.positive("mass", mass, (), "mass of a particle")
-    k = checks.positive("stiffness", stiffness, (), "stiffness of a bond")
-    c = checks.array("damping", damping, (), "damping of bonds and contacts")
-    g = checks.array("gravity", gravity, (), "acceleration by gravity")
-    checks.positive("duration", duration, (), "end time")
+    D, m, k, c = float(diameter), mass, stiffness, damping
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"`seed` must be a whole number, 0 or more, got {checks.short_repr(seed)}.")
     layout, corner = _pour(grains, D, int(seed))
@@ -67,10 +59,10 @@ def grain_pile(
         contact=2 * k * D**2,
         contact_damping=c,
         walls=(Box((0.0, 0.0, 0.0), (*corner, np.inf)),),
-        gravity=(0.0, 0.0, -g),  # pyright: ignore[reportArgumentType]
+        gravity=(0.0, 0.0, -gravity),  # pyright: ignore[reportArgumentType]
         dtype=dtype,
     )
-    return particle_problem("grain-pile", system, system.start(layout.positions), numbers, _DOC, grain_pile)
+    return particle_draft(system, system.start(layout.positions))
 
 
 def _pour(grains: int, D: float, seed: int) -> tuple[builders.Layout, tuple[float, float]]:

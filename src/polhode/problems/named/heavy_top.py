@@ -8,16 +8,18 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from polhode import checks
-from polhode.problem import Observable, Problem, Reference
+from polhode.problem import Observable, Problem
+from polhode.problems import heavy_top_motion
+from polhode.problems.declaration import describe
 from polhode.problems.heavy_top_coordinates import FORMULATIONS_IN_COORDINATES
 from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
-from polhode.problems.heavy_top_forms import Formulation, TopParameters
+from polhode.problems.heavy_top_forms import TopParameters
 from polhode.problems.registry import register
+from polhode.problems.rotation_forms import Formulation
 from polhode.systems.base import State
-from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 _DOC = """A rigid body that turns about a fixed point under gravity: Q̇ = Q Ω^, I Ω̇ = I Ω × Ω + M g l Γ × χ, Γ = Qᵀe₃.
 
@@ -38,9 +40,7 @@ printed direction of gravity, literally upwards (`A`), or with gravity downwards
 point, l = 1 (`C`, the same top as `fixed-point`); the printed inertia with l = 1 (`D`); inertia moved to the fixed
 point by l = 2 (`E`). All start with Q(0) = 1, Ω(0) = (0, 150, -4.61538) and end at t = 1.
 
-Parameters override the data set: `mass`, `length` (fixed point to centre of mass), `gravity` (towards -e₃; negative
-values pull upwards), `inertia` (principal moments about the fixed point), `axis` (χ, unit vector from the fixed
-point to the centre of mass in the body frame), `angular_velocity` (Ω(0), body frame), `duration`. SI units.
+Numbers that are passed override the data set.
 """
 
 
@@ -85,29 +85,23 @@ def heavy_top(
 ) -> Problem:
     """The heavy top about a fixed point.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `formulation`: "SO3", "S3", "lie-poisson", "cotangent", "quadratic", "rotation-vector",
       "euler-angles", "euler-angles-kinematic" or "euler-parameters".
     - `data`: "fixed-point" or "A" to "E"; see the problem's `doc`. It gives every number below that is None.
-    - `mass`, `length`, `gravity`: numbers.
+    - `mass`: of the top.
+    - `length`: from the fixed point to the centre of mass.
+    - `gravity`: towards -e₃; negative values pull upwards.
     - `inertia`: principal moments about the fixed point, shape (3,).
-    - `axis`: unit vector to the centre of mass, body frame, shape (3,).
+    - `axis`: χ, unit vector from the fixed point to the centre of mass, body frame, shape (3,).
     - `angular_velocity`: Ω(0), body frame, shape (3,).
     - `duration`: end time.
     """
+    numbers = {key: value for key, value in locals().items() if key not in ("formulation", "data")}
     checks.choice("formulation", formulation, _FORMULATIONS)
     checks.choice("data", data, _DATA)
-    values = {
-        "mass": mass,
-        "length": length,
-        "gravity": gravity,
-        "inertia": inertia,
-        "axis": axis,
-        "angular_velocity": angular_velocity,
-        "duration": duration,
-    }
-    numbers = {key: _DATA[data][key] if value is None else value for key, value in values.items()}
+    numbers = {key: _DATA[data][key] if value is None else value for key, value in numbers.items()}
     top = TopParameters(
         mass=checks.positive("mass", numbers["mass"], (), "mass of the top"),
         length=checks.positive("length", numbers["length"], (), "distance of the centre of mass"),
@@ -131,25 +125,17 @@ def heavy_top(
         state0=form.start(omega0),
         t_span=(0.0, numbers["duration"]),
         parameters={"formulation": formulation, "data": data, **numbers},
-        doc=_DOC,
-        outputs=_outputs(top, form),
+        doc=describe(_DOC, heavy_top),
+        outputs=heavy_top_motion.outputs(top, form),
         invariants=_invariants(top, form, numbers),
-        reference=_REFERENCE if _is_benchmark(numbers) else {},
+        reference=heavy_top_motion.REFERENCE if _is_benchmark(numbers) else {},
         integrator=form.integrator,
         h=form.h,
-        scene=_scene(top, form),
+        # A disc across the axis: thin along it, as the small moment of inertia about it suggests.
+        scene=heavy_top_motion.scene(top, form, top.length * (0.7 - 0.6 * jnp.abs(top.axis))),
         build=build,
     )
     return problem
-
-
-def _outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
-    return {
-        "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
-        "axis": lambda t, state: form.attitude(state) @ top.axis,
-        "angular_velocity": lambda t, state: form.omega(state),
-        "rotation": lambda t, state: form.attitude(state),
-    }
 
 
 def _invariants(top: TopParameters, form: Formulation, numbers: Mapping[str, Any]) -> dict[str, Observable]:
@@ -180,33 +166,3 @@ def _is_benchmark(numbers: Mapping[str, Any]) -> bool:
     if not checks.is_concrete(dict(numbers)):
         return False
     return all(np.array_equal(numbers[k], v) for k, v in _DATA["fixed-point"].items() if k != "duration")
-
-
-_SOURCE = "unit quaternion and body rates, DOP853 and Taylor series at 1e-13, data of Brüls & Cardona (2010)"
-_REFERENCE: dict[str, Reference] = {
-    "centre_of_mass": {
-        "t": 1.0,
-        "value": (0.17334396409838604, 0.64008859207056879, -0.74849079113358131),
-        "error": 1e-12,
-        "source": _SOURCE,
-    },
-    "angular_velocity": {
-        "t": 1.0,
-        "value": (-0.822078101685, 150.0, -5.923291348117),
-        "error": 1e-11,
-        "source": _SOURCE,
-    },
-}
-
-
-def _scene(top: TopParameters, form: Formulation) -> Scene:
-    def pose(t: Array, state: State) -> tuple[Array, Array]:
-        rotation = form.attitude(state)
-        return top.length * (rotation @ top.axis), rotation
-
-    def stem(t: Array, state: State) -> Float[Array, "2 3"]:
-        return jnp.stack((jnp.zeros(3), pose(t, state)[0]))
-
-    # A disc across the axis: thin along it, as the small moment of inertia about it suggests.
-    size = top.length * (0.7 - 0.6 * jnp.abs(top.axis))
-    return Scene(parts=(Body("top", "ellipsoid", size, pose), Line("stem", stem), Trail("centre_of_mass")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,11 +16,13 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.spherical import Spherical
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractConstraintElement
 from polhode.multibody.mechanism.poses import Poses, axial
-from polhode.problem import Observable, Problem, Reference
-from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, same_numbers, scene_body
-from polhode.problems.registry import register
+from polhode.problem import Observable, Reference
+from polhode.problems import heavy_top_motion
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body
+from polhode.problems.declaration import Number, Positive, declare
 from polhode.spaces.base import cross
 from polhode.systems.base import State
 from polhode.viewing.scene import scene
@@ -38,41 +40,15 @@ SE(3) and S³⋉R³ its gradient is constant along the motion. With `frame="iner
 `formulation="minimal"` with `frame="inertial"` takes the joint as a coordinate: a rotation about the tip, and no
 constraint. In the other frames the joint is not one of those that carry a body, so the top is free with SO3xR3
 coordinates and the constraint of that frame.
-
-Parameters: `formulation` (as in `Model.assemble`), `frame`, `mass`, `gravity` (towards -e₃), `inertia` (principal
-moments about the centre of mass), `centre` (X), `angular_velocity` (Ω(0), body frame), `duration`. SI units.
 """
 
-_DEFAULTS: dict[str, Any] = {
-    "formulation": "SO3xR3",
-    "frame": "body",
-    "mass": 15.0,
-    "gravity": 9.81,
-    "inertia": (0.234375, 0.46875, 0.234375),
-    "centre": (0.0, 1.0, 0.0),
-    "angular_velocity": (0.0, 150.0, -4.61538),
-    "duration": 1.0,
-}
-
-_SOURCE = "unit quaternion and body rates, DOP853 and Taylor series at 1e-13, data of Brüls & Cardona (2010)"
 _REFERENCE: dict[str, Reference] = {
-    "centre_of_mass": {
-        "t": 1.0,
-        "value": (0.17334396409838604, 0.64008859207056879, -0.74849079113358131),
-        "error": 1e-12,
-        "source": _SOURCE,
-    },
-    "angular_velocity": {
-        "t": 1.0,
-        "value": (-0.822078101685, 150.0, -5.923291348117),
-        "error": 1e-11,
-        "source": _SOURCE,
-    },
+    **heavy_top_motion.REFERENCE,
     "reaction": {
         "t": 1.0,
         "value": (-58.274563744197, -646.558311914525, -409.441408863465),
         "error": 1e-9,
-        "source": _SOURCE,
+        "source": heavy_top_motion.SOURCE,
     },
 }
 
@@ -133,87 +109,80 @@ _JOINTS = {
 }
 
 
-@register("heavy-top-constrained")
+@declare("heavy-top-constrained", _DOC)
 def heavy_top_constrained(
-    formulation: str = _DEFAULTS["formulation"],
-    frame: str = _DEFAULTS["frame"],
-    mass: Any = _DEFAULTS["mass"],
-    gravity: Any = _DEFAULTS["gravity"],
-    inertia: Any = _DEFAULTS["inertia"],
-    centre: Any = _DEFAULTS["centre"],
-    angular_velocity: Any = _DEFAULTS["angular_velocity"],
-    duration: Any = _DEFAULTS["duration"],
-) -> Problem:
+    formulation: str = "SO3xR3",
+    frame: str = "body",
+    mass: Any = 15.0,
+    gravity: Number = 9.81,
+    inertia: Positive = (0.234375, 0.46875, 0.234375),
+    centre: Number = (0.0, 1.0, 0.0),
+    angular_velocity: Number = (0.0, 150.0, -4.61538),
+    duration: Positive = 1.0,
+) -> ModelDraft:
     """The heavy top in absolute coordinates with its tip constrained.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `formulation`: coordinates of the body, as in `Model.assemble`. "minimal" is a rotation about the tip without
       constraints if `frame` is "inertial", otherwise a free body with the constraint of that frame.
     - `frame`: "body" for Φ = Rᵀx - X, "inertial" for Φ = x - R X, that of a spherical joint; "body-constant" for the
       first with B = [X~, Rᵀ], the derivative where Φ = 0 only; with it half-explicit methods drift linearly on direct
       products.
-    - `mass`, `gravity`: numbers; gravity acts towards -e₃.
-    - `inertia`: principal moments about the centre of mass, shape (3,).
-    - `centre`: centre of mass X in the body frame, seen from the tip, shape (3,).
-    - `angular_velocity`: Ω(0), body frame, shape (3,).
+    - `mass`: of the top.
+    - `gravity`: gravitational acceleration towards -e3.
+    - `inertia`: principal moments about the centre of mass; shape (3,).
+    - `centre`: centre of mass in the body frame; X, seen from the tip, shape (3,).
+    - `angular_velocity`: body-fixed, at t = 0; Ω(0), shape (3,).
     - `duration`: end time.
     """
-    return _make(dict(locals()))
-
-
-def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    checks.choice("frame", p["frame"], _JOINTS)
-    checks.positive("duration", p["duration"], (), "end time")
-    X = checks.array("centre", p["centre"], (3,), "centre of mass in the body frame")
-    omega = checks.array("angular_velocity", p["angular_velocity"], (3,), "body-fixed, at t = 0")
-    g = checks.array("gravity", p["gravity"], (), "gravitational acceleration towards -e3")
-    model = Model(gravity=-g * jnp.array([0.0, 0.0, 1.0]))
+    checks.choice("frame", frame, _JOINTS)
+    model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
     top = model.add_body(
-        mass=p["mass"],
-        inertia=checks.positive("inertia", p["inertia"], (3,), "principal moments about the centre of mass"),
-        position=X,
-        velocity=cross(omega, X),
-        angular_velocity=omega,
+        mass=mass,
+        inertia=inertia,
+        position=centre,
+        velocity=cross(angular_velocity, centre),
+        angular_velocity=angular_velocity,
         name="top",
     )
-    model.add(_JOINTS[p["frame"]](model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
+    model.add(_JOINTS[frame](model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        def reaction(t: Array, state: State) -> Array:
-            """Force of the support in the body frame, from the momentum: there may be no multipliers."""
-            q, v = state
-            vdot = system.accelerations(t, q, v)[0]
-
-            def velocity(s: Array) -> Array:
-                return system.twist(system.flow(q, v, s), v + s * vdot, top).u
-
-            acceleration = jax.jvp(velocity, (jnp.zeros(()),), (jnp.ones(()),))[1]
-            return system.pose(q, top).R.T @ (top.mass * (acceleration - model.gravity))
-
         return {
             "centre_of_mass": lambda t, state: system.pose_in(state, top).x,
             "angular_velocity": lambda t, state: system.twist_in(state, top).omega,
             "rotation": lambda t, state: system.pose_in(state, top).R,
-            "reaction": reaction,
+            "reaction": _reaction(system, top, model.gravity),
         }
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        length = jnp.sqrt(X @ X)
-        size = length * 0.7 - 0.6 * jnp.abs(X)
+        length = jnp.sqrt(centre @ centre)
+        size = length * 0.7 - 0.6 * jnp.abs(centre)
         stem = polyline("stem", (lambda t, state: jnp.zeros(3), point_of(system, top, jnp.zeros(3))))
         return scene_body(system, top, size, "ellipsoid"), stem, scene.Trail("centre_of_mass")
 
-    is_default = same_numbers(p, _DEFAULTS, ("formulation", "frame", "duration"))
-    return model_problem(
-        "heavy-top-constrained",
-        _make,
-        p,
+    return ModelDraft(
         model,
-        redundant,
         outputs,
         parts,
-        doc=_DOC,
         h=1e-4,
-        reference=_REFERENCE if is_default else {},
+        reference=_REFERENCE,
+        independent_of=("formulation", "frame", "duration"),
     )
+
+
+def _reaction(system: AssembledSystem, top: Body, gravity: Any) -> Observable:
+    """Force of the support in the body frame, from the momentum: there may be no multipliers."""
+
+    def reaction(t: Array, state: State) -> Array:
+        q, v = state
+        vdot = system.accelerations(t, q, v)[0]
+
+        def velocity(s: Array) -> Array:
+            return system.twist(system.flow(q, v, s), v + s * vdot, top).u
+
+        acceleration = jax.jvp(velocity, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        return system.pose(q, top).R.T @ (top.mass * (acceleration - gravity))
+
+    return reaction

@@ -6,12 +6,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problem import Problem, Reference
-from polhode.problems.registry import register
+from polhode.problem import Reference
+from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Through
 from polhode.systems.lagrangian import Lagrangian
@@ -27,22 +26,9 @@ code). Its discrete gradient is taken through x², which gives the difference qu
 
 Source: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
 matrix*, (106)–(109). Start: q = (0, 1.1, 0), v = (1, 1, -1); m = (2, 1), k = (1, 3), l₁ = l₂ = 1, w = 0.1.
-
-Parameters: `potential`, `masses` (2,), `stiffnesses` (2,), `lengths` (2,), `width`, `elongations` (2,) and `rates` (2,)
-of the springs at t = 0, `duration`. Any consistent units.
 """
 
 _FACTORS = {"printed": 0.25, "code": 0.5}
-_DEFAULTS: dict[str, Any] = {
-    "masses": (2.0, 1.0),
-    "stiffnesses": (1.0, 3.0),
-    "lengths": (1.0, 1.0),
-    "width": 0.1,
-    "elongations": (0.0, 0.0),
-    "rates": (1.0, -1.0),
-    "duration": 10.0,
-}
-
 _SOURCE = "x₁ and x₂ alone by DOP853 at 1e-13"
 # q at t = 10.
 _ENDS = {
@@ -74,40 +60,36 @@ class _Distance(eqx.Module):
         return 0.5 * ((q[1] - q[0]) ** 2 - self.length**2)[None]
 
 
-@register("mass-spring")
+@declare("mass-spring", _DOC)
 def mass_spring(
     potential: str = "printed",
-    masses: Any = _DEFAULTS["masses"],
-    stiffnesses: Any = _DEFAULTS["stiffnesses"],
-    lengths: Any = _DEFAULTS["lengths"],
-    width: Any = _DEFAULTS["width"],
-    elongations: Any = _DEFAULTS["elongations"],
-    rates: Any = _DEFAULTS["rates"],
-    duration: Any = _DEFAULTS["duration"],
-) -> Problem:
+    masses: Positive = (2.0, 1.0),
+    stiffnesses: Positive = (1.0, 3.0),
+    lengths: Positive = (1.0, 1.0),
+    width: Positive = 0.1,
+    elongations: Number = (0.0, 0.0),
+    rates: Number = (1.0, -1.0),
+    duration: Positive = 10.0,
+) -> Draft:
     """Two masses and two springs in three coordinates with one constraint.
 
-    **Arguments:**
+    **Arguments**, in any consistent units:
 
     - `potential`: "printed", V = ¼ Σ k(x² + x⁴), or "code", twice that.
-    - `masses`: shape (2,). - `stiffnesses`: k, shape (2,). - `lengths`: of the springs at rest, shape (2,).
-    - `width`: of the first body.
-    - `elongations`, `rates`: x₁, x₂ and their time derivatives at t = 0, shape (2,).
+    - `masses`: both masses; shape (2,).
+    - `stiffnesses`: stiffnesses of the springs; k, shape (2,).
+    - `lengths`: lengths of the springs at rest; shape (2,).
+    - `width`: width of the first body.
+    - `elongations`: elongations at t = 0; x₁, x₂, shape (2,).
+    - `rates`: rates of elongation at t = 0; shape (2,).
     - `duration`: end time.
     """
-    numbers = {k: v for k, v in locals().items() if k != "potential"}
     checks.choice("potential", potential, _FACTORS)
-    m1, m2 = checks.positive("masses", masses, (2,), "both masses")
-    k = checks.positive("stiffnesses", stiffnesses, (2,), "stiffnesses of the springs")
-    l = checks.positive("lengths", lengths, (2,), "lengths of the springs at rest")  # noqa: E741
-    w = checks.positive("width", width, (), "width of the first body")
-    x = checks.array("elongations", elongations, (2,), "elongations at t = 0")
-    rate = checks.array("rates", rates, (2,), "rates of elongation at t = 0")
-    checks.positive("duration", duration, (), "end time")
+    (m1, m2), l, w, x = masses, lengths, width, elongations  # noqa: E741
     none = jnp.zeros(())
     mass = jnp.stack([jnp.stack(row) for row in ((m1, none, none), (none, m2, m2), (none, m2, m2))])
     system = Lagrangian(
-        3, mass, Through(_Springs(_FACTORS[potential] * k), _Squares()), _Distance(l[0] + w), number=1
+        3, mass, Through(_Springs(_FACTORS[potential] * stiffnesses), _Squares()), _Distance(l[0] + w), number=1
     )  # fmt: skip
 
     def positions(t: Array, state: State) -> Float[Array, "2 3"]:
@@ -115,24 +97,19 @@ def mass_spring(
         along = jnp.stack((l[0] + x1, q2 + l[1] + x2))
         return along[:, None] * jnp.array([1.0, 0.0, 0.0])
 
-    is_default = checks.is_concrete(numbers) and all(np.array_equal(numbers[key], _DEFAULTS[key]) for key in _DEFAULTS)
     reference: dict[str, Reference] = {
         "coordinates": {"t": 10.0, "value": _ENDS[potential], "error": 3e-12, "source": _SOURCE}
     }
-    return Problem(
-        name="mass-spring",
+    return Draft(
         system=system,
-        state0=system.start(jnp.stack((x[0], x[0] + l[0] + w, x[1])), jnp.stack((rate[0], rate[0], rate[1]))),
-        t_span=(0.0, duration),
-        parameters={"potential": potential, **numbers},
-        doc=_DOC,
+        state0=system.start(jnp.stack((x[0], x[0] + l[0] + w, x[1])), jnp.stack((rates[0], rates[0], rates[1]))),
         outputs={**system.outputs(), "positions": positions},
         invariants=system.invariants(),
-        reference=reference if is_default else {},
+        reference=reference,
+        independent_of=("potential",),
         integrator="eml",
         h=0.1,
         scene=_scene(w, positions),
-        build=mass_spring,
     )
 
 

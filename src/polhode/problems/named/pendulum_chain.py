@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problem import Problem, Reference
+from polhode.problem import Reference
 from polhode.problems.chain_dynamics import ChainDynamics, Scalars, Vectors
-from polhode.problems.registry import register
+from polhode.problems.declaration import Count, Draft, Number, Positive, declare
 from polhode.spaces import TS2, Power
 from polhode.spaces.base import cross
 from polhode.systems.base import State
@@ -28,8 +28,7 @@ fixed point) to mass i along q_i.
 
 Source: E. Celledoni, E. Çokaj, A. Leone, D. Murari & B. Owren, *Lie group integrators for mechanical systems*, §5.
 Lengths: `unit` (1 each), `fixed-total` (5/n each), a number or n numbers. Starts: `paper` (q_i = (√2/2, 0, √2/2),
-ω_i = (0, 1, 0); a planar motion), `level` (q_i = (1, 0, 0), at rest), or the arrays `q`, `omega`. Other parameters:
-`masses` (a number or n numbers), `gravity`, `duration`. SI units.
+ω_i = (0, 1, 0); a planar motion), `level` (q_i = (1, 0, 0), at rest), or the arrays `q`, `omega`.
 """
 
 _LENGTHS: dict[str, Callable[[int], float]] = {"unit": lambda n: 1.0, "fixed-total": lambda n: 5.0 / n}
@@ -39,58 +38,43 @@ _STARTS = {
 }
 
 
-@register("pendulum-chain")
+@declare("pendulum-chain", _DOC)
 def pendulum_chain(
-    n: int = 2,
+    n: Count = 2,
     length: Any = "unit",
     start: str = "paper",
     q: Any = None,
     omega: Any = None,
     masses: Any = 1.0,
-    gravity: Any = 9.81,
-    duration: Any = 3.0,
-) -> Problem:
+    gravity: Number = 9.81,
+    duration: Positive = 3.0,
+) -> Draft:
     """The N-fold spherical pendulum.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `n`: number of rods.
     - `length`: "unit", "fixed-total", a number or an array (n,).
     - `start`: "paper" or "level"; overridden by `q` and `omega`.
     - `q`, `omega`: directions and angular velocities at t = 0, shape (n, 3), or None.
     - `masses`: a number or an array (n,).
-    - `gravity`: acceleration towards -e₃.
+    - `gravity`: gravitational acceleration towards -e3.
     - `duration`: end time.
     """
-    n = checks.count("n", n, "number of rods")
     dynamics = ChainDynamics(
         masses=_per_rod("masses", masses, n, "masses of the bobs"),
         lengths=_per_rod("length", _named_length(length, n), n, "rod lengths, or `unit` or `fixed-total`"),
-        gravity=checks.array("gravity", gravity, (), "gravitational acceleration towards -e3"),
+        gravity=gravity,
     )
-    checks.positive("duration", duration, (), "end time")
     directions, rates = (np.tile(row, (n, 1)) for row in _STARTS[checks.choice("start", start, _STARTS)])
     directions = directions if q is None else q
     rates = rates if omega is None else omega
     q0 = checks.unit_vectors("q", directions, (n, 3), "rod directions")
     omega0 = checks.tangent_vectors("omega", rates, directions, "angular velocities of the rods")
     is_benchmark = start == "paper" and isinstance(length, str) and length == "unit" and q is None and omega is None
-    return Problem(
-        name="pendulum-chain",
+    return Draft(
         system=VectorField(Power(TS2(), n), dynamics),
         state0=(q0, omega0),
-        t_span=(0.0, duration),
-        parameters={
-            "n": n,
-            "length": length,
-            "start": start,
-            "q": q,
-            "omega": omega,
-            "masses": masses,
-            "gravity": gravity,
-            "duration": duration,
-        },
-        doc=_DOC,
         outputs={
             "directions": lambda t, state: state[0],
             "angular_velocities": lambda t, state: state[1],
@@ -104,7 +88,6 @@ def pendulum_chain(
         integrator="rkmk4",
         h=1e-3,
         scene=_scene(dynamics),
-        build=pendulum_chain,
     )
 
 

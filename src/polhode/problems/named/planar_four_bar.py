@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -13,11 +12,19 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable, Problem
-from polhode.problems._closed_loops import Poses, bar, meet, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, rod_inertia, scene_body
-from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.registry import register
+from polhode.problem import Observable
+from polhode.problems._closed_loops import Placement, Poses, bar, meet, placements
+from polhode.problems._model_problem import (
+    AssembledSystem,
+    ModelDraft,
+    point_of,
+    polyline,
+    rod_inertia,
+    scene_body,
+    stack_points,
+)
+from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
+from polhode.problems.declaration import Number, Positive, declare
 from polhode.viewing.scene import scene
 
 _DOC = """Crank, coupler and rocker in the vertical x-y plane, joined to each other and to the ground by four hinges.
@@ -28,34 +35,7 @@ turns fully, starts at `crank_angle` from the x axis with `crank_speed`; gravity
 one hundredth of its inertia is carried by a coordinate that is constrained to its angle.
 
 The energy and one degree of freedom give an independent reference: ½ M(θ) θ̇² + V(θ) is constant.
-
-Parameters: `formulation`, `lengths` (crank, coupler, rocker, frame), `masses` (3,), `radius` of the rods,
-`crank_angle`, `crank_speed`, `gravity`, `duration`. SI units.
 """
-
-
-@register("planar-four-bar")
-def planar_four_bar(
-    formulation: str = "SO3xR3",
-    lengths: Any = (0.15, 0.35, 0.3, 0.4),
-    masses: Any = (0.3, 0.7, 0.6),
-    radius: Any = 0.01,
-    crank_angle: Any = 0.5,
-    crank_speed: Any = 12.0,
-    gravity: Any = 9.81,
-    duration: Any = 2.0,
-) -> Problem:
-    """A crank–rocker of rods with four parallel hinges.
-
-    **Arguments:**
-
-    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
-    - `lengths`: of crank, coupler, rocker and frame, shape (4,).
-    - `masses`: of crank, coupler and rocker, shape (3,). - `radius`: of the rods.
-    - `crank_angle`, `crank_speed`: at the start. - `gravity`: towards -y.
-    - `duration`: end time.
-    """
-    return _make(dict(locals()))
 
 
 def positions(lengths: Array) -> Poses:
@@ -71,19 +51,31 @@ def positions(lengths: Array) -> Poses:
     return poses
 
 
-def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
-    checks.positive("duration", p["duration"], (), "end time")
-    lengths = checks.positive("lengths", p["lengths"], (4,), "crank, coupler, rocker, frame")
-    masses = checks.positive("masses", p["masses"], (3,), "crank, coupler, rocker")
-    radius = checks.positive("radius", p["radius"], (), "of the rods")
-    angle = checks.array("crank_angle", p["crank_angle"], (), "at the start")
-    speed = checks.array("crank_speed", p["crank_speed"], (), "at the start")
-    start = placements(positions, (lengths,), angle, speed)
-    if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
-        raise ValueError(
-            f"Bars of lengths {p['lengths']} don't close at crank angle {float(angle):g}; lengthen coupler or rocker."
-        )
-    model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -y") * jnp.array([0.0, -1.0, 0.0]))
+@declare("planar-four-bar", _DOC)
+def planar_four_bar(
+    formulation: str = "SO3xR3",
+    lengths: Positive = (0.15, 0.35, 0.3, 0.4),
+    masses: Positive = (0.3, 0.7, 0.6),
+    radius: Positive = 0.01,
+    crank_angle: Number = 0.5,
+    crank_speed: Number = 12.0,
+    gravity: Number = 9.81,
+    duration: Positive = 2.0,
+) -> ModelDraft:
+    """A crank–rocker of rods with four parallel hinges.
+
+    **Arguments**, in SI units:
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `lengths`: crank, coupler, rocker, frame; shape (4,).
+    - `masses`: crank, coupler, rocker; shape (3,).
+    - `radius`: of the rods.
+    - `crank_angle`, `crank_speed`: at the start.
+    - `gravity`: towards -y.
+    - `duration`: end time.
+    """
+    start = _start(lengths, crank_angle, crank_speed)
+    model = Model(gravity=gravity * jnp.array([0.0, -1.0, 0.0]))
     share = jnp.array([0.0, 0.0, SHARE])
     crank, coupler, rocker = (
         model.add_body(
@@ -96,24 +88,16 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         for i, name in enumerate(("crank", "coupler", "rocker"))
     )
     counter_inertia = SHARE * rod_inertia(masses[0], lengths[0], radius)[2]
-    counter = model.add_coordinate(mass=counter_inertia, value=angle, velocity=speed, name="crank-angle")
+    counter = model.add_coordinate(mass=counter_inertia, value=crank_angle, velocity=crank_speed, name="crank-angle")
     ends = {body: 0.5 * lengths[i] * jnp.array([1.0, 0.0, 0.0]) for i, body in enumerate((crank, coupler, rocker))}
     _join(model, (crank, coupler, rocker), ends, counter)
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        return (
-            point_of(system, crank, -ends[crank]),
-            point_of(system, crank, ends[crank]),
-            point_of(system, rocker, ends[rocker]),
-            point_of(system, rocker, -ends[rocker]),
-        )
+        corners = ((crank, -1.0), (crank, 1.0), (rocker, 1.0), (rocker, -1.0))
+        return tuple(point_of(system, body, sign * ends[body]) for body, sign in corners)
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
-            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
-            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
-        }
+        return {**crank_outputs(system, counter), "joint_points": stack_points(points(system))}
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 2 * radius
@@ -123,9 +107,17 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         )
         return *boxes, polyline("linkage", points(system)), scene.Trail("joint_points", index=2)
 
-    return model_problem(
-        "planar-four-bar", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, up=(0.0, 1.0, 0.0)
-    )
+    return ModelDraft(model, outputs, parts, h=1e-3, redundant="minimum-norm", up=(0.0, 1.0, 0.0))
+
+
+def _start(lengths: Array, angle: Array, speed: Array) -> dict[str, Placement]:
+    start = placements(positions, (lengths,), angle, speed)
+    if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
+        raise ValueError(
+            f"Bars of lengths {tuple(map(float, lengths))} don't close at crank angle {float(angle):g}; lengthen "
+            "coupler or rocker."
+        )
+    return start
 
 
 def _join(model: Model, bars: tuple[Body, Body, Body], ends: Mapping[Body, Array], counter: Body) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,7 +11,8 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.problem import Observable, Problem, Reference
+from polhode.problem import Observable, Reference
+from polhode.problems.declaration import Directions, Draft, Number, Positive, declare
 from polhode.problems.quadrotor_control import Gains, LoadTracking, PolynomialPath
 from polhode.problems.quadrotor_model import (
     SPACE,
@@ -23,7 +23,6 @@ from polhode.problems.quadrotor_model import (
     by_name,
     to_point,
 )
-from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
 from polhode.viewing.scene.scene import Body, Line, Scene, Trail
@@ -37,26 +36,21 @@ y_i = y - L_i q_i. The thrusts are free vectors given by the control law; the qu
 Source: E. Celledoni, E. Çokaj, A. Leone, D. Murari & B. Owren, *Lie group integrators for mechanical systems*, §6;
 numbers and control law from the authors' code, after T. Lee, K. Sreenath & V. Kumar (CDC 2013). Here the derivatives
 of the desired directions come from automatic differentiation along the closed loop.
-
-Parameters: masses, `lengths`, `inertia` (3 principal moments of either quadrotor), `gravity`; `load`, `links` (start,
-at rest); `path` (polynomial coefficients (k, 3), lowest power first, or a callable t → (3,)); the gains `k_y`, `k_v`,
-`k_q`, `k_omega`; `formation` (desired directions r_i), `side` (s); `moment`; `controller` (an `AbstractController`,
-in place of the law above); `duration`. SI units.
 """
 
 _SIN80, _COS80 = float(np.sin(np.radians(80))), float(np.cos(np.radians(80)))
 _SIN30, _COS30 = 0.5, float(np.sqrt(0.75))
 
 
-@register("quadrotors")
+@declare("quadrotors", _DOC)
 def quadrotors(
-    load_mass: Any = 0.4,
-    masses: Any = (0.755, 0.755),
-    lengths: Any = (0.6, 0.8),
-    inertia: Any = (0.0820, 0.0845, 0.1377),
-    gravity: Any = 9.81,
-    load: Any = (-2.0, 0.0, 0.0),
-    links: Any = ((_SIN80, 0.0, _COS80), (-_SIN80, 0.0, _COS80)),
+    load_mass: Positive = 0.4,
+    masses: Positive = (0.755, 0.755),
+    lengths: Positive = (0.6, 0.8),
+    inertia: Positive = (0.0820, 0.0845, 0.1377),
+    gravity: Number = 9.81,
+    load: Number = (-2.0, 0.0, 0.0),
+    links: Directions = ((_SIN80, 0.0, _COS80), (-_SIN80, 0.0, _COS80)),
     path: Any = ((-2.5, 0.0, -0.75), (1.0, 0.0, -5.0), (0.0, 0.0, 1.0)),
     k_y: Any = 12.0,
     k_v: Any = 5.0,
@@ -66,21 +60,30 @@ def quadrotors(
     side: Any = (0.0, -1.0, 0.0),
     moment: Any = (1.0, 1.0, 1.0),
     controller: AbstractController | None = None,
-    duration: Any = 5.0,
-) -> Problem:
+    duration: Positive = 5.0,
+) -> Draft:
     """Two quadrotors carrying a load.
 
-    The arguments are described in the problem's `doc`.
+    **Arguments**, in SI units:
+
+    - `load_mass`: mass of the load.
+    - `masses`: masses of the quadrotors; shape (2,).
+    - `lengths`: lengths of the rods; shape (2,).
+    - `inertia`: principal moments of a quadrotor; shape (3,), of either.
+    - `gravity`: gravitational acceleration along +e3.
+    - `load`: position of the load at t = 0; at rest, shape (3,).
+    - `links`: directions of the rods at t = 0; at rest, shape (2, 3).
+    - `path`: polynomial coefficients, lowest power first, shape (k, 3), or a callable t → (3,).
+    - `k_y`, `k_v`, `k_q`, `k_omega`: gains of the control law.
+    - `formation`: desired directions r_i of the rods, shape (2, 3).
+    - `side`: vector s that orients the formation, shape (3,).
+    - `moment`: on each quadrotor, shape (3,).
+    - `controller`: an `AbstractController` in place of the law of the paper, which `k_y` to `moment` belong to.
+    - `duration`: end time.
     """
     values = dict(locals())
-    model = TransportParameters(
-        load_mass=checks.positive("load_mass", load_mass, (), "mass of the load"),
-        masses=checks.positive("masses", masses, (2,), "masses of the quadrotors"),
-        lengths=checks.positive("lengths", lengths, (2,), "lengths of the rods"),
-        inertias=jnp.stack(2 * (checks.positive("inertia", inertia, (3,), "principal moments of a quadrotor"),)),
-        gravity=checks.array("gravity", gravity, (), "gravitational acceleration along +e3"),
-    )
-    checks.positive("duration", duration, (), "end time")
+    inertias = jnp.stack((inertia, inertia))
+    model = TransportParameters(load_mass=load_mass, masses=masses, lengths=lengths, inertias=inertias, gravity=gravity)
     target = _path(path)
     law = _tracking_controller(model, target, values) if controller is None else controller
     if not isinstance(law, AbstractController):
@@ -89,27 +92,23 @@ def quadrotors(
         )
     rest = jnp.zeros((2, 3))
     start = Transport(
-        load=checks.array("load", load, (3,), "position of the load at t = 0"),
+        load=load,
         load_velocity=jnp.zeros(3),
         attitudes=jnp.stack((jnp.eye(3), jnp.eye(3))),
         body_rates=rest,
-        links=checks.unit_vectors("links", links, (2, 3), "directions of the rods at t = 0"),
+        links=links,
         link_rates=rest,
     )
-    return Problem(
-        name="quadrotors",
+    return Draft(
         system=VectorField(SPACE, ControlledTransport(model, law)),
         state0=to_point(start),
-        t_span=(0.0, duration),
-        parameters=values,
-        doc=_DOC,
         outputs=_outputs(law, target),
         invariants={},
-        reference=_REFERENCE if _is_default(values) else {},
+        reference=_REFERENCE,
+        independent_of=(),
         integrator="rkmk4",
         h=2.5e-3,
         scene=_scene(model),
-        build=quadrotors,
     )
 
 
@@ -161,14 +160,6 @@ def _outputs(law: AbstractController, path: Callable[[Array], Array]) -> dict[st
     if isinstance(law, LoadTracking):
         outputs["link_targets"] = lambda t, state: law.desired_links(t, by_name(state))
     return outputs
-
-
-def _is_default(values: dict[str, Any]) -> bool:
-    """Whether the numbers are those that the reference values were computed with."""
-    defaults = {key: parameter.default for key, parameter in inspect.signature(quadrotors).parameters.items()}
-    if values["controller"] is not None or not checks.is_concrete(values):
-        return False
-    return all(np.array_equal(values[key], value) for key, value in defaults.items() if key != "controller")
 
 
 _REFERENCE: dict[str, Reference] = {

@@ -11,12 +11,13 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable, Problem, Reference
-from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import AssembledSystem, model_problem, point_of, polyline, same_numbers, scene_body
-from polhode.problems._unwrapped_angles import SHARE, CountTurns
-from polhode.problems.registry import register
+from polhode.problem import Observable, Reference
+from polhode.problems._closed_loops import Placement, Poses, about, placements
+from polhode.problems._model_problem import AssembledSystem, ModelDraft, point_of, polyline, scene_body, stack_points
+from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
+from polhode.problems.declaration import Number, Positive, declare
 from polhode.spaces.base import cross
 from polhode.viewing.scene import scene
 
@@ -34,61 +35,13 @@ multibody benchmark library and S. Holzinger, M. Arnold & J. Gerstmayr, with mas
 
 Output `slider` is s, the place of C along x; `crank_angle` is θ with full turns counted. To count them, one hundredth
 of the crank's moment of inertia is carried by a coordinate that is constrained to θ; the motion is not changed.
-
-Parameters: `formulation`; `crank_length`, `rod_length`, `pivot` (A), `crank_angle`, `crank_speed`, `gravity`,
-`masses` (3,), `crank_inertia`, `rod_inertia` (3,), `slider_inertia` (a number), `duration`. SI units.
 """
-
-_DEFAULTS: dict[str, Any] = {
-    "formulation": "SO3xR3",
-    "crank_length": 0.08,
-    "rod_length": 0.3,
-    "pivot": (0.0, 0.1, 0.12),
-    "crank_angle": 0.0,
-    "crank_speed": 6.0,
-    "gravity": 9.81,
-    "masses": (0.12, 0.5, 2.0),
-    "crank_inertia": (1e-4, 1e-4, 1e-5),
-    "rod_inertia": (4e-4, 4e-3, 4e-3),
-    "slider_inertia": 1e-4,
-    "duration": 5.0,
-}
 
 _SOURCE = "one degree of freedom, conservation of energy, DOP853 and Taylor series at 1e-13"
 _REFERENCE: dict[str, Reference] = {
     "slider": {"t": 5.0, "value": 0.2407195737296, "error": 1e-10, "source": _SOURCE},
     "crank_angle": {"t": 5.0, "value": 54.3333321683, "error": 1e-9, "source": _SOURCE},
 }
-
-
-@register("slider-crank")
-def slider_crank(
-    formulation: str = _DEFAULTS["formulation"],
-    crank_length: Any = _DEFAULTS["crank_length"],
-    rod_length: Any = _DEFAULTS["rod_length"],
-    pivot: Any = _DEFAULTS["pivot"],
-    crank_angle: Any = _DEFAULTS["crank_angle"],
-    crank_speed: Any = _DEFAULTS["crank_speed"],
-    gravity: Any = _DEFAULTS["gravity"],
-    masses: Any = _DEFAULTS["masses"],
-    crank_inertia: Any = _DEFAULTS["crank_inertia"],
-    rod_inertia: Any = _DEFAULTS["rod_inertia"],
-    slider_inertia: Any = _DEFAULTS["slider_inertia"],
-    duration: Any = _DEFAULTS["duration"],
-) -> Problem:
-    """The spatial slider–crank mechanism.
-
-    **Arguments:**
-
-    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
-    - `crank_length`, `rod_length`: AB and BC. - `pivot`: A, shape (3,); the slide is the x axis.
-    - `crank_angle`, `crank_speed`: θ(0), from upright towards -y, and its rate.
-    - `gravity`: towards -z.
-    - `masses`: of crank, rod and slider, shape (3,).
-    - `crank_inertia`, `rod_inertia`: principal moments, shape (3,). - `slider_inertia`: one moment for all axes.
-    - `duration`: end time.
-    """
-    return _make(dict(locals()))
 
 
 def positions(p: Mapping[str, Any]) -> Poses:
@@ -115,74 +68,89 @@ def _rod(along: Float[Array, "3"]) -> Float[Array, "3 3"]:
     return jnp.stack((along, n, cross(along, n)), axis=1)
 
 
-def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    p = {**p, **_check_parameters(p)}
-    start = placements(positions, (p,), p["crank_angle"], p["crank_speed"])
-    model = Model(gravity=-p["gravity"] * jnp.array([0.0, 0.0, 1.0]))
-    share = jnp.array([SHARE, 0.0, 0.0])
-    inertias = (p["crank_inertia"] * (1 - share), p["rod_inertia"], p["slider_inertia"] * jnp.ones(3))
+@declare("slider-crank", _DOC)
+def slider_crank(
+    formulation: str = "SO3xR3",
+    crank_length: Positive = 0.08,
+    rod_length: Positive = 0.3,
+    pivot: Number = (0.0, 0.1, 0.12),
+    crank_angle: Number = 0.0,
+    crank_speed: Number = 6.0,
+    gravity: Number = 9.81,
+    masses: Positive = (0.12, 0.5, 2.0),
+    crank_inertia: Positive = (1e-4, 1e-4, 1e-5),
+    rod_inertia: Positive = (4e-4, 4e-3, 4e-3),
+    slider_inertia: Positive = 1e-4,
+    duration: Positive = 5.0,
+) -> ModelDraft:
+    """The spatial slider–crank mechanism.
+
+    **Arguments**, in SI units:
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `crank_length`: AB.
+    - `rod_length`: BC.
+    - `pivot`: A, inertial frame; shape (3,). The slide is the x axis.
+    - `crank_angle`: θ(0); from upright towards -y.
+    - `crank_speed`: rate of θ at the start.
+    - `gravity`: gravitational acceleration towards -z.
+    - `masses`: crank, rod, slider; shape (3,).
+    - `crank_inertia`, `rod_inertia`: principal moments; shape (3,).
+    - `slider_inertia`: moment about every axis.
+    - `duration`: end time.
+    """
+    start = _start(dict(locals()))
+    model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
+    inertias = (crank_inertia * jnp.array([1 - SHARE, 1.0, 1.0]), rod_inertia, slider_inertia * jnp.ones(3))
     crank, rod, slider = (
         model.add_body(mass=mass, inertia=inertia, name=name, **start[name]._asdict())
-        for name, mass, inertia in zip(("crank", "rod", "slider"), p["masses"], inertias, strict=True)
+        for name, mass, inertia in zip(("crank", "rod", "slider"), masses, inertias, strict=True)
     )
-    counter = model.add_coordinate(
-        mass=SHARE * p["crank_inertia"][0], value=p["crank_angle"], velocity=p["crank_speed"], name="crank-angle"
-    )
-    B = crank.x + crank.R @ (0.5 * p["crank_length"] * jnp.array([0.0, 0.0, 1.0]))
-    slide = jnp.array([1.0, 0.0, 0.0])
-    model.add(Revolute(model.ground, crank, point=p["pivot"], axis=slide, name="A"))
-    model.add(Spherical(crank, rod, point=B, name="B"))
-    model.add(Universal(slider, rod, point=slider.x, first_axis=slide, second_axis=rod.R[:, 1], name="C"))
-    model.add(Prismatic(model.ground, slider, axis=slide, name="D"))
-    model.add(CountTurns(model.ground, crank, counter, axis=slide, name="turns"))
+    _join(model, (crank, rod, slider), pivot, 0.5 * crank_length)
+    counter = _count_turns(model, crank, SHARE * crank_inertia[0], crank_angle, crank_speed)
 
     def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {
-            "slider": lambda t, state: system.pose_in(state, slider).x[0],
-            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
-            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
-            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
-        }
+        slide: Observable = lambda t, state: system.pose_in(state, slider).x[0]  # noqa: E731
+        return {"slider": slide, **crank_outputs(system, counter), "joint_points": stack_points(points(system))}
 
     def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        half = 0.5 * p["crank_length"] * jnp.array([0.0, 0.0, 1.0])
-        ends = point_of(system, crank, -half), point_of(system, crank, half)
-        return *ends, point_of(system, slider, jnp.zeros(3))
+        half = crank_length * jnp.array([0.0, 0.0, 0.5])
+        return *(point_of(system, crank, end) for end in (-half, half)), point_of(system, slider, jnp.zeros(3))
 
     def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        thick = 0.15 * p["crank_length"]
+        thick = 0.15 * crank_length
         return (
-            scene_body(system, crank, jnp.stack((thick, thick, jnp.asarray(p["crank_length"])))),
-            scene_body(system, rod, jnp.stack((jnp.asarray(p["rod_length"]), thick, thick)), colour="#ddaa33"),
+            scene_body(system, crank, jnp.stack((thick, thick, crank_length))),
+            scene_body(system, rod, jnp.stack((rod_length, thick, thick)), colour="#ddaa33"),
             scene_body(system, slider, thick * jnp.array([4.0, 3.0, 3.0]), colour="#228833"),
             polyline("linkage", points(system)),
         )
 
-    is_default = same_numbers(p, _DEFAULTS, ("formulation", "duration"))
-    reference = _REFERENCE if is_default else {}
-    return model_problem(
-        "slider-crank", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, reference=reference
-    )
+    return ModelDraft(model, outputs, parts, h=1e-3, reference=_REFERENCE, independent_of=("formulation", "duration"))
 
 
-def _check_parameters(p: Mapping[str, Any]) -> dict[str, Any]:
-    checks.positive("duration", p["duration"], (), "end time")
-    numbers = {
-        "crank_length": checks.positive("crank_length", p["crank_length"], (), "AB"),
-        "rod_length": checks.positive("rod_length", p["rod_length"], (), "BC"),
-        "pivot": checks.array("pivot", p["pivot"], (3,), "A, inertial frame"),
-        "crank_angle": checks.array("crank_angle", p["crank_angle"], (), "θ(0)"),
-        "crank_speed": checks.array("crank_speed", p["crank_speed"], (), "rate of θ at the start"),
-        "gravity": checks.array("gravity", p["gravity"], (), "gravitational acceleration towards -z"),
-        "masses": checks.positive("masses", p["masses"], (3,), "crank, rod, slider"),
-        "crank_inertia": checks.positive("crank_inertia", p["crank_inertia"], (3,), "principal moments"),
-        "rod_inertia": checks.positive("rod_inertia", p["rod_inertia"], (3,), "principal moments"),
-        "slider_inertia": checks.positive("slider_inertia", p["slider_inertia"], (), "moment about every axis"),
-    }
-    place = positions(numbers)(numbers["crank_angle"])["slider"].x
-    if checks.is_concrete(place) and not bool(jnp.isfinite(place).all()):
+def _start(p: Mapping[str, Any]) -> dict[str, Placement]:
+    start = placements(positions, (p,), p["crank_angle"], p["crank_speed"])
+    if checks.is_concrete(start) and not bool(jnp.isfinite(start["slider"].position).all()):
         raise ValueError(
-            f"The rod of length {float(numbers['rod_length']):g} can't reach the slide from this crank; lengthen "
+            f"The rod of length {float(p['rod_length']):g} can't reach the slide from this crank; lengthen "
             "`rod_length` or move `pivot` towards the x axis."
         )
-    return numbers
+    return start
+
+
+def _join(model: Model, bodies: tuple[Body, Body, Body], pivot: Array, half: Array) -> None:
+    """Joints A to D; `half` the length of the crank."""
+    crank, rod, slider = bodies
+    B = crank.x + crank.R @ (half * jnp.array([0.0, 0.0, 1.0]))
+    slide = jnp.array([1.0, 0.0, 0.0])
+    model.add(Revolute(model.ground, crank, point=pivot, axis=slide, name="A"))
+    model.add(Spherical(crank, rod, point=B, name="B"))
+    model.add(Universal(slider, rod, point=slider.x, first_axis=slide, second_axis=rod.R[:, 1], name="C"))
+    model.add(Prismatic(model.ground, slider, axis=slide, name="D"))
+
+
+def _count_turns(model: Model, crank: Body, inertia: Array, angle: Array, speed: Array) -> Body:
+    counter = model.add_coordinate(mass=inertia, value=angle, velocity=speed, name="crank-angle")
+    model.add(CountTurns(model.ground, crank, counter, axis=jnp.array([1.0, 0.0, 0.0]), name="turns"))
+    return counter

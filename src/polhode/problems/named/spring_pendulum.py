@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode import checks
-from polhode.problem import Problem, Reference
-from polhode.problems.registry import register
+from polhode.problem import Reference
+from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Through
 from polhode.systems.lagrangian import Lagrangian
@@ -27,20 +24,7 @@ T = ½ m (ṙ² + r² θ̇² + r² sin²θ φ̇²): the mass matrix depends on q
 Source: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
 matrix*, (110)–(112); they print EA ε r/l₀² for dV/dr, which is the same with l₀ = 1. Start: q = (1.05, π/2, 0),
 v = (0, 1, 1); m = 1, EA = 300, l₀ = 1, no gravity.
-
-Parameters: `mass`, `stiffness` (EA), `length` (l₀), `gravity` (towards -e₃), `coordinates` and `velocities` at t = 0
-(3,), `duration`. Any consistent units.
 """
-
-_DEFAULTS: dict[str, Any] = {
-    "mass": 1.0,
-    "stiffness": 300.0,
-    "length": 1.0,
-    "gravity": 0.0,
-    "coordinates": (1.05, float(np.pi / 2), 0.0),
-    "velocities": (0.0, 1.0, 1.0),
-    "duration": 1.0,
-}
 
 _SOURCE = "Cartesian coordinates, DOP853 at 1e-13"
 # At t = 1.
@@ -72,49 +56,41 @@ class _Inner(eqx.Module):
         return jnp.stack((q[0] ** 2, q[0], q[1]))
 
 
-@register("spring-pendulum")
+@declare("spring-pendulum", _DOC)
 def spring_pendulum(
-    mass: Any = _DEFAULTS["mass"],
-    stiffness: Any = _DEFAULTS["stiffness"],
-    length: Any = _DEFAULTS["length"],
-    gravity: Any = _DEFAULTS["gravity"],
-    coordinates: Any = _DEFAULTS["coordinates"],
-    velocities: Any = _DEFAULTS["velocities"],
-    duration: Any = _DEFAULTS["duration"],
-) -> Problem:
+    mass: Positive = 1.0,
+    stiffness: Positive = 300.0,
+    length: Positive = 1.0,
+    gravity: Number = 0.0,
+    coordinates: Number = (1.05, float(np.pi / 2), 0.0),
+    velocities: Number = (0.0, 1.0, 1.0),
+    duration: Positive = 1.0,
+) -> Draft:
     """The elastic spherical pendulum.
 
-    **Arguments:**
+    **Arguments**, in any consistent units:
 
-    - `mass`. - `stiffness`: EA, a force. - `length`: l₀ of the bar at rest. - `gravity`: acceleration towards -e₃.
-    - `coordinates`, `velocities`: (r, θ, φ) and their rates at t = 0, shape (3,).
+    - `mass`: mass.
+    - `stiffness`: stiffness EA of the bar; a force.
+    - `length`: length of the bar at rest; l₀.
+    - `gravity`: gravitational acceleration towards -e3.
+    - `coordinates`: (r, θ, φ) at t = 0; shape (3,).
+    - `velocities`: rates of (r, θ, φ) at t = 0; shape (3,).
     - `duration`: end time.
     """
-    numbers = dict(locals())
-    m = checks.positive("mass", mass, (), "mass")
-    stiff = checks.positive("stiffness", stiffness, (), "stiffness EA of the bar")
-    l0 = checks.positive("length", length, (), "length of the bar at rest")
-    g = checks.array("gravity", gravity, (), "gravitational acceleration towards -e3")
-    q = checks.array("coordinates", coordinates, (3,), "(r, θ, φ) at t = 0")
-    v = checks.array("velocities", velocities, (3,), "rates of (r, θ, φ) at t = 0")
-    checks.positive("duration", duration, (), "end time")
-    system = Lagrangian(3, _Kinetic(m), Through(_Potential(stiff, l0, m * g), _Inner()))
-    is_default = checks.is_concrete(numbers) and all(np.array_equal(numbers[key], _DEFAULTS[key]) for key in _DEFAULTS)
+    inner = Through(_Potential(stiffness, length, mass * gravity), _Inner())
+    system = Lagrangian(3, _Kinetic(mass), inner)
     reference: dict[str, Reference] = {"coordinates": {"t": 1.0, "value": _END, "error": 2e-11, "source": _SOURCE}}
-    return Problem(
-        name="spring-pendulum",
+    return Draft(
         system=system,
-        state0=system.start(q, v),
-        t_span=(0.0, duration),
-        parameters=numbers,
-        doc=_DOC,
+        state0=system.start(coordinates, velocities),
         outputs={**system.outputs(), "position": lambda t, state: position(state)},
         invariants={**system.invariants(), "vertical_angular_momentum": lambda t, state: state.p[2]},
-        reference=reference if is_default else {},
+        reference=reference,
+        independent_of=(),
         integrator="eml",
         h=0.01,
-        scene=_scene(l0),
-        build=spring_pendulum,
+        scene=_scene(length),
     )
 
 

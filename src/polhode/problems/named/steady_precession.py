@@ -11,14 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.problem import Observable, Problem, Reference
+from polhode.problem import Observable, Reference
+from polhode.problems import heavy_top_motion
+from polhode.problems.declaration import Draft, Number, Positive, declare
 from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
-from polhode.problems.heavy_top_forms import Formulation, TopParameters
-from polhode.problems.registry import register
+from polhode.problems.heavy_top_forms import TopParameters
+from polhode.problems.rotation_forms import Formulation, in_quaternions
 from polhode.spaces import S3
 from polhode.systems.base import State
 from polhode.systems.quaternion_body import QuaternionBody
-from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 Vector3 = Float[Array, "3"]
 Quaternion = Float[Array, "4"]
@@ -37,8 +38,6 @@ mass moves as l (sin ϑ sin ω_p t, -sin ϑ cos ω_p t, cos ϑ).
 Source: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
 matrix*, §5.4, (114) with m l² in the first two components, (118), (120). ρ = 2700, a = 0.1, r = a/2, g = 9.81,
 ϑ = π/3, ω_p = 10, hence ω_s = 135.6.
-
-Parameters: `formulation`, `density`, `height`, `radius`, `gravity`, `inclination`, `precession_rate`, `duration`. SI.
 """
 
 
@@ -51,20 +50,8 @@ class _Weight(eqx.Module):
         return self.moment * (q[0] ** 2 - q[1] ** 2 - q[2] ** 2 + q[3] ** 2)
 
 
-def _in_quaternions(top: TopParameters) -> Formulation:
-    body = QuaternionBody(top.inertia, _Weight(top.weight_moment))
-    return Formulation(
-        system=body,
-        start=lambda omega: body.turning(S3().origin(), omega),
-        attitude=lambda state: S3().to_matrix(state.q),
-        omega=lambda state: body.angular_velocity(state.q, state.v),
-        integrator="eml",
-        h=0.01,
-    )
-
-
 _FORMULATIONS: dict[str, Callable[[TopParameters], Formulation]] = {
-    "livens": _in_quaternions,
+    "livens": lambda top: in_quaternions(QuaternionBody(top.inertia, _Weight(top.weight_moment)), 0.01),
     **{name: FIRST_ORDER[name] for name in ("SO3", "S3", "lie-poisson", "cotangent")},
 }
 
@@ -80,55 +67,48 @@ _STARTS: dict[str, Callable[[TopParameters, Quaternion, Vector3], State]] = {
 }
 
 
-@register("steady-precession")
+@declare("steady-precession", _DOC)
 def steady_precession(
     formulation: str = "livens",
-    density: Any = 2700.0,
-    height: Any = 0.1,
-    radius: Any = 0.05,
-    gravity: Any = 9.81,
-    inclination: Any = float(np.pi / 3),
-    precession_rate: Any = 10.0,
-    duration: Any = 2.0,
-) -> Problem:
+    density: Positive = 2700.0,
+    height: Positive = 0.1,
+    radius: Positive = 0.05,
+    gravity: Positive = 9.81,
+    inclination: Number = float(np.pi / 3),
+    precession_rate: Positive = 10.0,
+    duration: Positive = 2.0,
+) -> Draft:
     """A cone in steady precession about the vertical through its apex.
 
-    **Arguments:**
+    **Arguments**, in SI units:
 
     - `formulation`: "livens", "SO3", "S3", "lie-poisson" or "cotangent".
-    - `density`, `height`, `radius`: of the cone. - `gravity`: acceleration towards -e₃.
-    - `inclination`: ϑ of the axis from e₃, rad. - `precession_rate`: ω_p about e₃, rad/s.
+    - `density`: density of the cone.
+    - `height`: height of the cone.
+    - `radius`: radius of the cone's base.
+    - `gravity`: gravitational acceleration towards -e3.
+    - `inclination`: angle of the axis from e3; ϑ.
+    - `precession_rate`: rate of the axis about e3; ω_p.
     - `duration`: end time.
     """
-    parameters = dict(locals())
     checks.choice("formulation", formulation, _FORMULATIONS)
-    rho = checks.positive("density", density, (), "density of the cone")
-    a = checks.positive("height", height, (), "height of the cone")
-    r = checks.positive("radius", radius, (), "radius of the cone's base")
-    g = checks.positive("gravity", gravity, (), "gravitational acceleration towards -e3")
-    theta = checks.array("inclination", inclination, (), "angle of the axis from e3")
-    rate = checks.positive("precession_rate", precession_rate, (), "rate of the axis about e3")
-    checks.positive("duration", duration, (), "end time")
-    top = _cone(rho, a, r, g)
+    theta, rate = inclination, precession_rate
+    top = _cone(density, height, radius, gravity)
     spin = spin_rate(top, theta, rate)
     tilt = jnp.stack((jnp.cos(theta / 2), jnp.sin(theta / 2), jnp.zeros(()), jnp.zeros(())))
     omega = jnp.stack((jnp.zeros(()), rate * jnp.sin(theta), rate * jnp.cos(theta) + spin))
     form = _FORMULATIONS[formulation](top)
     exact = steady_precession_solution(top.length, theta, rate, spin, duration)
-    return Problem(
-        name="steady-precession",
+    return Draft(
         system=form.system,
         state0=_STARTS[formulation](top, tilt, omega),
-        t_span=(0.0, duration),
-        parameters=parameters,
-        doc=_DOC,
-        outputs=_outputs(top, form),
+        outputs=heavy_top_motion.outputs(top, form),
         invariants=_invariants(top, form),
-        reference=_reference(exact, duration) if checks.is_concrete(parameters) else {},
+        reference=_reference(exact, duration) if checks.is_concrete(exact, duration) else {},
         integrator=form.integrator,
         h=form.h,
-        scene=_scene(a, r, top, form),
-        build=steady_precession,
+        # A disc at the centre of mass: of the cone's base, and half as thick as the cone is high.
+        scene=heavy_top_motion.scene(top, form, jnp.stack((2 * radius, 2 * radius, 0.5 * height))),
     )
 
 
@@ -163,17 +143,6 @@ def steady_precession_solution(
     return length * rotation[..., 2], rotation
 
 
-def _outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
-    outputs = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
-    return {
-        **outputs,
-        "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
-        "axis": lambda t, state: form.attitude(state) @ top.axis,
-        "angular_velocity": lambda t, state: form.omega(state),
-        "rotation": lambda t, state: form.attitude(state),
-    }
-
-
 def _invariants(top: TopParameters, form: Formulation) -> dict[str, Observable]:
     """Of the momenta with `livens`, otherwise of the angular velocity."""
     body = form.system if isinstance(form.system, QuaternionBody) else None
@@ -204,16 +173,3 @@ def _reference(exact: tuple[Array, Array], duration: Any) -> dict[str, Reference
         "centre_of_mass": {"t": t1, "value": centre, "error": 1e-14, "source": source},
         "rotation": {"t": t1, "value": rotation, "error": 1e-12, "source": source},
     }
-
-
-def _scene(height: Array, radius: Array, top: TopParameters, form: Formulation) -> Scene:
-    def pose(t: Array, state: State) -> tuple[Array, Array]:
-        rotation = form.attitude(state)
-        return top.length * (rotation @ top.axis), rotation
-
-    def stem(t: Array, state: State) -> Float[Array, "2 3"]:
-        return jnp.stack((jnp.zeros(3), pose(t, state)[0]))
-
-    # A disc at the centre of mass: of the cone's base, and half as thick as the cone is high.
-    size = jnp.stack((2 * radius, 2 * radius, 0.5 * height))
-    return Scene(parts=(Body("top", "ellipsoid", size, pose), Line("stem", stem), Trail("centre_of_mass")))

@@ -10,9 +10,8 @@ import numpy as np
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.particles import BondMaterial, Particles, Plane, builders
-from polhode.problem import Problem
-from polhode.problems._particles import particle_problem
-from polhode.problems.registry import register
+from polhode.problems._particles import particle_draft
+from polhode.problems.declaration import Draft, Number, Positive, declare
 
 _DOC = """A closed chain of bonded spheres in the plane of e₁ and e₂ flies against the wall x = 0 and bounces off.
 
@@ -27,13 +26,10 @@ diverges at once. With ten times the diameter (`diameter=30`) its steps and clai
 
 The law of shear that the paper prints (`shear="literal"`) keeps ΣJΩ, but a rigid rotation costs energy; "objective"
 keeps Σ(x × mv + JΩ).
-
-Parameters: `n`, `shear`, `wall`, `diameter` of the ring, `bending`, `axial`, `shearing`, `contact` (energies), `speed`,
-`duration`, `dtype`. Any consistent units.
 """
 
 
-@register("torus")
+@declare("torus", _DOC)
 def torus(
     n: int = 80,
     shear: str = "objective",
@@ -43,25 +39,27 @@ def torus(
     axial: Any = 200.0,
     shearing: Any = 200.0,
     contact: Any = 2100.0,
-    speed: Any = 1.0,
-    duration: Any = 10.0,
+    speed: Number = 1.0,
+    duration: Positive = 10.0,
     dtype: str = "float64",
-) -> Problem:
+) -> Draft:
     """The ring of particles against a wall.
 
-    **Arguments:**
+    **Arguments**, in any consistent units:
 
-    - `n`: number of particles. - `shear`: "objective" or "literal". - `wall`: whether there is one at x = 0.
+    - `n`: number of particles.
+    - `shear`: "objective" or "literal".
+    - `wall`: whether there is one at x = 0.
     - `diameter`: of the circle of their centres.
-    - `bending`, `axial`, `shearing`: K^m, K^a and K^s of the bonds. - `contact`: K^pp of particles and wall.
-    - `speed`: towards the wall. - `duration`: end time. - `dtype`: "float64" or "float32".
+    - `bending`, `axial`, `shearing`: K^m, K^a and K^s of the bonds; energies.
+    - `contact`: K^pp of particles and wall; an energy.
+    - `speed`: speed towards the wall.
+    - `duration`: end time.
+    - `dtype`: "float64" or "float32".
     """
-    numbers = dict(locals())
     checks.choice("shear", shear, ("objective", "literal"))
     if not isinstance(wall, bool | np.bool_):
         raise ValueError(f"`wall` must be True or False (whether there is one), got {short_repr(wall)}.")
-    checks.positive("duration", duration, (), "end time")
-    checks.array("speed", speed, (), "speed towards the wall")
     ring = builders.torus(n, diameter)
     reach = 0.5 * ring.diameters[0] - ring.positions[:, 0].min()
     x = ring.positions + np.array([reach, 0.0, 0.0])
@@ -79,5 +77,5 @@ def torus(
         walls=(Plane((0.0, 0.0, 0.0), (1.0, 0.0, 0.0)),) if wall else (),
         dtype=dtype,
     )
-    state0 = system.start(x, jnp.stack((-jnp.asarray(speed, float), jnp.zeros(()), jnp.zeros(()))))
-    return particle_problem("torus", system, state0, numbers, _DOC, torus, h=1e-3)
+    state0 = system.start(x, jnp.stack((-speed, jnp.zeros(()), jnp.zeros(()))))
+    return particle_draft(system, state0, h=1e-3)

@@ -16,7 +16,7 @@ from polhode.rods.edge import Edge
 from polhode.rods.strain import MEASURES, AbstractStrain
 from polhode.viewing.scene.scene import Tints
 
-_NAMES = (
+NAMES = (
     "axial strain",
     "shear strain",
     "curvature",
@@ -26,7 +26,8 @@ _NAMES = (
     "bending moment",
     "torque",
 )
-_KINDS = ("strain", "strain", "curvature", "curvature", "force", "force", "moment", "moment")
+KINDS = ("strain", "strain", "curvature", "curvature", "force", "force", "moment", "moment")
+"""What colours show, strains first, and its kind."""
 _STIFFEST = 1e-9
 """Relative stiffness below which a strain counts as constrained: its force is unknown."""
 
@@ -63,7 +64,7 @@ def from_dict(edges: Mapping[str, Any], rows: Sequence[int], pose: Callable[[Any
         pose=pose,
         indices=tuple(indices),
     )
-    return Tints(tuple(_NAMES[k] for k in indices), tuple(_KINDS[k] for k in indices), values)
+    return Tints(tuple(NAMES[k] for k in indices), tuple(KINDS[k] for k in indices), values)
 
 
 def _end(frame: Any) -> Pose:
@@ -92,12 +93,12 @@ class _EdgeValues(eqx.Module):
         pairs = (Pose(x[:-1], R[:-1]), Pose(x[1:], R[1:]))
         d = jax.vmap(lambda ends: self.strain.increment(ends).vector)(pairs) - self.rest
         w = d / self.lengths[:, None]
-        return jnp.concatenate((_parts(w), _parts(jnp.einsum("eij,ej->ei", self.stiffness, w))), axis=1)[
+        return jnp.concatenate((components(w), components(jnp.einsum("eij,ej->ei", self.stiffness, w))), axis=1)[
             :, np.array(self.indices)
         ]
 
 
-def _parts(values: Float[Array, "e 6"]) -> Float[Array, "e 4"]:
+def components(values: Float[Array, "e 6"]) -> Float[Array, "e 4"]:
     """Components of (K, Γ) or (M, N): axial, magnitude of shear, magnitude of bending, torsion."""
     across, bend = (jnp.linalg.norm(part, axis=1) for part in (values[:, 3:5], values[:, :2]))
     return jnp.stack((values[:, 5], across, bend, values[:, 2]), axis=1)
