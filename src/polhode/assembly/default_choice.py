@@ -13,6 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
+from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
 from polhode.compiler.numpy_jit import numpy_jit
@@ -29,9 +30,6 @@ from polhode.systems.vector_field import VectorField
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
-
-ABSOLUTE = "SO3xR3"
-"""Absolute coordinates of rigid bodies: their steps are the cheapest."""
 
 LARGEST_TREE = 16
 """Bodies up to which joint coordinates are taken: their matrices are dense, those of absolute ones sparse."""
@@ -88,7 +86,7 @@ def assemble_default(
             # After joint coordinates have failed, they are no remedy.
             failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
-        reasons = [*against, _describe_constraints(system) if isinstance(system, MultibodySystem) and not why else why]
+        reasons = [*against, why or _describe_joint_coordinates(model, system)]
         model_choice = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
             return model_choice
@@ -182,20 +180,24 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
 
 def _against_a_tree(model: ModelParts) -> str:
     """The reason against joint coordinates; "" if there is none."""
-    if any(body.formulation is not None for body in model.bodies):
-        return "some bodies ask for coordinates of their own"
-    if any(body.kind == "flexible" for body in model.bodies):
-        return "flexible bodies have absolute coordinates and those of their modes"
-    if any(body.rod is not None for body in model.bodies):
-        return "nodes of rods are free bodies with sparse matrices"
-    if any(body.diameter is not None for body in model.bodies):
-        return "particles are free bodies with sparse matrices"
     count = sum(attachment.motion is not None for attachment in spanning_tree(model))
     if not count:
-        return "no joint carries a body"
+        return _own_coordinates(model) or "no joint carries a body"
     if count > LARGEST_TREE:
         return f"{count} bodies in a tree have dense matrices, in absolute coordinates sparse ones"
     return ""
+
+
+def _own_coordinates(model: ModelParts) -> str:
+    """Which bodies have coordinates of their own, in words; "" if there are none."""
+    bodies = [body for body in model.bodies if body.has_own_coordinates]
+    kinds = (
+        ("some bodies ask for coordinates of their own", [b.formulation is not None for b in bodies]),
+        ("flexible bodies have absolute coordinates and those of their modes", [b.kind == "flexible" for b in bodies]),
+        ("nodes of rods are free bodies with sparse matrices", [b.rod is not None for b in bodies]),
+        ("particles are free bodies with sparse matrices", [b.diameter is not None for b in bodies]),
+    )
+    return "; ".join(reason for reason, which in kinds if any(which))
 
 
 def _is_compatible(method: AbstractIntegrator, kind: type[AssembledSystem]) -> bool:
@@ -213,12 +215,12 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
     return True
 
 
-def _describe_constraints(system: MultibodySystem) -> str:
-    """The number of constraints in joint coordinates, in words."""
-    phrase = (
-        "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
-    )
-    return f"the joints carry the bodies, and {phrase} left"
+def _describe_joint_coordinates(model: ModelParts, system: AssembledSystem) -> str:
+    """What joint coordinates describe, and the number of constraints left, in words."""
+    own, m = _own_coordinates(model), system.m
+    phrase = "no constraint is" if not m else "1 constraint is" if m == 1 else f"{m} constraints are"
+    carried = f"joints carry what they can, {own}" if own else "the joints carry the bodies"
+    return f"{carried}, and {phrase} left"
 
 
 def _first_sentence(error: ValueError) -> str:
