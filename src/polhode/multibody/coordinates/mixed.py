@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.solver_choice import kkt_solver
+from polhode.linalg.solver_choice import condensed_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.coordinates.base import AbstractCoordinates
@@ -291,7 +291,7 @@ class MixedCoordinates(AbstractCoordinates):
     # --- linear algebra ---------------------------------------------------------------------------------------------
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return kkt_solver(*self.outline(mechanism), self.n, m, compliant=compliant)
+        return condensed_solver(*self.outline(mechanism), self.others.n, self.n, m, compliant=compliant)
 
     def outline(self, mechanism: Mechanism) -> tuple[Matrix, Matrix]:
         """Sparsity patterns, as zero blocks, of the iteration matrix and of the Jacobian of the constraints."""
