@@ -50,7 +50,9 @@ def spacecraft(own: str | None = None) -> ph.Model:
     model.add(spring(hub, probe, (0, 0, 0), (0, -1.0, 0.1), stiffness=25.0, damping=0.5, length=0.7))
     model.add(ph.forces.PointForce(tool, (0, 1.0, 2.0), point=(1.6, 0, 0.5)))
     model.add(ph.forces.JointSpring(slide, stiffness=30.0, damping=0.2, rest=0.1))
-    model.add(ph.forces.JointControl([axle, slide], lambda t, s, r: jnp.array([0.3, -0.1]) * r + s[::-1], name="motors"))
+    model.add(
+        ph.forces.JointControl([axle, slide], lambda t, s, r: jnp.array([0.3, -0.1]) * r + s[::-1], name="motors")
+    )
     return model
 
 
@@ -67,7 +69,7 @@ def accelerations(system: Any, state: Any) -> dict[str, Any]:
     return {name: jnp.concatenate((omega[k], u[k])) for k, name in enumerate(system.names)}
 
 
-@pytest.mark.parametrize("own", ["SE3", "euler-parameters"])
+@pytest.mark.parametrize("own", ["SE3", pytest.param("euler-parameters", marks=pytest.mark.exhaustive)])
 def test_bodies_accelerate_as_in_absolute_coordinates(own):
     found, expected = (
         evaluated(accelerations, *spacecraft(own).assemble(formulation)) for formulation in ("minimal", "SO3xR3")
@@ -97,6 +99,7 @@ def derivatives(system: Any, state: Any) -> list[tuple[Any, Any]]:
     return [(to_dense(own, shape), to_dense(other, shape)) for own, other, shape in pairs]
 
 
+@pytest.mark.exhaustive
 def test_derivatives_are_those_of_forces_and_constraints():
     system, state = spacecraft("SE3").assemble("minimal")
     for own, other in evaluated(derivatives, system, state):

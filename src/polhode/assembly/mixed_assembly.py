@@ -16,7 +16,7 @@ from polhode.assembly.tree_assembly import TreeLayout
 from polhode.linalg.blocks import Indices
 from polhode.multibody.bodies import Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
-from polhode.multibody.coordinates.mixed import MixedCoordinates, coupled_parts, moving_velocities
+from polhode.multibody.coordinates.mixed_coordinates import MixedCoordinates, coupled_parts, moving_velocities
 from polhode.multibody.mechanism.groups import Slot
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.systems.base import State

@@ -12,7 +12,7 @@ from polhode.linalg.bordered_tree import BorderedKKT, border
 from polhode.linalg.branches import BranchKKT
 from polhode.linalg.branches import operations as branch_operations
 from polhode.linalg.compliant import CompliantKKT
-from polhode.linalg.condensed import CondensedKKT, Partition
+from polhode.linalg.condensation import CondensedKKT, Partition
 from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT

@@ -108,6 +108,11 @@ class AbstractCoordinates(eqx.Module):
         return q, v
 
     @property
+    def carried(self) -> tuple[str, ...]:
+        """Names of the bodies whose motion relative to others is among the coordinates, as far as joints allow it."""
+        return ()
+
+    @property
     def has_dependent_coordinates(self) -> bool:
         """Whether positions or velocities of bodies at the start may contradict each other without constraints."""
         return False

@@ -115,6 +115,10 @@ class MixedCoordinates(AbstractCoordinates):
         return self.tree.has_dependent_coordinates
 
     @property
+    def carried(self) -> tuple[str, ...]:
+        return self.tree.names
+
+    @property
     def brief(self) -> bool:
         return self.tree.brief
 

@@ -6,7 +6,7 @@ import pytest
 
 from polhode.linalg import solver_choice
 from polhode.linalg.blocks import Blocks, Indices, to_dense
-from polhode.linalg.condensed import CondensedKKT
+from polhode.linalg.condensation import CondensedKKT
 
 COUNT, WIDTH, REST = 12, 6, 5
 FIRST = COUNT * WIDTH
@@ -18,14 +18,21 @@ def chain_beside_a_dense_part(rng, force: bool):
     columns = np.arange(FIRST).reshape(COUNT, WIDTH)
     rest = np.arange(FIRST, N)[None]
     square = lambda k, n: rng.normal(size=(k, n, n)) + 3 * n * np.eye(n)  # noqa: E731
-    blocks = lambda rows, cols: Blocks(jnp.asarray(rng.normal(size=(len(rows), rows.shape[1], cols.shape[1]))), Indices(rows), Indices(cols))  # noqa: E501, E731
+    blocks = lambda rows, cols: Blocks(
+        jnp.asarray(rng.normal(size=(len(rows), rows.shape[1], cols.shape[1]))), Indices(rows), Indices(cols)
+    )  # noqa: E501, E731
     A = [Blocks(jnp.asarray(square(COUNT, WIDTH)), Indices(columns), Indices(columns))]
     A.append(Blocks(jnp.asarray(square(1, REST)), Indices(rest), Indices(rest)))
     A += [blocks(columns[:-1], columns[1:]), blocks(columns[1:], columns[:-1])]
     if force:
         A += [blocks(columns[:1], rest[:, 1:3]), blocks(rest[:, 1:3], columns[:1])]
     shared, own, alone = np.array([[1, 2, 4]]), np.array([[0, 3]]), np.array([[5]])
-    constraints = lambda: (blocks(shared, columns[-1:]), blocks(shared, rest), blocks(own, columns[2:3]), blocks(alone, rest))  # noqa: E501, E731
+    constraints = lambda: (
+        blocks(shared, columns[-1:]),
+        blocks(shared, rest),
+        blocks(own, columns[2:3]),
+        blocks(alone, rest),
+    )  # noqa: E501, E731
     return tuple(A), constraints(), constraints()
 
 
@@ -48,4 +55,6 @@ def test_a_dense_part_beside_a_chain_is_condensed(force, compliant):
         ]
     )
     expected = np.linalg.solve(whole, np.concatenate((r, s)))
-    np.testing.assert_allclose(np.concatenate((x, multipliers)), expected, atol=1e-12 * np.max(np.abs(expected)) + 1e-13)
+    np.testing.assert_allclose(
+        np.concatenate((x, multipliers)), expected, atol=1e-12 * np.max(np.abs(expected)) + 1e-13
+    )
