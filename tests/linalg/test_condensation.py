@@ -17,22 +17,26 @@ def chain_beside_a_dense_part(rng, force: bool):
     """A chain of bodies coupled by stiffness, and a dense part that shares a constraint, and a force, with its ends."""
     columns = np.arange(FIRST).reshape(COUNT, WIDTH)
     rest = np.arange(FIRST, N)[None]
-    square = lambda k, n: rng.normal(size=(k, n, n)) + 3 * n * np.eye(n)  # noqa: E731
-    blocks = lambda rows, cols: Blocks(
-        jnp.asarray(rng.normal(size=(len(rows), rows.shape[1], cols.shape[1]))), Indices(rows), Indices(cols)
-    )  # noqa: E501, E731
-    A = [Blocks(jnp.asarray(square(COUNT, WIDTH)), Indices(columns), Indices(columns))]
-    A.append(Blocks(jnp.asarray(square(1, REST)), Indices(rest), Indices(rest)))
+
+    def blocks(rows, columns):
+        values = rng.normal(size=(len(rows), rows.shape[1], columns.shape[1]))
+        return Blocks(jnp.asarray(values), Indices(rows), Indices(columns))
+
+    def regular(numbers):
+        k, n = numbers.shape
+        values = rng.normal(size=(k, n, n)) + 3 * n * np.eye(n)
+        return Blocks(jnp.asarray(values), Indices(numbers), Indices(numbers))
+
+    A = [regular(columns), regular(rest)]
     A += [blocks(columns[:-1], columns[1:]), blocks(columns[1:], columns[:-1])]
     if force:
         A += [blocks(columns[:1], rest[:, 1:3]), blocks(rest[:, 1:3], columns[:1])]
     shared, own, alone = np.array([[1, 2, 4]]), np.array([[0, 3]]), np.array([[5]])
-    constraints = lambda: (
-        blocks(shared, columns[-1:]),
-        blocks(shared, rest),
-        blocks(own, columns[2:3]),
-        blocks(alone, rest),
-    )  # noqa: E501, E731
+
+    def constraints():
+        on_chain = blocks(shared, columns[-1:]), blocks(own, columns[2:3])
+        return *on_chain, blocks(shared, rest), blocks(alone, rest)
+
     return tuple(A), constraints(), constraints()
 
 

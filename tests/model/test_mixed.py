@@ -12,20 +12,22 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import pattern, to_dense
+from polhode.multibody.coordinates.mixed_coordinates import MixedCoordinates
+from polhode.multibody.system import MultibodySystem
 from polhode.systems.mechanical import AbstractMechanical
 
 SECTION = ph.rods.Section(stiffness=(20.0, 30.0, 10.0, 2e3, 2e3, 5e3), mass=1.5, inertia=(0.02, 0.03, 0.05))
 SPIN, DRIFT = np.array([0.3, -0.4, 0.7]), np.array([0.1, 0.2, -0.3])
 
 
-def moving(x: Any, R: Any = np.eye(3), extra: Any = (0.0, 0.0, 0.0)) -> dict[str, Any]:
+def moving(x: Any, R: Any = ((1, 0, 0), (0, 1, 0), (0, 0, 1)), extra: Any = (0.0, 0.0, 0.0)) -> dict[str, Any]:
     """Place and velocity of a body that moves with all others, and turns about its own axes besides."""
     velocity, turning = DRIFT + np.cross(SPIN, x), np.asarray(R).T @ SPIN + np.asarray(extra)
     return {"position": x, "rotation": R, "velocity": velocity, "angular_velocity": turning}
 
 
 def spacecraft(own: str | None = None) -> ph.Model:
-    """A hub with a wheel and an arm, a rod between them that closes a loop, a point, and a body in other coordinates."""
+    """A hub with a wheel and an arm, a rod between them that closes a loop, a point, a body in other coordinates."""
     model = ph.Model(gravity=(0, 0.5, -9.81))
     body = model.add_body
     R = ph.rotation_vector((0.2, -0.3, 0.5))
@@ -110,7 +112,9 @@ def test_derivatives_are_those_of_forces_and_constraints():
 
 def test_an_outline_has_the_places_of_all_blocks():
     system, (q, v) = spacecraft("SE3").assemble("minimal")
+    assert isinstance(system, MultibodySystem)
     coordinates, mechanism, t = system.coordinates, system.mechanism, jnp.zeros(())
+    assert isinstance(coordinates, MixedCoordinates)
     found = jax.eval_shape(
         lambda q, v: (
             coordinates.mass(q) + coordinates.damping(mechanism, t, q, v) + coordinates.stiffness(mechanism, t, q, v),

@@ -90,7 +90,9 @@ def assemble_default(
             # After joint coordinates have failed, they are no remedy.
             failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
-        reasons = [*against, why or _describe_joint_coordinates(model, system)]
+        reasons = [*against, why]
+        if isinstance(system, MultibodySystem) and not why:
+            reasons = [*against, _describe_joint_coordinates(model, system.m)]
         model_choice = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
             return model_choice
@@ -220,9 +222,9 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
     return True
 
 
-def _describe_joint_coordinates(model: ModelParts, system: AssembledSystem) -> str:
+def _describe_joint_coordinates(model: ModelParts, m: int) -> str:
     """What joint coordinates describe, and the number of constraints left, in words."""
-    own, m = _own_coordinates(model), system.m
+    own = _own_coordinates(model)
     phrase = "no constraint is" if not m else "1 constraint is" if m == 1 else f"{m} constraints are"
     carried = f"joints carry what they can, {own}" if own else "the joints carry the bodies"
     return f"{carried}, and {phrase} left"

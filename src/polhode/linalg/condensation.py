@@ -108,8 +108,8 @@ class CondensedKKT(AbstractKKT):
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> CondensedFactors:
         part = self.partition
         own, rest = (None, None) if E is None else (E[part.inner.numbers[0]], E[part.outer.numbers[0]])
-        within = (part.constraint_blocks(matrix, outer=False, last=False) for matrix in (P, Q))
-        factors = self.inner.factor(part.blocks(A, rows=False, columns=False), *within, own)
+        P_in, Q_in = (part.constraint_blocks(matrix, outer=False, last=False) for matrix in (P, Q))
+        factors = self.inner.factor(part.blocks(A, rows=False, columns=False), P_in, Q_in, own)
         solve_column = jax.vmap(lambda column: self.inner.solve(factors, column, jnp.zeros(self.inner.m)))
         columns = solve_column(self._across(part.blocks(A, rows=False, columns=True), P, transposed=True))
         rows = self._across(part.blocks(A, rows=True, columns=False), Q, transposed=False)
@@ -139,14 +139,13 @@ class CondensedKKT(AbstractKKT):
     def _across(self, blocks: Matrix, P: Matrix, transposed: bool) -> Float[Array, "k first"]:
         """Rows of the coupling with the sparse part: of coupled velocities, then of outer constraints."""
         part = self.partition
-        shape = part.first, self.n - part.first
-        forces = to_dense(blocks, shape).T if transposed else to_dense(blocks, shape[::-1])
+        last = self.n - part.first
+        forces = to_dense(blocks, (part.first, last)).T if transposed else to_dense(blocks, (last, part.first))
         constraints = to_dense(part.constraint_blocks(P, outer=True, last=False), (part.outer.numbers.size, part.first))
         return jnp.concatenate((forces[part.coupled.numbers[0] - part.first], constraints))
 
     def _rest(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " outer"] | None) -> Float[Array, "rest rest"]:
         part = self.partition
-        within = (part.constraint_blocks(matrix, outer=True, last=True) for matrix in (P, Q))
-        return saddle_matrix(
-            self.n - part.first, part.outer.numbers.size, part.blocks(A, rows=True, columns=True), *within, E
-        )
+        P_out, Q_out = (part.constraint_blocks(matrix, outer=True, last=True) for matrix in (P, Q))
+        inner = part.blocks(A, rows=True, columns=True)
+        return saddle_matrix(self.n - part.first, part.outer.numbers.size, inner, P_out, Q_out, E)

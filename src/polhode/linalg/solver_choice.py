@@ -94,7 +94,7 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
 def condensed_solver(A: Matrix, P: Matrix, first: int, n: int, m: int, *, compliant: bool = False) -> AbstractKKT:
     """The same where velocities from `first` on belong to a small dense part, in blocks that mix it with no other."""
     places = pattern(A), pattern(P), n, m, on_processor()
-    solver = _condensed(*places, first) or _select_solver(*places)
+    solver = _condensation(*places, first) or _select_solver(*places)
     return CompliantKKT(solver) if compliant and m else solver
 
 
@@ -175,7 +175,7 @@ def _select_solver(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> Abstrac
 
 
 @functools.lru_cache(maxsize=16)
-def _condensed(A: Pattern, P: Pattern, n: int, m: int, cpu: bool, first: int) -> CondensedKKT | None:
+def _condensation(A: Pattern, P: Pattern, n: int, m: int, cpu: bool, first: int) -> CondensedKKT | None:
     """Static condensation of the rest, where that is sparse."""
     partition = Partition.of(A, P, first, m)
     inner = _select_solver(*partition.inner_pattern(A, P), first, partition.inner.numbers.size, cpu)

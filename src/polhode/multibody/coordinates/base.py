@@ -108,7 +108,7 @@ class AbstractCoordinates(eqx.Module):
         return q, v
 
     @property
-    def carried(self) -> tuple[str, ...]:
+    def tree_bodies(self) -> tuple[str, ...]:
         """Names of the bodies whose motion relative to others is among the coordinates, as far as joints allow it."""
         return ()
 

@@ -115,7 +115,7 @@ class MixedCoordinates(AbstractCoordinates):
         return self.tree.has_dependent_coordinates
 
     @property
-    def carried(self) -> tuple[str, ...]:
+    def tree_bodies(self) -> tuple[str, ...]:
         return self.tree.names
 
     @property

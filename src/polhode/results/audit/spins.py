@@ -42,7 +42,7 @@ def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row])
     if not is_inaccurate:
         if coordinates is None or not _is_of_low_order(solution) or len(names) != len(fastest):
             return
-        fastest = np.where(np.isin(names, coordinates.carried), 0.0, fastest)
+        fastest = np.where(np.isin(names, coordinates.tree_bodies), 0.0, fastest)
     body = int(np.argmax(fastest))
     angle = fastest[body] * step
     if not (_FAST if is_inaccurate else _TOO_FAST) <= angle < np.inf:
@@ -50,7 +50,9 @@ def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row])
     subject = f"body `{names[body]}`" if len(names) == len(fastest) else "a body"
     smaller = "tighter tolerances" if "rtol" in solution.meta else f"a smaller step, {_FAST / fastest[body]:.2g},"
     joint = (
-        ', joint coordinates, `formulation="minimal"`,' if coordinates is not None and not coordinates.carried else ""
+        ', joint coordinates, `formulation="minimal"`,'
+        if coordinates is not None and not coordinates.tree_bodies
+        else ""
     )
     yield (
         f"{subject} turns by up to {angle:.2g} rad in a step of {step:.2g}, {fastest[body]:.3g} per time: take "
