@@ -72,19 +72,25 @@ def test_a_closed_loop_keeps_the_constraints_that_close_it():
     assert f"{closed.system.m} constraints are left" in closed.choice.coordinates
 
 
-def test_free_bodies_rods_and_particles_get_absolute_coordinates():
+def test_free_bodies_and_rods_get_absolute_coordinates():
     free = ph.Model()
     free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
     assert choice_of(free.problem(t1=1.0)) == ("SO3xR3", "rkmk4")
     rod = ph.Model()
     rod.add_rod(points=((0, 0, 0), (1, 0, 0), (2, 0, 0)), section=SECTION, clamped="first")
     assert choice_of(rod.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
+
+
+def test_trees_beside_others_keep_joint_coordinates(monkeypatch):
     grains = chain(1)
     grains.add_particles(((0, 0, 1), (0, 0, 2)), masses=1.0, inertias=0.1, diameters=0.5, pairs=[(0, 1)],
                          material=pt.BondMaterial(1.0, 1.0, 1.0))  # fmt: skip
     problem = grains.problem(t1=1.0)
-    assert choice_of(problem) == ("SO3xR3", "generalized-alpha")
-    assert "particles" in problem.choice.coordinates
+    assert choice_of(problem) == ("minimal", "generalized-alpha")
+    assert "particles are free bodies" in problem.choice.coordinates
+    assert [link.name for link in problem.system.coordinates.tree.links] == ["body-1"]
+    monkeypatch.setattr(default_choice, "LARGEST_TREE_BESIDE", 0)
+    assert choice_of(grains.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
 
 
 def test_large_trees_get_absolute_coordinates(monkeypatch):

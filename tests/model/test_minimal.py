@@ -234,12 +234,5 @@ def test_velocities_that_a_joint_forbids_are_refused_by_its_name_or_repaired():
     assert float(jnp.max(jnp.abs(system.twist(q, v, body).u[jnp.array([0, 2])]))) == 0.0
 
 
-def test_bodies_with_coordinates_of_their_own_are_refused():
-    model = ph.Model()
-    model.add_body(mass=1, inertia=(1, 1, 1), formulation="SE3")
-    with pytest.raises(ValueError, match="minimal"):
-        model.assemble("minimal")
-
-
 def _flat(tree: Any) -> np.ndarray:
     return np.concatenate([np.reshape(leaf, -1) for leaf in jax.tree.leaves(tree)])

@@ -18,8 +18,9 @@ from polhode.assembly.absolute_assembly import AbsoluteLayout
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
+from polhode.assembly.mixed_assembly import joint_layout
 from polhode.assembly.spanning_tree import has_loops
-from polhode.assembly.tree_assembly import MINIMAL, TreeLayout
+from polhode.assembly.tree_assembly import MINIMAL
 from polhode.checks import short_repr
 from polhode.compiler.placement import with_default_device
 from polhode.flexible.flexible_body import SUPPORTED_FORMULATIONS, FlexibleBody
@@ -32,7 +33,6 @@ from polhode.multibody.conversions.livens import JOINTS
 from polhode.multibody.conversions.livens_joints import in_first_frame
 from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
-from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree
 from polhode.multibody.light_bodies import with_pivoting_solver
 from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, stack_trees
@@ -89,7 +89,7 @@ def assemble(
 def _refuse_flexible(model: ModelParts, formulation: str) -> None:
     """Raises ValueError if these coordinates don't support the flexible bodies of the model."""
     flexible = [body for body in model.bodies if body.kind == "flexible"]
-    if flexible and formulation in (MINIMAL, livens.LIVENS, SEPARABLE):
+    if flexible and formulation in (livens.LIVENS, SEPARABLE):
         raise ValueError(
             f"{flexible[0]!r} deforms, and {formulation!r} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
         )
@@ -118,7 +118,7 @@ def _in_coordinates(
             f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {short_repr(redundant)}."
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
-    layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
+    layout = joint_layout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
     parts_with_elements = [(name, part, part.initial_element()) for name, part in model.parts]
     elements = layout.remaining_elements(parts_with_elements)
     try:
@@ -173,7 +173,7 @@ def _check_all_joints(model: ModelParts, elements: Sequence[PlacedElement], t0: 
 
 def _repair(system: MultibodySystem, layout: AbstractLayout, options: Start, state: State) -> State:
     """The nearest consistent state that keeps the held quantities; warns of those that can't be kept."""
-    if not system.m and not isinstance(system.coordinates, ReducedTree):
+    if not system.m and not system.coordinates.has_dependent_coordinates:
         # The joints of an open tree are consistent, unless some coordinates depend on others.
         return state
 

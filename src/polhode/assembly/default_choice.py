@@ -13,6 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
+from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
 from polhode.compiler.numpy_jit import numpy_jit
@@ -30,11 +31,12 @@ from polhode.systems.vector_field import VectorField
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-ABSOLUTE = "SO3xR3"
-"""Absolute coordinates of rigid bodies: their steps are the cheapest."""
-
 LARGEST_TREE = 16
 """Bodies up to which joint coordinates are taken: their matrices are dense, those of absolute ones sparse."""
+
+LARGEST_TREE_BESIDE = 8
+"""The same beside rods, flexible bodies and particles, where steps are implicit: the tangent of a tree of 7 links takes
+8 s to compile instead of 4 in absolute coordinates, one of 14 links some minutes."""
 
 _MAX_RATE_TIMES_STEP = 1.0
 """The largest product of step and fastest rate with which an explicit method is chosen; they are stable up to 2.5."""
@@ -88,7 +90,9 @@ def assemble_default(
             # After joint coordinates have failed, they are no remedy.
             failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
-        reasons = [*against, _describe_constraints(system) if isinstance(system, MultibodySystem) and not why else why]
+        reasons = [*against, why]
+        if isinstance(system, MultibodySystem) and not why:
+            reasons = [*against, _describe_joint_coordinates(model, system.m)]
         model_choice = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
             return model_choice
@@ -182,20 +186,25 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
 
 def _against_a_tree(model: ModelParts) -> str:
     """The reason against joint coordinates; "" if there is none."""
-    if any(body.formulation is not None for body in model.bodies):
-        return "some bodies ask for coordinates of their own"
-    if any(body.kind == "flexible" for body in model.bodies):
-        return "flexible bodies have absolute coordinates and those of their modes"
-    if any(body.rod is not None for body in model.bodies):
-        return "nodes of rods are free bodies with sparse matrices"
-    if any(body.diameter is not None for body in model.bodies):
-        return "particles are free bodies with sparse matrices"
     count = sum(attachment.motion is not None for attachment in spanning_tree(model))
+    own = _own_coordinates(model)
     if not count:
-        return "no joint carries a body"
-    if count > LARGEST_TREE:
+        return own or "no joint carries a body"
+    if count > (LARGEST_TREE_BESIDE if own else LARGEST_TREE):
         return f"{count} bodies in a tree have dense matrices, in absolute coordinates sparse ones"
     return ""
+
+
+def _own_coordinates(model: ModelParts) -> str:
+    """Which bodies have coordinates of their own, in words; "" if there are none."""
+    bodies = [body for body in model.bodies if body.has_own_coordinates]
+    kinds = (
+        ("some bodies ask for coordinates of their own", [b.formulation is not None for b in bodies]),
+        ("flexible bodies have absolute coordinates and those of their modes", [b.kind == "flexible" for b in bodies]),
+        ("nodes of rods are free bodies with sparse matrices", [b.rod is not None for b in bodies]),
+        ("particles are free bodies with sparse matrices", [b.diameter is not None for b in bodies]),
+    )
+    return "; ".join(reason for reason, which in kinds if any(which))
 
 
 def _is_compatible(method: AbstractIntegrator, kind: type[AssembledSystem]) -> bool:
@@ -213,12 +222,12 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
     return True
 
 
-def _describe_constraints(system: MultibodySystem) -> str:
-    """The number of constraints in joint coordinates, in words."""
-    phrase = (
-        "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
-    )
-    return f"the joints carry the bodies, and {phrase} left"
+def _describe_joint_coordinates(model: ModelParts, m: int) -> str:
+    """What joint coordinates describe, and the number of constraints left, in words."""
+    own = _own_coordinates(model)
+    phrase = "no constraint is" if not m else "1 constraint is" if m == 1 else f"{m} constraints are"
+    carried = f"joints carry what they can, {own}" if own else "the joints carry the bodies"
+    return f"{carried}, and {phrase} left"
 
 
 def _first_sentence(error: ValueError) -> str:

@@ -91,7 +91,7 @@ _ONLY = "effort"
 
 def _tree_coordinates(system: MultibodySystem) -> set[tuple[str, str]]:
     """Joints and names of the coordinates of a tree."""
-    tree = system.coordinates
+    tree = system.coordinates.joint_tree
     links = tree.links if isinstance(tree, JointTree) else ()
     return {(link.joint, name) for link in links for name in link.motion.names}
 

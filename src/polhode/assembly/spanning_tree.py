@@ -30,11 +30,11 @@ class Attachment(NamedTuple):
 
 
 def spanning_tree(model: ModelParts) -> list[Attachment]:
-    """Bodies of a spanning tree, parents first."""
+    """Bodies of a spanning tree, parents first, without those that have coordinates of their own."""
     candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
     order: list[Attachment] = []
     reached = {model.ground.name}
-    for root in (model.ground, *model.bodies):
+    for root in (model.ground, *(body for body in model.bodies if not body.has_own_coordinates)):
         if root.name not in reached:
             order.append(Attachment(root, root.name, None, None))
             reached.add(root.name)
@@ -60,6 +60,8 @@ def _carrying_motion(joint: AbstractJoint, body: Body) -> AbstractJointMotion | 
     from polhode import joints
 
     if len(joint.bodies) != 2 or any(end.kind not in ("rigid", "ground") for end in joint.bodies):
+        return None
+    if any(end.has_own_coordinates for end in joint.bodies):
         return None
     kind = type(joint)
     of_library = kind in vars(joints).values()

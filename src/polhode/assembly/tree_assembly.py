@@ -16,7 +16,7 @@ from polhode.assembly import tree_start
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.dependent_coordinates import LinearCoordinateConstraints
 from polhode.assembly.joint_rotors import carried_rotors, component_of
-from polhode.assembly.spanning_tree import spanning_tree
+from polhode.assembly.spanning_tree import Attachment
 from polhode.assembly.tree_start import PlacedLink
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Indices
@@ -61,13 +61,7 @@ class TreeLayout(AbstractLayout):
 
     conversion_types = (ToHamiltonian, ToJointLagrangian, ToFixedPointBody)
 
-    def __init__(self, model: ModelParts, repair: bool) -> None:
-        for body in model.bodies:
-            if body.formulation is not None:
-                raise ValueError(
-                    f"{body!r} asks for the coordinates {body.formulation!r}, but formulation='minimal' takes those of "
-                    "the joints for all bodies. Leave `formulation` of the body out, or assemble in other coordinates."
-                )
+    def __init__(self, model: ModelParts, order: Sequence[Attachment], repair: bool) -> None:
         self.repair = repair
         self.placements: list[PlacedLink] = []
         self.carrying: set[str] = set()
@@ -75,11 +69,10 @@ class TreeLayout(AbstractLayout):
         self._ties = LinearCoordinateConstraints(self._may_follow)
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
-        order = spanning_tree(model)
         self._carried_rotors = carried_rotors(model, order)
-        rotors = {id(part.rotor) for part, _, _ in self._carried_rotors.values()}
+        self.rotors = {part.rotor.name for part, _, _ in self._carried_rotors.values()}
         for attachment in order:
-            if id(attachment.body) not in rotors:
+            if attachment.body.name not in self.rotors:
                 self._place(*attachment)
         self.carrying |= self._carried_rotors.keys()
 
@@ -96,7 +89,7 @@ class TreeLayout(AbstractLayout):
             parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
             frame = joint_motion.initial
             motion = joint_motion.on(self.placements[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
-        first = self.placements[-1].link.last if self.placements else 0
+        first = self.n
         centre, attitude, inertia = _in_link_frame(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
         link = Link(
             motion=motion,
@@ -195,7 +188,12 @@ class TreeLayout(AbstractLayout):
     def _may_follow(self, place: CoordinateIndex) -> bool:
         """Whether a coordinate is the only one of its joint, and not the last independent one."""
         alone = self.placements[place.link].link.motion.n == 1
-        return alone and self.placements[-1].link.last - len(self._ties.dependents) > 1
+        return alone and self.n - len(self._ties.dependents) > 1
+
+    def link(self, body: Body) -> int | None:
+        """Number of the link of a body; None for others."""
+        number = self._numbers.get(body.name, -1)
+        return None if number < 0 else number
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
@@ -210,11 +208,16 @@ class TreeLayout(AbstractLayout):
     def finish(
         self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[JointTree | ReducedTree, Mechanism, tuple[str, ...]]:
-        if self.placements[-1].link.last == 0:
+        if not self.n:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return self._coordinates(turns), mechanism, labels
+        return self.coordinates(turns), mechanism, labels
 
-    def _coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
+    @property
+    def n(self) -> int:
+        """Number of velocities of all joints."""
+        return self.placements[-1].link.last if self.placements else 0
+
+    def coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
         tree = JointTree(tuple(row.link for row in self.placements), tuple(self.efforts), self._rotors(), turns)
         return reduce_tree(
             tree, [(place, dependent.ratios, dependent.offset) for place, dependent in self._ties.dependents.items()]
@@ -239,7 +242,7 @@ class TreeLayout(AbstractLayout):
             parent = self.placements[link.parent] if link.parent >= 0 else None
             velocities.append(tree_start.velocity(self.placements[number], parent, point, self.repair))
         if not all(body.inert for _, body, _ in self.placements):
-            tree_start.check_mass(self._coordinates(), [row.link for row in self.placements], tuple(points))
+            tree_start.check_mass(self.coordinates(), [row.link for row in self.placements], tuple(points))
         if not self.repair:
             self._check_following(velocities)
         independent = [v for number, v in enumerate(velocities) if number not in dependent_links]

@@ -6,6 +6,7 @@ from polhode.linalg.blocks import Matrix as Matrix
 from polhode.linalg.blocks import to_dense as to_dense
 from polhode.linalg.bordered_tree import BorderedKKT as BorderedKKT
 from polhode.linalg.compliant import CompliantKKT as CompliantKKT
+from polhode.linalg.condensation import CondensedKKT as CondensedKKT
 from polhode.linalg.dense import DefiniteKKT as DefiniteKKT
 from polhode.linalg.dense import DenseKKT as DenseKKT
 from polhode.linalg.dense import LapackKKT as LapackKKT

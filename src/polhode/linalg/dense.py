@@ -51,7 +51,7 @@ class LapackKKT(AbstractKKT):
     m: int = eqx.field(static=True)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> tuple[Array, Array]:
-        return jax.scipy.linalg.lu_factor(saddle_matrix(self, A, P, Q, E))
+        return jax.scipy.linalg.lu_factor(saddle_matrix(self.n, self.m, A, P, Q, E))
 
     def solve(
         self, factors: tuple[Array, Array], r: Float[Array, " n"], s: Float[Array, " m"]
@@ -70,7 +70,7 @@ class DefiniteKKT(AbstractKKT):
     m: int = eqx.field(static=True)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> tuple[Array, Array]:
-        matrix = saddle_matrix(self, A, P, Q, E)
+        matrix = saddle_matrix(self.n, self.m, A, P, Q, E)
         like = matrix, jnp.arange(len(matrix), dtype=jnp.int32)
         return lapack_or(
             jax.scipy.linalg.lu_factor, lambda a: (lu_factor(a), jnp.arange(len(a), dtype=jnp.int32)), like, matrix
@@ -100,7 +100,7 @@ class PivotingKKT(AbstractKKT):
     def factor(
         self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None
     ) -> tuple[Array, Bool[Array, " exchanges"]]:
-        matrix = saddle_matrix(self, A, P, Q, E)
+        matrix = saddle_matrix(self.n, self.m, A, P, Q, E)
         like = matrix, jnp.zeros(len(_pairs(len(matrix))), bool)
         return lapack_or(_factor_by_lapack, _factor_with_pivots, like, matrix)
 
@@ -113,10 +113,9 @@ class PivotingKKT(AbstractKKT):
 
 
 def saddle_matrix(
-    kkt: AbstractKKT, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None
+    n: int, m: int, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None
 ) -> Float[Array, "n_plus_m n_plus_m"]:
     """The matrix of a saddle-point system in one array."""
-    n, m = kkt.n, kkt.m
     upper = jnp.concatenate((to_dense(A, (n, n)), to_dense(P, (m, n)).T), axis=1)
     corner = jnp.zeros((m, m)) if E is None else -jnp.diag(E)
     return jnp.concatenate((upper, jnp.concatenate((to_dense(Q, (m, n)), corner), axis=1)))

@@ -12,6 +12,7 @@ from polhode.linalg.bordered_tree import BorderedKKT, border
 from polhode.linalg.branches import BranchKKT
 from polhode.linalg.branches import operations as branch_operations
 from polhode.linalg.compliant import CompliantKKT
+from polhode.linalg.condensation import CondensedKKT, Partition
 from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT
@@ -90,6 +91,13 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
     return CompliantKKT(solver) if compliant and m else solver
 
 
+def condensed_solver(A: Matrix, P: Matrix, first: int, n: int, m: int, *, compliant: bool = False) -> AbstractKKT:
+    """The same where velocities from `first` on belong to a small dense part, in blocks that mix it with no other."""
+    places = pattern(A), pattern(P), n, m, on_processor()
+    solver = _condensation(*places, first) or _select_solver(*places)
+    return CompliantKKT(solver) if compliant and m else solver
+
+
 def tree_solver(earlier: tuple[Indices, ...], m: int, *, compliant: bool = False) -> AbstractKKT:
     """A solver for matrices of a tree in joint coordinates, with the couplings of `BranchKKT`, and m constraints."""
     n = len(earlier)
@@ -164,6 +172,16 @@ def _select_solver(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> Abstrac
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
+
+
+@functools.lru_cache(maxsize=16)
+def _condensation(A: Pattern, P: Pattern, n: int, m: int, cpu: bool, first: int) -> CondensedKKT | None:
+    """Static condensation of the rest, where that is sparse."""
+    partition = Partition.of(A, P, first, m)
+    inner = _select_solver(*partition.inner_pattern(A, P), first, partition.inner.numbers.size, cpu)
+    if not isinstance(inner, EliminationKKT | TreeKKT | BorderedKKT):
+        return None
+    return CondensedKKT(n, m, inner, _dense(n - first + partition.outer.numbers.size, 0), partition)
 
 
 def _dense(n: int, m: int) -> AbstractKKT:

@@ -51,6 +51,12 @@ class Body:
         return f"Body({short_repr(self.name)})"
 
     @property
+    def has_own_coordinates(self) -> bool:
+        """Whether no joint coordinates can describe its motion, or the user gave it others."""
+        belongs = (self.formulation, self.rod, self.diameter, self.carrier)
+        return self.kind == "flexible" or any(x is not None for x in belongs)
+
+    @property
     def inert(self) -> bool:
         """Whether mass and inertia are positive definite; assumed of traced numbers."""
         if self.kind != "rigid" or not checks.is_concrete(self.mass, self.inertia):

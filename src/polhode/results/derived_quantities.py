@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
-from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
@@ -104,7 +103,7 @@ class Reader:
         arguments = (multipliers,) if computation.takes_multipliers and own and system.m else ()
         observer = ConvertedObserver(computation.of(system, name_table), StateConversion(conversion, source))
         values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
-        in_tree = isinstance(system.coordinates, JointTree)
+        in_tree = system.coordinates.joint_tree is not None
         complete = not computation.takes_multipliers or (arguments and not in_tree)
         return values if complete else _while_open(values, frames.outputs)
 

@@ -12,14 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks, Indices, Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.mechanism import tangents
-from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, Motion, Slot, members
+from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.multibody.mechanism.reactions import at_stress, reaction_of, stress_of, stressed_groups
@@ -206,16 +205,21 @@ class AbsoluteCoordinates(AbstractCoordinates):
         )
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
-        wrenches = self.wrenches(mechanism, t, self.motion(q, v))
-        parts = zip(self.bodies, self.points(q), wrenches, strict=True)
+        return self.force_under(self._loads(mechanism, t, self.motion(q, v)), q, v)
+
+    def force_under(self, loads: Wrench, q: Point, v: Vector) -> Vector:
+        """f under given loads on all nodes, gravity included."""
+        parts = zip(self.bodies, self.points(q), self._by_group(loads), strict=True)
         return jnp.concatenate(
             [g.each(g.formulation.force, points, g.velocities(v), w).reshape(-1) for g, points, w in parts]
         )
 
     def wrenches(self, mechanism: Mechanism, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Total load on the bodies of each group: gravity and all force elements."""
-        mass = jnp.concatenate([g.weight for g in self.bodies])
-        return self._by_group(mechanism.loads(t, motion, force=mass[:, None] * mechanism.gravity))
+        return self._by_group(self._loads(mechanism, t, motion))
+
+    def _loads(self, mechanism: Mechanism, t: Array, motion: Motion) -> Wrench:
+        return mechanism.loads(t, motion, force=self.masses[:, None] * mechanism.gravity)
 
     def _by_group(self, loads: Wrench) -> tuple[Wrench, ...]:
         ends = itertools.pairwise(np.cumsum([0] + [group.rows for group in self.bodies]))
@@ -250,45 +254,53 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return parts
 
     def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix:
-        motion = self.motion(q)
-        blocks: list[Blocks] = []
-        for group in mechanism.joints:
-            slots = [slot for slot in group.slots if slot.group is not None]
-            for slot, gradient in zip(slots, group.gradients(t, motion), strict=True):
-                blocks.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
-        for bodies, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
-            if rows is not None:
-                blocks.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
-        return tuple(blocks)
+        of_joints = tangents.constraint_blocks(self.bodies, mechanism.joints, t, self.points(q), self.motion(q))
+        return (*of_joints, *self.internal_jacobian(q))
+
+    def internal_jacobian(self, q: Point) -> Matrix:
+        """The part of the constraints among the coordinates of single bodies."""
+        return tuple(
+            Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns)
+            for bodies, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True)
+            if rows is not None
+        )
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
-        wrenches = self.wrenches(mechanism, t, self.motion(q, v))
-        blocks: list[Blocks] = []
-        for g, points, w in zip(self.bodies, self.points(q), wrenches, strict=True):
-            blocks.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
-        for group in mechanism.forces:
-            uses_twists = group.elements.uses_twists and not self._twists_are_velocities(group)
-            if group.elements.uses_poses or uses_twists:
-                blocks.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=False))
-        return tuple(blocks)
+        of_bodies = self.stiffness_under(self._loads(mechanism, t, self.motion(q, v)), q, v)
+        return (*of_bodies, *tangents.stiffness_blocks(self.bodies, mechanism.forces, t, self.points(q), v))
+
+    def stiffness_under(self, loads: Wrench, q: Point, v: Vector) -> Matrix:
+        """The part of the bodies under fixed loads on all nodes."""
+        parts = zip(self.bodies, self.points(q), self._by_group(loads), strict=True)
+        return tuple(
+            block for g, p, w in parts for block in g.blocks(g.each(g.formulation.stiffness, p, g.velocities(v), w))
+        )
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
-        wrenches = self.wrenches(mechanism, t, self.motion(q, v))
-        blocks: list[Blocks] = []
-        for g, points, w in zip(self.bodies, self.points(q), wrenches, strict=True):
-            blocks.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
-        for group in mechanism.forces:
-            if group.elements.uses_twists:
-                blocks.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=True))
-        return tuple(blocks)
+        of_bodies = self.damping_under(self._loads(mechanism, t, self.motion(q, v)), q, v)
+        return (*of_bodies, *tangents.damping_blocks(self.bodies, mechanism.forces, t, self.points(q), v))
+
+    def damping_under(self, loads: Wrench, q: Point, v: Vector) -> Matrix:
+        """The part of the bodies under fixed loads on all nodes."""
+        parts = zip(self.bodies, self.points(q), self._by_group(loads), strict=True)
+        return tuple(
+            block for g, p, w in parts for block in g.blocks(g.each(g.formulation.damping, p, g.velocities(v), w))
+        )
 
     def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix:
         """Constraint forces are those of a potential, -λ·Φ, so their tangents are formed like those of springs."""
-        blocks = self._fixed_loads(mechanism, [reaction_of(group, multipliers) for group in mechanism.joints], t, q)
-        for g, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
-            if rows is not None:
-                blocks.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
-        return tuple(blocks)
+        reactions = [reaction_of(group, multipliers) for group in mechanism.joints]
+        return (*self._fixed_loads(mechanism, reactions, t, q), *self.internal_stiffness(q, multipliers))
+
+    def internal_stiffness(self, q: Point, multipliers: Array) -> Matrix:
+        """The part of the constraints among the coordinates of single bodies."""
+        parts = zip(self.bodies, self.points(q), self.internal, strict=True)
+        return tuple(
+            block
+            for g, points, rows in parts
+            if rows is not None
+            for block in g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers]))
+        )
 
     def stresses(self, mechanism: Mechanism, t: Array, q: Point) -> tuple[Array, ...]:
         motion = self.motion(q, jnp.zeros(self.n))
@@ -298,22 +310,27 @@ class AbsoluteCoordinates(AbstractCoordinates):
         groups = [
             at_stress(group, stress) for group, stress in zip(stressed_groups(mechanism.forces), stresses, strict=True)
         ]
-        return tuple(self._fixed_loads(mechanism, groups, t, q))
+        return self._fixed_loads(mechanism, groups, t, q)
 
-    def _fixed_loads(self, mechanism: Mechanism, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:
+    def _fixed_loads(self, mechanism: Mechanism, groups: Sequence[ForceGroup], t: Array, q: Point) -> Matrix:
         """K at rest of loads alone, without gravity and inertia."""
         rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
-        blocks: list[Blocks] = []
-        for group in groups:
-            blocks.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
-        for g, points, w in zip(
-            self.bodies, self.points(q), self._by_group(mechanism.loads(t, motion, groups)), strict=True
-        ):
-            blocks.extend(g.blocks(g.each(g.formulation.load_stiffness, points, w)))
-        return blocks
+        of_elements = [
+            block
+            for group in groups
+            for block in tangents.load_blocks(self.bodies, group, t, self.points(q), rest, along_velocities=False)
+        ]
+        return (*of_elements, *self.load_stiffness(mechanism.loads(t, motion, groups), q))
+
+    def load_stiffness(self, loads: Wrench, q: Point) -> Matrix:
+        """K at rest of fixed loads on all nodes."""
+        parts = zip(self.bodies, self.points(q), self._by_group(loads), strict=True)
+        return tuple(
+            block for g, points, w in parts for block in g.blocks(g.each(g.formulation.load_stiffness, points, w))
+        )
 
     def load_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> Matrix | None:
-        return tuple(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=along_velocities))
+        return tuple(tangents.load_blocks(self.bodies, group, t, self.points(q), v, along_velocities=along_velocities))
 
     def inner_tangents(self) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for bodies in self.bodies:
@@ -323,34 +340,22 @@ class AbsoluteCoordinates(AbstractCoordinates):
                 for columns in bodies.columns.numbers:
                     yield columns, stiffness, damping
 
-    def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
-        """Rows on twists as rows on velocities: times J."""
-        frame = slot.frame(self.bodies)
-        points = members(q, slot)
-        if frame.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
-            return rows
-        pull = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return map_rows(pull, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
-
-    def _twists_are_velocities(self, group: ForceGroup) -> bool:
-        """Whether twists do not depend on the configuration at fixed velocities."""
-        return all(slot.frame(self.bodies).twist_is_fixed for slot in group.slots if slot.group is not None)
-
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
         return kkt_solver(*self.outline(mechanism), self.n, m, compliant=compliant)
 
     def outline(self, mechanism: Mechanism) -> tuple[Matrix, Matrix]:
         """Sparsity patterns, as zero blocks, of the iteration matrix and of the Jacobian of the constraints."""
-        forces = [group.slots for group in mechanism.forces if self._resists(group)]
-        pairs = [pair for slots in forces for pair in itertools.product(_columns(slots), repeat=2)]
-        rows = [(group.rows, columns) for group in mechanism.joints for columns in _columns(group.slots)]
-        rows += [(own, g.columns) for g, own in zip(self.bodies, self.internal, strict=True) if own is not None]
-        A, P = ([Blocks.zeros(*place) for place in places] for places in (pairs, rows))
-        return (*(Blocks.zeros(g.columns, g.columns) for g in self.bodies), *A), tuple(P)
+        A, P = tangents.outline(mechanism.forces, mechanism.joints, self.identity_kinematics)
+        own_A, own_P = self.inner_outline()
+        return (*own_A, *A), (*P, *own_P)
 
-    def _resists(self, group: ForceGroup) -> bool:
-        """Whether the forces of a group depend on velocities, or on the positions that follow from them."""
-        return group.elements.uses_twists or (self.identity_kinematics and group.elements.uses_poses)
+    def inner_outline(self) -> tuple[Matrix, Matrix]:
+        """The same of the bodies alone."""
+        rows = [(own, g.columns) for g, own in zip(self.bodies, self.internal, strict=True) if own is not None]
+        return (
+            tuple(Blocks.zeros(g.columns, g.columns) for g in self.bodies),
+            tuple(Blocks.zeros(*place) for place in rows),
+        )
 
     def _find(self, body: Body | str) -> tuple[int, int, int]:
         name = body if isinstance(body, str) else body.name
@@ -362,8 +367,3 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
 def _stack(*parts: Any) -> Any:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
-
-
-def _columns(slots: Sequence[Slot]) -> list[Indices]:
-    """Velocities at the ends of elements that aren't the ground."""
-    return [slot.columns for slot in slots if slot.group is not None]

@@ -99,6 +99,25 @@ class AbstractCoordinates(eqx.Module):
         return None
 
     @property
+    def joint_tree(self) -> AbstractCoordinates | None:
+        """The tree in joint coordinates among them, if all of its coordinates are independent."""
+        return None
+
+    def in_joint_tree(self, q: Point, v: Vector) -> tuple[Point, Vector]:
+        """Coordinates and velocities of `joint_tree`."""
+        return q, v
+
+    @property
+    def tree_bodies(self) -> tuple[str, ...]:
+        """Names of the bodies whose motion relative to others is among the coordinates, as far as joints allow it."""
+        return ()
+
+    @property
+    def has_dependent_coordinates(self) -> bool:
+        """Whether positions or velocities of bodies at the start may contradict each other without constraints."""
+        return False
+
+    @property
     def local(self) -> bool:
         """Whether velocities belong to single bodies, so that `load_blocks` has blocks of elements."""
         return False

@@ -33,6 +33,10 @@ class AbstractFrame(eqx.Module):
         """Whether J does not depend on q."""
         return False
 
+    def move(self, q: Point, theta: Vector) -> Point:
+        """The coordinates reached from q along θ, shape (n,)."""
+        return self.space.move(q, theta)
+
     @abc.abstractmethod
     def pose(self, q: Point) -> Pose:
         """Position and rotation matrix."""

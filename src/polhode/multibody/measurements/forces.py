@@ -81,12 +81,12 @@ class ForceMeasurements(eqx.Module):
         if not self.forces:
             return ForceValues(jnp.zeros((0, 3)), jnp.zeros((0, 3)), *(jnp.zeros(0),) * 3)
         where = NodesByName(system, system.motion(q, v))
-        tree = system.coordinates
+        tree = system.coordinates.joint_tree
         inside = [k for k, force in enumerate(self.forces) if force.place >= 0 and isinstance(tree, JointTree)]
         results = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t, q)
         if inside:
             assert isinstance(tree, JointTree)
-            results += self._along(inside, where, tree, t, q, v)
+            results += self._along(inside, where, tree, t, *system.coordinates.in_joint_tree(q, v))
         rows = np.array([row for force in self.forces for row in force.rows], dtype=int)
         loads = _join(results, "loads")
         total = jnp.zeros((self.rows, 2, 3)).at[rows[rows >= 0]].add(take(loads, np.flatnonzero(rows >= 0)))

@@ -83,13 +83,13 @@ def transmitted_loads(
     with applied loads $(\tau^a, f^a)$ and those of constraints that close loops. Forces along coordinates of the tree
     are included.
     """
-    tree = system.coordinates
+    tree = system.coordinates.joint_tree
     assert isinstance(tree, JointTree)
     assert motion.twists is not None
     omega, _ = motion.twists
 
     def velocities_at(s: Array) -> tuple[Array, Array]:
-        twists = tree.motion(system.flow(q, v, s), v + s * vdot).twists
+        twists = system.motion(system.flow(q, v, s), v + s * vdot).twists
         assert twists is not None
         return twists.omega, twists.u
 
@@ -97,9 +97,11 @@ def transmitted_loads(
     changes = jax.jvp(velocities_at, (zero,), (jnp.ones(()),))[1]
     reactions = [reaction_of(group, multipliers) for group in system.mechanism.joints]
     applied_loads = system.mechanism.loads(t, motion, (*system.mechanism.forces, *reactions))
-    # The ground comes last, without a link.
+    # Rows before those of the links are of bodies beside the tree; the ground comes last.
+    first = system.names.index(tree.links[0].name)
     omega, alpha, acceleration, (x, R), applied_loads = jax.tree.map(
-        lambda values: values[: len(tree.links)], (omega, *changes, (motion.poses.x, motion.poses.R), applied_loads)
+        lambda values: values[first : first + len(tree.links)],
+        (omega, *changes, (motion.poses.x, motion.poses.R), applied_loads),
     )
     mass = jnp.stack([link.inertia.mass for link in tree.links])[:, None]
     weights, J = np.array([[link.weight] for link in tree.links]), tree.inertias

@@ -157,7 +157,7 @@ class JointMeasurements(eqx.Module):
         system = system.near(q)
         motion = system.motion(q, v)
         where = NodesByName(system, motion)
-        tree = system.coordinates if isinstance(system.coordinates, JointTree) else None
+        tree = system.coordinates.joint_tree
         vdot = None
         if at_rest:
             vdot = jnp.zeros(system.n)
@@ -187,8 +187,9 @@ class JointMeasurements(eqx.Module):
 
     def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
         """Sums of the forces along all coordinates, without those of constraints."""
-        tree = where.system.coordinates
-        along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
+        coordinates = where.system.coordinates
+        tree = coordinates.joint_tree
+        along = tree.all_forces_along(t, *coordinates.in_joint_tree(q, v)) if isinstance(tree, JointTree) else {}
         efforts = stack_or_empty([along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates])
         if not self.forces:
             return efforts
@@ -219,11 +220,13 @@ class JointMeasurements(eqx.Module):
         vdot: Vector,
     ) -> Load:
         """Loads plus those of the joints that carry links, without forces along their coordinates."""
-        tree = where.system.coordinates
+        coordinates = where.system.coordinates
+        tree = coordinates.joint_tree
         assert isinstance(tree, JointTree)
         links = {link.joint: number for number, link in enumerate(tree.links)}
         rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
-        along = tree.all_forces_along(t, q, v)
+        along = tree.all_forces_along(t, *coordinates.in_joint_tree(q, v))
+        _, accelerations = coordinates.in_joint_tree(q, vdot)
         corrections: dict[int, tuple[Array, Array]] = {}
         for number, joint in enumerate(self.joints):
             i = links.get(joint.part)
@@ -237,7 +240,7 @@ class JointMeasurements(eqx.Module):
                 place = tree.links[i].first + tree.links[i].motion.names.index(c.name)
                 strength = along[c.joint, c.name]
                 if place in rotors:
-                    strength = strength - rotors[place] * vdot[place]
+                    strength = strength - rotors[place] * accelerations[place]
                 second = c.coordinate.wrenches(where.poses(c.ends), strength)[1]
                 own = where.pose(c.ends[1])
                 f = f - second.force

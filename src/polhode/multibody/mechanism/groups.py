@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +24,20 @@ from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import Point, Vector
 
 
-class BodyGroup(eqx.Module):
+class AbstractNodeGroup(eqx.Module):
+    """Nodes at which elements end."""
+
+    @property
+    @abc.abstractmethod
+    def looped(self) -> bool:
+        """Whether elements are evaluated row by row."""
+
+    @abc.abstractmethod
+    def frame(self, node: int) -> AbstractFrame:
+        """The moving frame of a node, by number."""
+
+
+class BodyGroup(AbstractNodeGroup):
     """Bodies with the same coordinates.
 
     Here and below `looped` groups are evaluated row by row (`polhode.compiler.primitives.row_loop`), others by vmap.
@@ -36,11 +50,14 @@ class BodyGroup(eqx.Module):
     mass: Float[Array, " count"]
     inertia: Float[Array, "count 3 3"]
     columns: Indices = eqx.field(static=True)
-    looped: bool = eqx.field(static=True, default=False)
+    looped: bool = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     @property
     def count(self) -> int:
         return self.columns.numbers.shape[0]
+
+    def frame(self, node: int) -> AbstractFrame:
+        return self.formulation.at(node)
 
     @property
     def rows(self) -> int:
@@ -136,9 +153,9 @@ class Slot(eqx.Module):
     columns: Indices = eqx.field(static=True)
     node: int = eqx.field(static=True, default=0)
 
-    def frame(self, bodies: Sequence[BodyGroup]) -> AbstractFrame:
+    def frame(self, bodies: Sequence[AbstractNodeGroup]) -> AbstractFrame:
         """The moving frame of the slot: the body of its group, or a node on it."""
-        return bodies[self.group or 0].formulation.at(self.node)
+        return bodies[self.group or 0].frame(self.node)
 
 
 class Motion(eqx.Module):

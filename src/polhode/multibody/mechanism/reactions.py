@@ -66,6 +66,24 @@ class FixedStressLoad(AbstractForceElement):
         return None if tangent is None else (tangent, None)
 
 
+class FixedLoad(AbstractForceElement):
+    """A load on one node that doesn't depend on its motion.
+
+    **Arguments:**
+
+    - `load`: its value.
+    """
+
+    uses_poses: ClassVar[bool] = False
+    uses_twists: ClassVar[bool] = False
+
+    load: Wrench
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, poses, twists
+        return (self.load,)
+
+
 def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
     """The loads of all constraints of a group."""
     # Elements are stacked; so are their multipliers.

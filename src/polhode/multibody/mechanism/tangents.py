@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,16 +11,41 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.compiler.primitives.row_loop import map_rows
-from polhode.linalg.blocks import Blocks
+from polhode.linalg.blocks import Blocks, Indices, Matrix
 from polhode.linalg.segment_sum import take
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
-from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, members
+from polhode.multibody.mechanism.groups import (
+    AbstractNodeGroup,
+    BodyGroup,
+    ForceGroup,
+    JointGroup,
+    Motion,
+    Slot,
+    members,
+)
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Poses, Twist, Twists
 from polhode.spaces.base import Point, Vector
 
-Bodies = Sequence[BodyGroup]
+Bodies = Sequence[AbstractNodeGroup]
 Points = tuple[Point, ...]
 Velocities = tuple[Vector, ...]
+
+
+def stiffness_blocks(bodies: Bodies, groups: Sequence[ForceGroup], t: Array, q: Points, v: Vector) -> list[Blocks]:
+    """Minus the derivatives along θ of the generalised forces of elements, for loads at fixed places."""
+    blocks: list[Blocks] = []
+    for group in groups:
+        # Where twists are the velocities themselves, they don't change with the position.
+        _, frames = _body_slots(bodies, group)
+        if group.elements.uses_poses or (group.elements.uses_twists and not all(f.twist_is_fixed for f in frames)):
+            blocks.extend(load_blocks(bodies, group, t, q, v, along_velocities=False))
+    return blocks
+
+
+def damping_blocks(bodies: Bodies, groups: Sequence[ForceGroup], t: Array, q: Points, v: Vector) -> list[Blocks]:
+    """Minus the derivatives along v of the generalised forces of elements."""
+    of_velocities = [group for group in groups if group.elements.uses_twists]
+    return [block for group in of_velocities for block in load_blocks(bodies, group, t, q, v, along_velocities=True)]
 
 
 def load_blocks(
@@ -84,9 +110,7 @@ class _Ends(NamedTuple):
             return tuple(jnp.concatenate(wrenches[k]) for k in self.on_bodies)
 
         def displaced_points(thetas: Velocities) -> Points:
-            return tuple(
-                form.space.move(p, theta) for form, p, theta in zip(self.forms, self.points, thetas, strict=True)
-            )
+            return tuple(form.move(p, theta) for form, p, theta in zip(self.forms, self.points, thetas, strict=True))
 
         if along_velocities:
             derivative = jax.jacfwd(lambda u: loads(self.points, u))(velocities)
@@ -97,6 +121,49 @@ class _Ends(NamedTuple):
             tuple(-jax.vmap(lambda c, i=i: self.forms[i].pull_back(self.points[i], c))(column.T).T for column in row)
             for i, row in enumerate(derivative)
         )
+
+
+def constraint_blocks(
+    bodies: Bodies, groups: Sequence[JointGroup], t: Array, q: Points, motion: Motion
+) -> list[Blocks]:
+    """Derivatives of the constraints of joints along the velocities."""
+    blocks: list[Blocks] = []
+    for group in groups:
+        slots = [slot for slot in group.slots if slot.group is not None]
+        for slot, gradient in zip(slots, group.gradients(t, motion), strict=True):
+            blocks.append(Blocks(_pull_rows(bodies, slot, q, gradient), group.rows, slot.columns))
+    return blocks
+
+
+def _pull_rows(
+    bodies: Bodies, slot: Slot, q: Points, rows: Float[Array, "elements k 6"]
+) -> Float[Array, "elements k n"]:
+    """Rows on twists as rows on velocities: times J."""
+    frame = slot.frame(bodies)
+    points = members(q, slot)
+    if frame.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
+        return rows
+    pull = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
+    return map_rows(pull, frame, points, rows, loop=bodies[slot.group or 0].looped)
+
+
+def outline(
+    groups: Sequence[ForceGroup], joints: Sequence[JointGroup], identity_kinematics: bool
+) -> tuple[Matrix, Matrix]:
+    """Sparsity patterns, as zero blocks, of the tangents of elements and of the Jacobian of joints.
+
+    `identity_kinematics`: whether positions follow from velocities alone, so that stiffness counts.
+    """
+    resisting = [g for g in groups if g.elements.uses_twists or (identity_kinematics and g.elements.uses_poses)]
+    pairs = [pair for g in resisting for pair in itertools.product(_columns(g.slots), repeat=2)]
+    rows = [(g.rows, columns) for g in joints for columns in _columns(g.slots)]
+    A, P = (tuple(Blocks.zeros(*place) for place in places) for places in (pairs, rows))
+    return A, P
+
+
+def _columns(slots: Sequence[Slot]) -> list[Indices]:
+    """Velocities at the ends of elements that aren't the ground."""
+    return [slot.columns for slot in slots if slot.group is not None]
 
 
 def curvatures(
@@ -111,13 +178,13 @@ def curvatures(
         def poses(s: Array) -> Poses:
             rows: list[Pose] = [ORIGIN] * len(group.slots)
             for k, form, p, u in zip(on_bodies, forms, points, velocities, strict=True):
-                rows[k] = form.pose(form.space.move(p, s * u))
+                rows[k] = form.pose(form.move(p, s * u))
             return tuple(rows)
 
         def rate(s: Array) -> Array:
             twists: list[Twist] = [AT_REST] * len(group.slots)
             for k, form, p, u in zip(on_bodies, forms, points, velocities, strict=True):
-                twists[k] = form.twist(form.space.move(p, s * u), u)
+                twists[k] = form.twist(form.move(p, s * u), u)
             return group.rate(element, t + s, poses(s), tuple(twists))
 
         if group.nonholonomic:
@@ -164,7 +231,7 @@ def _matrix(form: AbstractFrame, point: Point) -> Array:
 @jax.jit
 def _twist_slope(form: AbstractFrame, point: Point, velocity: Vector) -> Float[Array, "6 n"]:
     """The derivative of the twist of constant velocities along the coordinates."""
-    return jax.jacfwd(lambda theta: _matrix(form, form.space.move(point, theta)) @ velocity)(jnp.zeros(form.n))
+    return jax.jacfwd(lambda theta: _matrix(form, form.move(point, theta)) @ velocity)(jnp.zeros(form.n))
 
 
 def _between(left: Array | None, matrix: Array, right: Array | None) -> Array:

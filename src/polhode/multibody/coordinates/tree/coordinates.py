@@ -101,6 +101,10 @@ class JointTree(AbstractCoordinates):
         return sum((effort.potential(points) for effort in self.efforts), start=jnp.zeros(()))
 
     @property
+    def joint_tree(self) -> JointTree:
+        return self
+
+    @property
     def has_own_loads(self) -> bool:
         return bool(self.efforts)
 

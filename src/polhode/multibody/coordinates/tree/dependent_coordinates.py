@@ -130,6 +130,10 @@ class ReducedTree(AbstractCoordinates):
         return self.tree.has_strain_energy
 
     @property
+    def has_dependent_coordinates(self) -> bool:
+        return True
+
+    @property
     def has_own_loads(self) -> bool:
         return self.tree.has_own_loads
 
@@ -213,8 +217,11 @@ class ReducedTree(AbstractCoordinates):
         return self._reduce_matrix(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        sets = [self._own_velocities(numbers) for numbers in self.tree.coupled_velocities(mechanism)]
-        return tree_solver(couplings(self.n, sets), m, compliant=compliant)
+        return tree_solver(couplings(self.n, self.coupled_velocities(mechanism)), m, compliant=compliant)
+
+    def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
+        """Sets of velocities that M, C and K couple with each other."""
+        return [self._own_velocities(numbers) for numbers in self.tree.coupled_velocities(mechanism)]
 
 
 def reduce_tree(
