@@ -284,7 +284,7 @@ class JointTree(AbstractCoordinates):
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""
-        carrying = self._carrying
+        carrying = self._carrier_velocities
         sets = list(carrying)
         sets += [np.array([place.velocity for place in effort.places]) for effort in self.efforts]
         for group in mechanism.forces:
@@ -294,7 +294,7 @@ class JointTree(AbstractCoordinates):
         return sets
 
     @property
-    def _carrying(self) -> list[np.ndarray]:
+    def _carrier_velocities(self) -> list[np.ndarray]:
         """For each link the velocities of the joints that carry it, its own included."""
         carrying: list[np.ndarray] = []
         for link in self.links:
