@@ -214,3 +214,11 @@ def test_constants_that_are_not_selected_fold_without_warning():
         warnings.simplefilter("error")
         results = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))((), (X, WHERE))
     np.testing.assert_allclose(results[0], _numpy_results(function, X[0], WHERE[0])[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 101])
+def test_sorting_is_stable_and_has_all_indices_whatever_their_number(size):
+    keys = np.random.default_rng(size).integers(-3, 3, (4, size)).astype(np.int32)
+    keys[0], keys[1] = np.arange(size), np.arange(size)[::-1]
+    order = RowMap.of(lambda _, row: jnp.argsort(row), (), keys[0])((), keys)
+    np.testing.assert_array_equal(order, np.argsort(keys, axis=1, kind="stable"))
