@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
 from jax.extend import core
@@ -68,12 +68,12 @@ class AbstractLoopCode(abc.ABC):
         """A number as a value."""
 
     @final
-    def compile(self, pointers: Mapping[str, Pointer], result: Scalar, tell: Tell = None) -> CompiledFunction:
-        """The machine code of the function of these pointers that returns `result`.
+    def compile(self, function: Function, tell: Tell = None) -> CompiledFunction:
+        """The machine code of the function that has been made. `tell`: called with a report before compilation.
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
-        return compile_function(Function(dict(pointers), self.k.block, result), tell, self.has_long_loops)
+        return compile_function(function, tell, self.has_long_loops)
 
 
 LoopCompiler: TypeAlias = Callable[[AbstractLoopCode, Any], CompiledFunction]

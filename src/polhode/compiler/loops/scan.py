@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-from polhode.compiler.arrays.array_ir import Index, Pointer, pointers_of
+from polhode.compiler.arrays.array_ir import Function, Index, Pointer, pointers_of
 from polhode.compiler.arrays.block_builder import INTEGER
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.loop_code import AbstractLoopCode
@@ -143,10 +143,11 @@ class Scan(NamedTuple):
         return (*dict.fromkeys((*(x.name for x in self.inputs), *tables, *(x.name for x in self.outputs))), "count")
 
     def compile(self, code: AbstractLoopCode, body: Any) -> CompiledFunction:
-        """Its machine code, which returns the number of rows.
+        """Its machine code around a program. Raises `UnsupportedNativeOperation` for what there is no code for."""
+        return code.compile(self.function(code, body))
 
-        Raises `UnsupportedNativeOperation` for unsupported or too many operations.
-        """
+    def function(self, code: AbstractLoopCode, body: Any) -> Function:
+        """The function of a scan around a program, which returns the number of rows."""
         k, pointers = code.k, pointers_of(self.pointers)
         operands: dict[AbstractOperand, None] = dict.fromkeys((*self.inputs, *self.outputs))
         shared = {x: x.share(code, pointers[x.name]) for x in operands}
@@ -162,4 +163,4 @@ class Scan(NamedTuple):
             for x, size in zip(self.outputs, sizes, strict=True):
                 x.write(row, results[:size])
                 results = results[size:]
-        return code.compile(pointers, count)
+        return Function(pointers, k.block, count)

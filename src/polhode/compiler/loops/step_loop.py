@@ -10,9 +10,9 @@ import numpy as np
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.loops.loop_code import ArrayLoopCode, ScalarLoopCode
+from polhode.compiler.loops.loop_code import AbstractLoopCode, ArrayLoopCode, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.step_loop_ir import compile_block
+from polhode.compiler.loops.step_loop_ir import block
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
@@ -94,10 +94,14 @@ class StepLoop:
         """
         traces = StepPrograms.of(more, advance, args, progress, row)
         check, steps = traces.check.closed_jaxpr, traces.steps.closed_jaxpr
+
+        def compile(code: AbstractLoopCode, check: Any, steps: Any) -> CompiledFunction:
+            return code.compile(block(code, check, steps, traces.layouts), tell)
+
         code = compile_either(
             steps.jaxpr,
-            lambda: compile_block(ArrayLoopCode(), check, steps, traces.layouts, tell),
-            lambda: compile_block(ScalarLoopCode(), *traces.on_scalars(), traces.layouts, tell),
+            lambda: compile(ArrayLoopCode(), check, steps),
+            lambda: compile(ScalarLoopCode(), *traces.on_scalars()),
         )
         return cls(code, args, progress, row)
 

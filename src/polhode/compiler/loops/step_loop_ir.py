@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.compiler.arrays.array_ir import If, While, pointers_of
+from polhode.compiler.arrays.array_ir import Function, If, While, pointers_of
 from polhode.compiler.arrays.block_builder import FLOAT, INTEGER, TRUTH
-from polhode.compiler.arrays.llvm_printer import Tell
-from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.loop_code import AbstractLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.program import Variable
@@ -27,15 +25,11 @@ class ControlValues(NamedTuple):
     has_target: Any
 
 
-def compile_block(
-    code: AbstractLoopCode, check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell
-) -> CompiledFunction:
+def block(code: AbstractLoopCode, check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout]) -> Function:
     """The function of a block, which returns the number of frames.
 
     - `check`, `steps`: the programs of `more` and `advance` of `StepLoop`. - `layouts`: of their arguments, the
       progress and the contents of a frame.
-
-    Raises `UnsupportedNativeOperation` for unsupported or too many operations.
     """
     k, pointers, (args, progress, row) = code.k, pointers_of(_POINTERS), layouts
     arguments, now = code.read(code.places(pointers["args"], args)), code.places(pointers["progress"], progress)
@@ -63,4 +57,4 @@ def compile_block(
                 more = k.apply("add", INTEGER, count, 1)
             k.append(If(is_saved, save, (next_count,), (more,), (count,)))
     k.append(While((count,), (np.int64(0),), head, proceeds, body, (next_count,)))
-    return code.compile(pointers, count, tell)
+    return Function(pointers, k.block, count)
