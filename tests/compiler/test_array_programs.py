@@ -1,5 +1,6 @@
 """Programs with data-dependent indexing, as fused array loops in machine code."""
 
+import typing
 import warnings
 
 import jax
@@ -7,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from polhode.compiler.arrays import llvm_printer
+from polhode.compiler.arrays.array_ir import Statement
 from polhode.compiler.arrays.selection import has_dynamic_indices
-from polhode.compiler.llvm import jit
+from polhode.compiler.c import array_printer, expressions
+from polhode.compiler.llvm import instructions, jit
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import from_jaxpr
@@ -222,3 +226,10 @@ def test_sorting_is_stable_and_has_all_indices_whatever_their_number(size):
     keys[0], keys[1] = np.arange(size), np.arange(size)[::-1]
     order = RowMap.of(lambda _, row: jnp.argsort(row), (), keys[0])((), keys)
     np.testing.assert_array_equal(order, np.argsort(keys, axis=1, kind="stable"))
+
+
+def test_printers_know_every_statement_and_the_same_operations():
+    assert array_printer._Printer("run")._methods.keys() == llvm_printer._Printer()._methods.keys()
+    assert {*llvm_printer._Printer()._methods} == {*typing.get_args(Statement)}
+    assert expressions.FLOATS.keys() == instructions.FLOATS.keys()
+    assert expressions.INTEGERS.keys() == instructions.INTEGERS.keys()

@@ -1,4 +1,4 @@
-"""What came of a run, as the command reports it: a table, JSON, and the exit status."""
+"""The report of a run by the command: a table, JSON, and the exit status."""
 
 from __future__ import annotations
 

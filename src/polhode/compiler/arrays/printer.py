@@ -1,4 +1,4 @@
-"""What a printer of array programs has to say: one method for each kind of statement."""
+"""The interface of printers of array programs: one method for each kind of statement."""
 
 from __future__ import annotations
 
