@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import polhode as ph
 from polhode.cli import app
-from polhode.cli.run import _time_of_a_step
+from polhode.cli.run_report import _time_of_a_step
 from polhode.experiments import Check, Outcome, registry
 from polhode.problems import registry as problem_registry
 

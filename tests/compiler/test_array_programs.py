@@ -1,5 +1,6 @@
 """Programs with data-dependent indexing, as fused array loops in machine code."""
 
+import typing
 import warnings
 
 import jax
@@ -7,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from polhode.compiler.arrays import llvm_printer
+from polhode.compiler.arrays.array_ir import Statement
 from polhode.compiler.arrays.selection import has_dynamic_indices
-from polhode.compiler.llvm import jit
+from polhode.compiler.c import array_printer, expressions
+from polhode.compiler.llvm import instructions, jit
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.numpy.interpreter import from_jaxpr
@@ -214,3 +218,18 @@ def test_constants_that_are_not_selected_fold_without_warning():
         warnings.simplefilter("error")
         results = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))((), (X, WHERE))
     np.testing.assert_allclose(results[0], _numpy_results(function, X[0], WHERE[0])[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 101])
+def test_sorting_is_stable_and_has_all_indices_whatever_their_number(size):
+    keys = np.random.default_rng(size).integers(-3, 3, (4, size)).astype(np.int32)
+    keys[0], keys[1] = np.arange(size), np.arange(size)[::-1]
+    order = RowMap.of(lambda _, row: jnp.argsort(row), (), keys[0])((), keys)
+    np.testing.assert_array_equal(order, np.argsort(keys, axis=1, kind="stable"))
+
+
+def test_printers_know_every_statement_and_the_same_operations():
+    assert array_printer._Printer("run")._methods.keys() == llvm_printer._Printer()._methods.keys()
+    assert {*llvm_printer._Printer()._methods} == {*typing.get_args(Statement)}
+    assert expressions.FLOATS.keys() == instructions.FLOATS.keys()
+    assert expressions.INTEGERS.keys() == instructions.INTEGERS.keys()

@@ -13,7 +13,6 @@ import pytest
 from test_array_programs import PROGRAMS, WHERE, X
 
 import polhode as ph
-from polhode.compiler.arrays import entry_points
 from polhode.compiler.arrays.array_ir import Function, pointers_of
 from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.llvm_printer import compile_function
@@ -21,7 +20,7 @@ from polhode.compiler.c.array_printer import print_file
 from polhode.compiler.c.expressions import FLOATS, INTEGERS
 from polhode.compiler.cache import disk_cache, program_cache
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
-from polhode.compiler.loops import step_loop
+from polhode.compiler.loops import loop_code
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.trace import on_scalars, trace
 
@@ -59,8 +58,7 @@ def in_c(monkeypatch, tmp_path):
     def begin():
         monkeypatch.setattr(disk_cache, "is_on", lambda: False)
         monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.CAPACITY))
-        monkeypatch.setattr(entry_points, "compile_function", compiled)
-        monkeypatch.setattr(step_loop, "compile_function", compiled)
+        monkeypatch.setattr(loop_code, "compile_function", compiled)
         return texts
 
     return begin

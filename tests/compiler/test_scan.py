@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from polhode.compiler.loops.loop_code import ArrayLoopCode, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, Sums, compile_scan
+from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, Sums
 from polhode.compiler.trace import on_scalars, trace
 
 RNG = np.random.default_rng(7)
@@ -29,14 +30,25 @@ def by_python(reverse):
     return carry, history, out, sums
 
 
+def compile_for_scalars(scan, function, *examples):
+    return scan.compile(ScalarLoopCode(), on_scalars(trace(function, *examples), *examples))
+
+
+def compile_for_arrays(scan, function, *examples):
+    return scan.compile(ArrayLoopCode(), trace(function, *examples).closed_jaxpr)
+
+
+KINDS = pytest.mark.parametrize("compile_for", [compile_for_scalars, compile_for_arrays])
+
+
+@KINDS
 @pytest.mark.parametrize("reverse", [False, True])
-def test_every_kind_of_operand_is_read_and_written_in_the_order_of_rows(reverse):
+def test_every_kind_of_operand_is_read_and_written_in_the_order_of_rows(compile_for, reverse):
     pair, single = np.zeros(2), np.zeros(1)
     now = Carry("carry", Layout(pair), increments="added", history="history")
     inputs = Constants("gain", Layout(pair)), Rows("rows", Layout(pair)), now
     scan = Scan(inputs, (now, Rows("out", Layout(single)), Sums("sums", Layout(pair))), reverse)
-    examples = pair, pair, pair
-    code = compile_scan(on_scalars(trace(body, *examples), *examples), scan)
+    code = compile_for(scan, body, pair, pair, pair)
     assert scan.pointers == ("gain", "rows", "carry", "added", "history", "out", "sums", "count")
     carry, sums = START.copy(), np.zeros(2)
     out, history = np.full((5, 1), np.nan), np.full((5, 2), np.nan)
@@ -45,11 +57,30 @@ def test_every_kind_of_operand_is_read_and_written_in_the_order_of_rows(reverse)
         np.testing.assert_allclose(result, expected, rtol=1e-14)
 
 
-def test_no_rows_change_nothing():
+@KINDS
+def test_no_rows_change_nothing(compile_for):
     now = Carry("carry", Layout(np.zeros(2)))
     scan = Scan((Rows("rows", Layout(np.zeros(2))), now), (now,), reverse=True)
-    examples = np.zeros(2), np.zeros(2)
-    code = compile_scan(on_scalars(trace(lambda row, carry: row * carry, *examples), *examples), scan)
+    code = compile_for(scan, lambda row, carry: row * carry, np.zeros(2), np.zeros(2))
     carry = START.copy()
     assert code(np.zeros((0, 2)), carry, np.array([0])) == 0
     np.testing.assert_array_equal(carry, START)
+
+
+@KINDS
+@pytest.mark.parametrize("reverse", [False, True])
+def test_values_that_change_places_are_not_overwritten_before_they_are_read(compile_for, reverse):
+    size = 12
+    carries = [Carry(name, Layout(np.zeros(size))) for name in "ab"]
+    out = Rows("out", Layout(np.zeros(size)))
+    # The row of results comes first, so that places of a carry don't begin with those of results.
+    scan = Scan((Rows("rows", Layout(np.zeros(size))), *carries), (out, *carries), reverse)
+    code = compile_for(scan, lambda row, a, b: (a + row, b, a), *[np.zeros(size)] * 3)
+    a, b, rows = RNG.standard_normal(size), RNG.standard_normal(size), RNG.standard_normal((5, size))
+    expected, now = np.zeros((5, size)), (a.copy(), b.copy())
+    for n in range(4, -1, -1) if reverse else range(5):
+        expected[n], now = now[0] + rows[n], now[::-1]
+    results = np.full((5, size), np.nan)
+    assert code(rows, a, b, results, np.array([5])) == 5
+    for result, wanted in zip((a, b, results), (*now, expected), strict=True):
+        np.testing.assert_array_equal(result, wanted)

@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 
 import polhode as ph
 from polhode.integrators import RKMK, Carry
-from polhode.integrators.explicit.half_explicit import _stages
+from polhode.integrators.explicit._half_explicit_stages import run_stages
 from polhode.integrators.tableaus.runge_kutta import HEUN
 from polhode.linalg.blocks import apply
 from polhode.spaces import S3, Rn
@@ -169,7 +169,7 @@ def stage_velocities(system, method, h, state):
     A = method.tableau.A
 
     def violations(v0):
-        places, _, accelerations = _stages(method.tableau, system, jnp.zeros(()), h, carry)[:3]
+        places, _, accelerations = run_stages(method.tableau, system, jnp.zeros(()), h, carry)[:3]
         for i in range(1, method.tableau.all_stages + 1):
             v = v0 + h * sum(float(A[i, j]) * accelerations[j] for j in range(i))
             yield jnp.max(jnp.abs(apply(places[i].B, v, system.m) + places[i].drift))
@@ -266,7 +266,7 @@ def local_errors(resolve):
         carry = method.init(system, jnp.zeros(()), h, start(system))
         if resolve:
             return method.step(system, jnp.zeros(()), h, carry)[1].error[6:]
-        stages = _stages(method.tableau, system, jnp.zeros(()), h, carry)
+        stages = run_stages(method.tableau, system, jnp.zeros(()), h, carry)
         weights = [float(b) - float(a) for a, b in zip(method.tableau.b_hat, method.tableau.A[6], strict=True)]
         return h * sum(w * a for w, a in zip(weights, stages.accelerations, strict=True))
 

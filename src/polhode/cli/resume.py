@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from polhode.cli.output import Json, Quiet, WhenFull, interruptions_reported, say, usage_errors
-from polhode.cli.run import carry_out, report
+from polhode.cli.run_report import carry_out, report
 
 
 def resume(

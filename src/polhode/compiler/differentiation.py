@@ -14,6 +14,7 @@ from polhode.compiler.autodiff.adjoint import adjoint
 from polhode.compiler.autodiff.tangent import tangent
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.loop_code import ArrayLoopCode, LoopCompiler, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import DIFFERENTIABLE, DIFFERENTIABLE_WITH_REMAT, MACHINE_CODE, Backend, lower
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
@@ -21,8 +22,6 @@ from polhode.compiler.scalars.program import Program
 from polhode.compiler.trace import on_scalars, small, trace
 
 Derive = Callable[[Program, Sequence[int]], Program]
-OnScalars = Callable[[Program], CompiledFunction]
-OnArrays = Callable[[core.ClosedJaxpr], CompiledFunction]
 
 
 class DifferentiableFunction:
@@ -50,25 +49,30 @@ class DifferentiableFunction:
         self.wrt = jax.tree.map(lambda k: layout.leaves[k], wrt)
         self.out_shape = self._program.out_shape
 
-    def vjp(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
-        """The vector–Jacobian product, compiled by one of these functions.
+    def vjp(self, compile: LoopCompiler) -> CompiledFunction:
+        """The machine code of a loop around the vector–Jacobian product.
 
         Its program takes the arguments, then the cotangent of the result. It returns the cotangents of the arguments in
         `wrt`. Raises `UnsupportedNativeOperation` if there is no machine code for it.
         """
-        return self._either(
-            adjoint, scalars, lambda: arrays(self._of_arrays(_vjp, self.out_shape, DIFFERENTIABLE_WITH_REMAT))
-        )
+        return self._either(compile, adjoint, lambda: self._of_arrays(_vjp, self.out_shape, DIFFERENTIABLE_WITH_REMAT))
 
-    def jvp(self, scalars: OnScalars, arrays: OnArrays) -> CompiledFunction:
-        """The Jacobian–vector product: its program takes the arguments, then the tangents of those in `wrt`.
+    def jvp(self, compile: LoopCompiler) -> CompiledFunction:
+        """A loop around the Jacobian–vector product: its program takes the arguments, then the tangents of those in
+        `wrt`.
 
         It returns the tangent of the function's result.
         """
-        return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_jvp, self.wrt, DIFFERENTIABLE)))
+        return self._either(compile, tangent, lambda: self._of_arrays(_jvp, self.wrt, DIFFERENTIABLE))
 
-    def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], CompiledFunction]) -> CompiledFunction:
-        return compile_either(self._program.closed_jaxpr.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
+    def _either(
+        self, compile: LoopCompiler, derive: Derive, of_arrays: Callable[[], core.ClosedJaxpr]
+    ) -> CompiledFunction:
+        return compile_either(
+            self._program.closed_jaxpr.jaxpr,
+            lambda: compile(ArrayLoopCode(), of_arrays()),
+            lambda: compile(ScalarLoopCode(), self._of_scalars(derive)),
+        )
 
     def _of_scalars(self, derive: Derive) -> Program:
         region = on_scalars(self._program, *self._examples, differentiated=True)

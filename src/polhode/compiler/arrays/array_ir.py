@@ -153,22 +153,7 @@ class Switch(NamedTuple):
     values: tuple[tuple[Scalar | Pointer, ...], ...]
 
 
-class Sort(NamedTuple):
-    """`result` points to the indices 0 … count - 1 in ascending order of the integer keys there, stable.
-
-    `order` and `spare` are memory for it, `count` slots each.
-    """
-
-    result: Pointer
-    keys: Pointer
-    order: Pointer
-    spare: Pointer
-    count: int
-
-
-Statement: TypeAlias = (
-    Operation | Allocate | Address | Other | Load | Store | DivMod | Nest | While | If | Switch | Sort
-)
+Statement: TypeAlias = Operation | Allocate | Address | Other | Load | Store | DivMod | Nest | While | If | Switch
 
 Block: TypeAlias = list[Statement]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from polhode.compiler import size_limits
 from polhode.compiler.arrays.array_ir import (
     Address,
     Allocate,
-    Block,
     DivMod,
     Function,
     If,
@@ -21,17 +20,16 @@ from polhode.compiler.arrays.array_ir import (
     Other,
     Place,
     Pointer,
-    Sort,
     Store,
     Switch,
     Table,
     While,
 )
+from polhode.compiler.arrays.printer import AbstractPrinter
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.merge_sort import MERGE_SORT
 from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.scalars.program import Operation, Variable
 
@@ -51,33 +49,20 @@ def compile_function(function: Function, tell: Tell = None, long: bool = False) 
     return CompiledFunction(w, tuple(function.arguments), w.operand(function.result), tell, long)
 
 
-class _Printer:
+@final
+class _Printer(AbstractPrinter):
     """The text of one function under construction. Its workspace is that of the `IRBuilder`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.w = IRBuilder()
         self._pointers: dict[Pointer, str] = {}
         self._offsets: dict[Table, int] = {}
         self._access = ""
         self._marks = 0
-        self._statements: dict[type, Callable[[Any], None]] = {
-            Operation: self.w.operation,
-            Allocate: self.allocate,
-            Address: self.address,
-            Other: self.other,
-            Load: self.load,
-            Store: self.store,
-            DivMod: self.divide,
-            Nest: self.nest,
-            While: self.while_,
-            If: self.if_,
-            Switch: self.switch,
-            Sort: self.sort,
-        }
 
-    def block(self, statements: Block) -> None:
-        for statement in statements:
-            self._statements[type(statement)](statement)
+    def operation(self, s: Operation) -> None:
+        self.w.operation(s)
 
     # --- operands -----------------------------------------------------------------------------------------------------
 
@@ -157,14 +142,6 @@ class _Printer:
         dividend = self.operand(s.dividend)
         self.w.name(s.remainder, self.w.value(f"urem i64 {dividend}, {s.divisor}"))
         self.w.name(s.quotient, self.w.value(f"udiv i64 {dividend}, {s.divisor}"))
-
-    def sort(self, s: Sort) -> None:
-        if MERGE_SORT not in self.w.module_lines:
-            self.w.module_lines.append(MERGE_SORT)
-            self.w.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
-        keys, order, spare = map(self.operand, (s.keys, s.order, s.spare))
-        call = f"call ptr @merged(ptr {keys}, ptr {order}, ptr {spare}, i64 {s.count})"
-        self._pointers[s.result] = self.w.value(call)
 
     # --- loops and branches -------------------------------------------------------------------------------------------
 

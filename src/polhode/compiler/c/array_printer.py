@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -20,14 +20,14 @@ from polhode.compiler.arrays.array_ir import (
     Other,
     Place,
     Pointer,
-    Sort,
     Store,
     Switch,
     Table,
     While,
 )
+from polhode.compiler.arrays.printer import AbstractPrinter
 from polhode.compiler.c.expressions import c_type, literal
-from polhode.compiler.c.prelude import PRELUDE, SORT
+from polhode.compiler.c.prelude import PRELUDE
 from polhode.compiler.c.scalar_printer import ScalarPrinter
 from polhode.compiler.scalars.program import Operation
 
@@ -54,41 +54,27 @@ def print_file(function: Function, name: str = "run") -> CFile:
     printer.c.line(f"return {printer.c.operand(function.result)};")
     arguments = ", ".join(f"slot *restrict {x}" for x in (*function.arguments, "workspace"))
     head = (f"int64_t {name}({arguments});", f"int64_t {name}({arguments}) {{")
-    parts = PRELUDE, SORT if printer.sorts else "", *printer.tables, *head, *printer.c.lines, "}"
+    parts = PRELUDE, *printer.tables, *head, *printer.c.lines, "}"
     return CFile("\n".join((*parts, "")), printer.workspace)
 
 
-class _Printer:
+@final
+class _Printer(AbstractPrinter):
     """The body of a function under construction.
 
     - `c`: its text. - `tables`: constants before the function. - `workspace`: slots that it needs.
-    - `sorts`: whether it calls `sort_order`.
     """
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.c = ScalarPrinter()
         self.tables: list[str] = []
-        self.workspace, self.sorts = 0, False
+        self.workspace = 0
         self._function = name
         self._names: dict[Table, str] = {}
-        self._statements: dict[type, Callable[[Any], None]] = {
-            Operation: self.c.operation,
-            Allocate: self.allocate,
-            Address: self.address,
-            Other: self.other,
-            Load: self.load,
-            Store: self.store,
-            DivMod: self.divide,
-            Nest: self.nest,
-            While: self.while_,
-            If: self.if_,
-            Switch: self.switch,
-            Sort: self.sort,
-        }
 
-    def block(self, statements: Block) -> None:
-        for statement in statements:
-            self._statements[type(statement)](statement)
+    def operation(self, s: Operation) -> None:
+        self.c.operation(s)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -147,11 +133,6 @@ class _Printer:
         dividend = self._index(s.dividend)
         self.c.define(s.remainder, f"(int64_t)((uint64_t){dividend} % {s.divisor}u)")
         self.c.define(s.quotient, f"(int64_t)((uint64_t){dividend} / {s.divisor}u)")
-
-    def sort(self, s: Sort) -> None:
-        self.sorts = True
-        keys, order, spare = map(self.c.operand, (s.keys, s.order, s.spare))
-        self._point(s.result, f"sort_order({keys}, {order}, {spare}, {s.count})")
 
     # --- loops and branches -------------------------------------------------------------------------------------------
 

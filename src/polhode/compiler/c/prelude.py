@@ -43,27 +43,3 @@ static inline int64_t negate(int64_t a) { return (int64_t)(0u - (uint64_t)a); }
 static inline int64_t quotient(int64_t a, int64_t b) { return b == 0 ? -1 : b == -1 ? negate(a) : a / b; }
 static inline int64_t remainder_of(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 """
-
-SORT = """\
-
-static slot *sort_order(const slot *keys, slot *from, slot *to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) { from[i].integer = i; }
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t begin = 0; begin < n; begin += 2 * width) {
-      const int64_t middle = begin + width < n ? begin + width : n;
-      const int64_t end = begin + 2 * width < n ? begin + 2 * width : n;
-      int64_t a = begin, b = middle;
-      for (int64_t i = begin; i < end; ++i) {
-        const bool second =
-            a == middle || (b < end && keys[from[b].integer].integer < keys[from[a].integer].integer);
-        to[i] = second ? from[b++] : from[a++];
-      }
-    }
-    slot *const other = from;
-    from = to;
-    to = other;
-  }
-  return from;
-}
-"""
-"""Bottom-up merge sort of the indices 0 … n - 1 by their keys, stable."""

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.entry_points import row_map
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.differentiation import DifferentiableFunction
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.loop_code import ArrayLoopCode, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.scan import Constants, Rows, Scan, compile_scan
+from polhode.compiler.loops.scan import Constants, Rows, Scan
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
@@ -41,14 +41,15 @@ class RowMap:
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         program = trace(function, consts, row)
-        layouts = Layout(consts), Layout(row), Layout(program.out_shape)
+        out = Layout(program.out_shape)
+        scan = _scan(consts, row, out)
         code = compile_either(
             program.closed_jaxpr.jaxpr,
-            lambda: row_map(program.closed_jaxpr, *layouts),
-            lambda: _compile(_on_scalars(program, consts, row), *layouts),
+            lambda: scan.compile(ArrayLoopCode(), program.closed_jaxpr),
+            lambda: scan.compile(ScalarLoopCode(), _on_scalars(program, consts, row)),
             program.cost,
         )
-        return cls(code, layouts[2], consts, row)
+        return cls(code, out, consts, row)
 
     def has_result_like(self, tree: Any) -> bool:
         """Whether the leaves of a result have the shapes and dtypes of those of a tree, whatever its structure."""
@@ -64,18 +65,14 @@ class RowMap:
         """
         derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, result), Layout(derivable.wrt)
-        layouts = Layout(consts), Layout(both), out
-        code = derivable.vjp(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
-        return cls(code, out, consts, both)
+        return cls(derivable.vjp(_scan(consts, both, out).compile), out, consts, both)
 
     @classmethod
     def jvp(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], consts: Any, row: Any) -> RowMap:
         """The Jacobian–vector product of such a function; rows are pairs (row, tangents of these arguments)."""
         derivable = DifferentiableFunction(function, of, consts, row)
         both, out = (row, derivable.wrt), Layout(derivable.out_shape)
-        layouts = Layout(consts), Layout(both), out
-        code = derivable.jvp(lambda program: _compile(program, *layouts), lambda program: row_map(program, *layouts))
-        return cls(code, out, consts, both)
+        return cls(derivable.jvp(_scan(consts, both, out).compile), out, consts, both)
 
     def __call__(self, consts: Any, batch: Any) -> Any:
         """The results, stacked like the rows."""
@@ -100,8 +97,8 @@ def _on_scalars(program: TracedFunction, consts: Any, row: Any) -> Program:
     return on_scalars(program, consts, row)
 
 
-def _compile(program: Program, consts: Layout, row: Layout, out: Layout) -> CompiledFunction:
-    return compile_scan(program, Scan((Constants("shared", consts), Rows("rows", row)), (Rows("out", out),)))
+def _scan(consts: Any, row: Any, out: Layout) -> Scan:
+    return Scan((Constants("shared", Layout(consts)), Rows("rows", Layout(row))), (Rows("out", out),))
 
 
 class RowMapResult(NamedTuple):

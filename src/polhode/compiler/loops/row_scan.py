@@ -15,8 +15,9 @@ from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.loop_code import ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, compile_scan
+from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan
 from polhode.compiler.numpy.interpreter import Interpreter, programs
 from polhode.compiler.trace import on_scalars, trace
 
@@ -63,7 +64,7 @@ class RowScan:
         layouts = Layout(consts), Layout(carry), Layout(row), Layout(program.out_shape[1])
         now = Carry("carry", layouts[1])
         loop = Scan((Constants("shared", layouts[0]), now, Rows("rows", layouts[2])), (now, Rows("out", layouts[3])))
-        return cls(compile_scan(on_scalars(program, consts, carry, row), loop), *layouts)
+        return cls(loop.compile(ScalarLoopCode(), on_scalars(program, consts, carry, row)), *layouts)
 
     def __call__(self, consts: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
         """The final carry, and the results of all rows, as a scan returns them."""

@@ -1,21 +1,36 @@
-"""Scans as machine code: a loop over rows, around a program on scalars."""
+"""Scans as machine code: a loop over rows, around a program on scalars or on arrays."""
 
 from __future__ import annotations
 
 import abc
-import contextlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, final
 
-from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.arrays.array_ir import Function, Index, Pointer, pointers_of
+from polhode.compiler.arrays.block_builder import INTEGER
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import type_of
+from polhode.compiler.loops.loop_code import AbstractLoopCode
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.scalars.program import Program
 
 
-class AbstractOperand:
+class Row(NamedTuple):
+    """A row of a scan.
+
+    - `code`: the loop. - `pointers`: arguments of the compiled function, by name. - `n`: the number of the row.
+    - `shared`: of each operand, values or places that are the same for all rows.
+    """
+
+    code: AbstractLoopCode
+    pointers: Mapping[str, Pointer]
+    n: Index
+    shared: Mapping[AbstractOperand, Sequence[Any]]
+
+    def places(self, name: str, layout: Layout) -> Sequence[Any]:
+        """The places of this row of a table."""
+        return self.code.places(self.code.k.row(self.pointers[name], self.n, layout.size), layout)
+
+
+class AbstractOperand(abc.ABC):
     """Values that the body of a scan takes or returns, packed at an argument of the compiled function.
 
     **Arguments:**
@@ -24,54 +39,52 @@ class AbstractOperand:
     """
 
     def __init__(self, name: str, layout: Layout) -> None:
-        self.name, self.size, self._layout = name, layout.size, layout
+        self.name, self.layout = name, layout
 
-    @property
-    def _kinds(self) -> list[str]:
-        return [type_of(scalar) for scalar in self._layout.scalars]
-
-    def _load(self, w: IRBuilder, pointer: str) -> list[str]:
-        return [w.load(pointer, k, kind) for k, kind in enumerate(self._kinds)]
-
-    def _store(self, w: IRBuilder, pointers: Sequence[str], values: Sequence[str]) -> None:
-        for k, (kind, value) in enumerate(zip(self._kinds, values, strict=True)):
-            for pointer in pointers:
-                w.store(pointer, k, kind, value)
+    @abc.abstractmethod
+    def share(self, code: AbstractLoopCode, pointer: Pointer) -> Sequence[Any]:
+        """Values or places that are the same for all rows, before the loop."""
 
 
-class AbstractInput(AbstractOperand, abc.ABC):
+class AbstractInput(AbstractOperand):
     """Values that the body takes."""
 
     @abc.abstractmethod
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        """The values for row `n`."""
+    def read(self, row: Row) -> Sequence[Any]:
+        """The values for a row."""
 
 
-class AbstractOutput(AbstractOperand, abc.ABC):
+class AbstractOutput(AbstractOperand):
     """Values that the body returns."""
 
     @abc.abstractmethod
-    def store(self, w: IRBuilder, n: str, values: Sequence[str]) -> None:
-        """Stores the values of row `n`."""
+    def write(self, row: Row, values: Sequence[Any]) -> None:
+        """Stores the values of a row."""
 
 
 @final
 class Constants(AbstractInput):
-    """The same values for all rows, loaded before the loop."""
+    """The same values for all rows, read before the loop."""
 
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        return self._load(w, f"%{self.name}")
+    def share(self, code: AbstractLoopCode, pointer: Pointer) -> Sequence[Any]:
+        return code.read(code.places(pointer, self.layout))
+
+    def read(self, row: Row) -> Sequence[Any]:
+        return row.shared[self]
 
 
 @final
 class Rows(AbstractInput, AbstractOutput):
     """A row of a table."""
 
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        return self._load(w, w.row(f"%{self.name}", n, self.size))
+    def share(self, code: AbstractLoopCode, pointer: Pointer) -> Sequence[Any]:
+        return ()
 
-    def store(self, w: IRBuilder, n: str, values: Sequence[str]) -> None:
-        self._store(w, [w.row(f"%{self.name}", n, self.size)], values)
+    def read(self, row: Row) -> Sequence[Any]:
+        return row.code.read(row.places(self.name, self.layout))
+
+    def write(self, row: Row, values: Sequence[Any]) -> None:
+        row.code.write(values, row.places(self.name, self.layout))
 
 
 @final
@@ -88,24 +101,28 @@ class Carry(AbstractInput, AbstractOutput):
         super().__init__(name, layout)
         self.increments, self.history = increments, history
 
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        if not self.increments:
-            return self._load(w, f"%{self.name}")
-        added = w.row(f"%{self.increments}", n, self.size)
-        return [_sum(w, w.load(f"%{self.name}", k, "double"), w.load(added, k, "double")) for k in range(self.size)]
+    def share(self, code: AbstractLoopCode, pointer: Pointer) -> Sequence[Any]:
+        return code.places(pointer, self.layout)
 
-    def store(self, w: IRBuilder, n: str, values: Sequence[str]) -> None:
-        history = [w.row(f"%{self.history}", n, self.size)] if self.history else []
-        self._store(w, [f"%{self.name}", *history], values)
+    def read(self, row: Row) -> Sequence[Any]:
+        if self.increments:
+            row.code.add(row.shared[self], row.code.read(row.places(self.increments, self.layout)))
+        return row.code.read(row.shared[self])
+
+    def write(self, row: Row, values: Sequence[Any]) -> None:
+        history = [row.places(self.history, self.layout)] if self.history else []
+        row.code.write(values, row.shared[self], *history)
 
 
 @final
 class Sums(AbstractOutput):
     """Sums of numbers over all rows."""
 
-    def store(self, w: IRBuilder, n: str, values: Sequence[str]) -> None:
-        for k, value in enumerate(values):
-            w.store(f"%{self.name}", k, "double", _sum(w, w.load(f"%{self.name}", k, "double"), value))
+    def share(self, code: AbstractLoopCode, pointer: Pointer) -> Sequence[Any]:
+        return code.places(pointer, self.layout)
+
+    def write(self, row: Row, values: Sequence[Any]) -> None:
+        row.code.add(row.shared[self], values)
 
 
 class Scan(NamedTuple):
@@ -125,37 +142,25 @@ class Scan(NamedTuple):
         tables = [name for x in carries for name in (x.increments, x.history) if name]
         return (*dict.fromkeys((*(x.name for x in self.inputs), *tables, *(x.name for x in self.outputs))), "count")
 
+    def compile(self, code: AbstractLoopCode, body: Any) -> CompiledFunction:
+        """Its machine code around a program. Raises `UnsupportedNativeOperation` for what there is no code for."""
+        return code.compile(self.function(code, body))
 
-def compile_scan(body: Program, scan: Scan) -> CompiledFunction:
-    """Machine code of a scan; returns the number of rows."""
-    w = IRBuilder()
-    constants: dict[AbstractInput, list[str]] = {x: x.load(w, "") for x in scan.inputs if isinstance(x, Constants)}
-    count = w.load("%count", 0, "i64")
-    with _each_row(w, count, scan.reverse) as n:
-        arguments = [value for x in scan.inputs for value in constants.get(x) or x.load(w, n)]
-        results = w.program(body, arguments)
-        for x in scan.outputs:
-            x.store(w, n, results[: x.size])
-            results = results[x.size :]
-    return CompiledFunction(w, scan.pointers, count)
-
-
-@contextlib.contextmanager
-def _each_row(w: IRBuilder, count: str, reverse: bool) -> Iterator[str]:
-    """A loop over the numbers of rows: the context writes its body."""
-    if not reverse:
-        with w.for_each(count) as n:
-            yield n
-        return
-    loop, body, end = LoopBuilder(w, [("i64", count)]), w.label(), w.label()
-    (after,) = loop.values
-    w.branch(w.value(f"icmp sgt i64 {after}, 0"), body, end)
-    w.open(body)
-    n = w.value(f"sub i64 {after}, 1")
-    yield n
-    loop.end([n])
-    w.open(end)
-
-
-def _sum(w: IRBuilder, a: str, b: str) -> str:
-    return w.value(f"fadd double {a}, {b}")
+    def function(self, code: AbstractLoopCode, body: Any) -> Function:
+        """The function of a scan around a program, which returns the number of rows."""
+        k, pointers = code.k, pointers_of(self.pointers)
+        operands: dict[AbstractOperand, None] = dict.fromkeys((*self.inputs, *self.outputs))
+        shared = {x: x.share(code, pointers[x.name]) for x in operands}
+        count = k.load_slot(pointers["count"], 0, INTEGER)
+        with k.loop(count) as step:
+            n = k.apply("sub", INTEGER, k.apply("sub", INTEGER, count, step), 1) if self.reverse else step
+            row = Row(code, pointers, n, shared)
+            results = code.call(body, [value for x in self.inputs for value in x.read(row)])
+            sizes = [code.size(x.layout) for x in self.outputs]
+            if any(x in self.inputs for x in self.outputs):
+                own = [shared[x] or [None] * size for x, size in zip(self.outputs, sizes, strict=True)]
+                results = code.detach(results, [place for places in own for place in places])
+            for x, size in zip(self.outputs, sizes, strict=True):
+                x.write(row, results[:size])
+                results = results[size:]
+        return Function(pointers, k.block, count)

@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.compiler.arrays.array_ir import Function, Pointer, Scalar, pointers_of
-from polhode.compiler.arrays.block_builder import BlockBuilder
-from polhode.compiler.arrays.entry_points import step_block
-from polhode.compiler.arrays.llvm_printer import compile_function
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
+from polhode.compiler.loops.loop_code import AbstractLoopCode, ArrayLoopCode, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
+from polhode.compiler.loops.step_loop_ir import block
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
@@ -97,10 +94,14 @@ class StepLoop:
         """
         traces = StepPrograms.of(more, advance, args, progress, row)
         check, steps = traces.check.closed_jaxpr, traces.steps.closed_jaxpr
+
+        def compile(code: AbstractLoopCode, check: Any, steps: Any) -> CompiledFunction:
+            return code.compile(block(code, check, steps, traces.layouts), tell)
+
         code = compile_either(
             steps.jaxpr,
-            lambda: step_block(check, steps, traces.layouts, tell),
-            lambda: _compile(*traces.on_scalars(), traces.layouts, tell),
+            lambda: compile(ArrayLoopCode(), check, steps),
+            lambda: compile(ScalarLoopCode(), *traces.on_scalars()),
         )
         return cls(code, args, progress, row)
 
@@ -180,34 +181,3 @@ _NEVER = np.iinfo(np.int64).max
 def _places(targets: Any) -> np.ndarray:
     """The instants to save and then the end, as machine code reads them."""
     return np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
-
-
-def _compile(
-    check: Program,
-    steps: Program,
-    layouts: tuple[Layout, Layout, Layout],
-    tell: Callable[[CompileReport], None] | None,
-) -> CompiledFunction:
-    """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
-    k, pointers, (args, progress, row) = BlockBuilder(), pointers_of(POINTERS), layouts
-    arguments = [k.load_slot(pointers["args"], n, s.dtype) for n, s in enumerate(args.scalars)]
-    now: list[Scalar] = []
-    results: list[Scalar] = []
-
-    def goes_on(control: ControlValues) -> Scalar:
-        now[:] = [k.load_slot(pointers["progress"], n, s.dtype) for n, s in enumerate(progress.scalars)]
-        return k.call(check, [*arguments, *now, *control])[0]
-
-    def step(control: ControlValues) -> Scalar:
-        results[:] = k.call(steps, [*arguments, *now, *control])
-        is_saved = results.pop(progress.size)
-        for n in range(progress.size):
-            k.store(pointers["progress"], (n,), (1,), results[n])
-        return is_saved
-
-    def keep(frame: Pointer) -> None:
-        for n, value in enumerate(results[progress.size :]):
-            k.store(frame, (n,), (1,), value)
-
-    count = block(k, pointers, goes_on, step, keep, row.size)
-    return compile_function(Function(pointers, k.block, count), tell)

@@ -7,19 +7,23 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode.integrators.base import AbstractIntegrator, Carry, Estimate, StepInfo
-from polhode.integrators.explicit.rkmk import RKMK
 from polhode.integrators.implicit._alpha_equations import Prediction
 from polhode.integrators.implicit._bdf_equations import ConstrainedEquations, Formula, FreeEquations, propagate_error
+from polhode.integrators.implicit._bdf_start import extrapolate_backward, starting_points
+from polhode.integrators.implicit._divided_differences import (
+    divided_differences,
+    local_coordinates,
+    local_errors,
+    predict,
+    value_of_order,
+)
 from polhode.integrators.implicit._newton import Newton, NewtonResult, solve
-from polhode.integrators.tableaus.runge_kutta import DORMAND_PRINCE, without_pair
-from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.systems.vector_field import VectorField
 
 
 class Memory(NamedTuple):
@@ -138,7 +142,7 @@ class BDF(AbstractIntegrator):
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         q, v = state
         vdot, multipliers = system.accelerations(t, q, v)
-        earlier, ages, is_resolved = _starting_points(system, t, h, state, vdot, self.max_order)
+        earlier, ages, is_resolved = starting_points(system, t, h, state, vdot, self.max_order)
         order = jnp.where(is_resolved, self.max_order, 1).astype(jnp.int32)
         zero = jnp.zeros((), jnp.int32)
         factors = None
@@ -152,22 +156,22 @@ class BDF(AbstractIntegrator):
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         memory, k = carry.memory, carry.memory.order
-        past = _differences(_local_coordinates(system.state_space, carry.state, memory.earlier), memory.ages)
+        past = divided_differences(local_coordinates(system.state_space, carry.state, memory.earlier), memory.ages)
         # Before a start with order 1 there is a tangent, whatever the size of the attempt that it was made for: it
         # touches at the present point, and its distance in the estimate must not be longer than the step.
         tangent = (k == 1) & (memory.count == 0)
         distances = h + jnp.concatenate((jnp.zeros(1), jnp.where(tangent, 0.0, memory.ages)))
-        value, slope = _predict(past, distances, k)
+        value, slope = predict(past, distances, k)
         spans = [1 / jnp.sum(1 / distances[:p]) for p in range(1, self.max_order + 1)]
-        equations, guess = self._equations(system, t + h, carry.state, value, slope, _value_of_order(spans, k))
+        equations, guess = self._equations(system, t + h, carry.state, value, slope, value_of_order(spans, k))
         solution = solve(equations, guess, memory.factors, self._solver)
         q, v = solution.place.q, solution.place.v
         _, v0 = carry.state
         end = jnp.concatenate((solution.place.theta, v - v0))
-        errors = _errors(past, distances, spans, end)
+        errors = local_errors(past, distances, spans, end)
         factors = solution.factors if self._solver.keeps_factors else equations.factor(solution.place, solution.x)
         error, lower, higher = (
-            propagate_error(equations, solution.place, factors, solution.x, _value_of_order(errors, p))
+            propagate_error(equations, solution.place, factors, solution.x, value_of_order(errors, p))
             for p in (k, k - 1, k + 1)
         )
         info = StepInfo(
@@ -185,14 +189,14 @@ class BDF(AbstractIntegrator):
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
     ) -> tuple[Point, Vector]:
         space, memory = system.state_space, carry1.memory
-        past = _differences(_local_coordinates(space, carry1.state, memory.earlier), memory.ages)
+        past = divided_differences(local_coordinates(space, carry1.state, memory.earlier), memory.ages)
         distances = (s - 1) * h + jnp.concatenate((jnp.zeros(1), memory.ages))
-        return space.move(carry1.state, _predict(past, distances, memory.used)[0])
+        return space.move(carry1.state, predict(past, distances, memory.used)[0])
 
     def with_step_control(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         """With order 1, which needs nothing before the start but a slope."""
         vdot, _ = system.accelerations(t, *carry.state)
-        earlier, ages = _extrapolate_backward(system, h, carry.state, vdot, self.max_order)
+        earlier, ages = extrapolate_backward(system, h, carry.state, vdot, self.max_order)
         memory = carry.memory._replace(earlier=earlier, ages=ages, order=jnp.ones((), jnp.int32))
         return carry._replace(memory=memory)
 
@@ -266,101 +270,3 @@ class BDF(AbstractIntegrator):
             rejected=jnp.zeros_like(memory.rejected),
             factors=solution.factors,
         )
-
-
-def _local_coordinates(space: AbstractSpace, state: Any, earlier: Any) -> Float[Array, "points dim"]:
-    """Coordinates of the present state and of earlier ones about the present one."""
-    points = jax.vmap(lambda other: space.difference(state, other))(earlier)
-    return jnp.concatenate((jnp.zeros((1, points.shape[1])), points))
-
-
-def _differences(points: Float[Array, "points dim"], ages: Array) -> list[Vector]:
-    """Divided differences of the present point with 0, 1, … earlier ones."""
-    ages = jnp.concatenate((jnp.zeros(1), ages))
-    differences = [points[0]]
-    for i in range(1, points.shape[0]):
-        points = (points[:-1] - points[1:]) / (ages[i:] - ages[:-i])[:, None]
-        differences.append(points[0])
-    return differences
-
-
-def _predict(past: list[Vector], distances: Array, order: Array) -> tuple[Vector, Vector]:
-    """Value and slope of the polynomial of a degree through the last points, at `distances` from them."""
-    value, slope = past[0], jnp.zeros_like(past[0])
-    product, change = jnp.ones(()), jnp.zeros(())
-    for i, difference in enumerate(past[1:]):
-        product, change = product * distances[i], change * distances[i] + product
-        difference = jnp.where(i < order, difference, 0.0)
-        value, slope = value + product * difference, slope + change * difference
-    return value, slope
-
-
-def _errors(past: list[Vector], distances: Array, spans: list[Array], end: Vector) -> list[Vector]:
-    r"""Local errors of order 1 and all higher ones, $γ_p \prod_{j<p}(t_{n+1} - t_{n-j})\, x[t_{n+1},…,t_{n-p}]$.
-
-    The product with the divided difference is the defect of the derivative of the polynomial through exact points.
-    """
-    difference = (end - past[0]) / distances[0]
-    product, errors = distances[0], []
-    for p, span in enumerate(spans, start=1):
-        difference = (difference - past[p]) / distances[p]
-        errors.append(span * product * difference)
-        product = product * distances[p]
-    return errors
-
-
-def _value_of_order(values: list[Array], order: Array) -> Array:
-    """`values[order - 1]`, or zeros where there is none."""
-    terms = [jnp.where(order == p, value, 0.0) for p, value in enumerate(values, start=1)]
-    return sum(terms[1:], start=terms[0])
-
-
-def _starting_points(
-    system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
-) -> tuple[tuple[Point, Vector], Array, Array]:
-    """States at points of the first step, their ages, and whether the polynomial through them resolves the motion.
-
-    Only the first step is known to be smooth: loads may be others before the start and after it. Where explicit
-    steps don't resolve the motion, states before the start are extrapolated with the first slope.
-    """
-    space, part = system.state_space, h / (number + 1)
-    explicit_states = _explicit_states(system, t, part, state, number)
-    speeds = _local_coordinates(space, state, explicit_states)[:, system.configuration.dim :]
-    first, last = speeds[1] - speeds[0], jnp.asarray(_difference_weights(number)) @ speeds
-    _, v = state
-    size = jnp.max(jnp.abs(first)) + 1e-6 * jnp.max(jnp.abs(v))
-    is_resolved = jnp.max(jnp.abs(last)) <= size
-    extrapolated_states, ages = _extrapolate_backward(system, h, state, vdot, number)
-    states = jax.tree.map(lambda a, b: jnp.where(is_resolved, a, b), explicit_states, extrapolated_states)
-    return states, jnp.where(is_resolved, -part * jnp.arange(1.0, number + 1), ages), is_resolved
-
-
-def _extrapolate_backward(
-    system: AbstractMechanical, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
-) -> tuple[tuple[Point, Vector], Array]:
-    """States before the start, extrapolated with the first slope, and their ages."""
-    ages = h * jnp.arange(1.0, number + 1)
-    slope = jnp.concatenate((system.kinematics(*state), vdot))
-    move = lambda age: system.state_space.move(state, -age * slope)  # noqa: E731
-    return jax.vmap(move)(ages), ages
-
-
-def _explicit_states(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], number: int) -> Any:
-    """States after so many explicit steps, stacked."""
-    method = RKMK(without_pair(DORMAND_PRINCE))
-    field = VectorField(system.state_space, system.velocity)
-
-    def one(carry: Carry, at: Array) -> tuple[Carry, Any]:
-        carry, _ = method.step(field, at, h, carry)
-        return carry, carry.state
-
-    times = t + h * jnp.arange(float(number))
-    return jax.lax.scan(one, method.init(field, t, h, state), times)[1]
-
-
-def _difference_weights(number: int) -> np.ndarray:
-    """Weights of the finite difference of that order."""
-    weights = np.ones(1)
-    for _ in range(number):
-        weights = np.convolve(weights, [1.0, -1.0])
-    return weights[::-1].copy()

@@ -16,9 +16,8 @@ import jax.numpy as jnp
 
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
-from polhode.compiler.loops.jvp_loop import TangentLoop
+from polhode.compiler.loops.derivative_loop import DerivativeLoop
 from polhode.compiler.loops.row_map import RowMap
-from polhode.compiler.loops.vjp_loop import AdjointLoop
 from polhode.integrators.base import Carry
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import Progress
@@ -106,10 +105,7 @@ def derive_rows(name: str, reverse: bool, parts: Any, places: LeafNumbers, rows:
 
 
 def derive_steps(reverse: bool, parts: Any, places: LeafNumbers, steps: Step, carry: Tree, others: Any) -> Any:
-    """Derivatives of consecutive steps, stacked: see `TangentLoop` for what it takes and returns.
-
-    In reverse see `AdjointLoop`.
-    """
+    """Derivatives of consecutive steps, stacked: see `DerivativeLoop` for what it takes and returns."""
     example = jax.tree.map(lambda x: x[0], steps)
     loop, inputs = find_program(_step_loop, parts, example, (reverse, places), serialiser=_STEP_LOOPS)
     return loop(inputs[0], steps, carry, others)
@@ -123,11 +119,11 @@ def _row_map(inputs: Any, rest: Any) -> RowMap:
     return RowMap.jvp(function, wrt, arrays, row)
 
 
-def _step_loop(inputs: Any, rest: Any) -> TangentLoop | AdjointLoop:
+def _step_loop(inputs: Any, rest: Any) -> DerivativeLoop:
     (arrays, step, _), (others, _, (reverse, places)) = inputs, rest
     function, wrt = _differentiable("step", others, step, places)
     # Loops take the carry first.
-    return (AdjointLoop if reverse else TangentLoop).of(function, lambda *x: wrt(*x)[::-1], arrays, step)
+    return DerivativeLoop.of(function, lambda *x: wrt(*x)[::-1], arrays, step, reverse)
 
 
 def _differentiable(
@@ -171,8 +167,10 @@ _ROW_MAPS: Serialiser[RowMap] = Serialiser(
     watch=_on_improved,
 )
 
-_STEP_LOOPS: Serialiser[TangentLoop | AdjointLoop] = Serialiser(
-    dump=lambda loop: (type(loop), loop.code, loop.parameters),
-    load=lambda state, inputs: state[0](state[1], *inputs[:2], floats(inputs[1].carry), state[2]),
+_STEP_LOOPS: Serialiser[DerivativeLoop] = Serialiser(
+    dump=lambda loop: (loop.code, loop.reverse, loop.parameters),
+    load=lambda state, inputs: DerivativeLoop(
+        state[0], state[1], inputs[0], inputs[1], floats(inputs[1].carry), state[2]
+    ),
     watch=_on_improved,
 )
