@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from jax.core import Tracer
@@ -13,7 +13,8 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
-from polhode.compiler.scalars.program import Program, ProgramBackend
+from polhode.compiler.scalars.look_up import looked_up
+from polhode.compiler.scalars.program import ArrayType, Program, ProgramBackend
 from polhode.compiler.scalars.traced_function import TracedFunction
 
 
@@ -30,20 +31,29 @@ def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHIN
     return program
 
 
-def on_scalars(program: TracedFunction, *examples: Any, differentiated: bool = False) -> Program:
-    """A traced function as a program of all elements of its arguments.
+def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | None = None) -> Program:
+    """A traced function as a program of all elements of its arguments; arrays that it only reads stay whole.
 
-    `differentiated`: whether the program will be differentiated. Raises `UnsupportedNativeOperation` where there is
+    `wrt`: leaves with respect to which the program will be differentiated; None if it will not be. Raises `UnsupportedNativeOperation` where there is
     no such program.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
         raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")
-    region = Program([s.dtype for s in Layout(examples).scalars])
+    region = Program(_types(program, Layout(examples), wrt or ()))
     try:
-        region.outputs = program.emit(ProgramBackend(region, differentiated), region.inputs)
+        region.outputs = program.emit(ProgramBackend(region, wrt is not None), region.inputs)
     except UnsupportedScalarOperation as needed:
         raise UnsupportedNativeOperation(str(needed)) from None
     return small(region)
+
+
+def _types(program: TracedFunction, layout: Layout, wrt: Collection[int]) -> list[Any]:
+    """Types of the inputs: an array in memory where that is read only, a scalar for each element of others."""
+    reads = looked_up(program.closed_jaxpr.jaxpr)
+    out: list[Any] = []
+    for k, (leaf, size) in enumerate(zip(layout.leaves, layout.sizes, strict=True)):
+        out += [ArrayType(leaf.dtype, size)] if reads[k] and k not in wrt else [leaf.dtype] * size
+    return out
 
 
 def small(region: Program) -> Program:

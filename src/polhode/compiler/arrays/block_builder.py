@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from polhode.compiler.arrays.array_ir import (
     Store,
     Table,
 )
-from polhode.compiler.scalars.program import Operation, Program, Variable
+from polhode.compiler.scalars.program import ArrayType, Operation, Program, Variable
 
 INTEGER, TRUTH, FLOAT = map(np.dtype, ("int64", "bool", "float64"))
 
@@ -54,7 +54,8 @@ class BlockBuilder:
     def call(self, program: Program, arguments: Sequence[Scalar]) -> list[Scalar]:
         """The results of a program on scalars."""
         for variable, value in zip(program.inputs, arguments, strict=True):
-            self.bind(variable, value)
+            if variable is not value:
+                self.bind(variable, value)
         self.block += program.operations
         return program.outputs
 
@@ -119,6 +120,14 @@ class BlockBuilder:
 
     def load_slot(self, source: Pointer, slot: Index, dtype: Any) -> Variable:
         return self.load(source, (slot,), (1,), dtype)
+
+    def load_inputs(self, source: Pointer, variables: Sequence[Variable], used: Collection[Variable]) -> None:
+        """Loads those inputs of a program that it uses from where they are packed; arrays stay there."""
+        slot = 0
+        for v in variables:
+            if v in used:
+                self.append(Address(v, source, slot) if isinstance(v.dtype, ArrayType) else Load(v, source, (slot,), (1,)))
+            slot += v.slots
 
     def store(self, target: Pointer, place: Place, strides: tuple[int, ...], value: Scalar) -> None:
         self.block.append(Store(target, place, strides, value))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, final
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, TypeAlias, final
 
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.scalars.program import Program
+from polhode.compiler.scalars.program import Program, Variable, split_inputs
+
+
+Inputs: TypeAlias = tuple[Sequence[Variable], Collection[Variable]]
+"""Inputs of the body, and the variables that it uses."""
 
 
 class AbstractOperand:
@@ -26,25 +30,18 @@ class AbstractOperand:
     def __init__(self, name: str, layout: Layout) -> None:
         self.name, self.size, self._layout = name, layout.size, layout
 
-    @property
-    def _kinds(self) -> list[str]:
-        return [type_of(scalar) for scalar in self._layout.scalars]
-
-    def _load(self, w: IRBuilder, pointer: str) -> list[str]:
-        return [w.load(pointer, k, kind) for k, kind in enumerate(self._kinds)]
-
     def _store(self, w: IRBuilder, pointers: Sequence[str], values: Sequence[str]) -> None:
-        for k, (kind, value) in enumerate(zip(self._kinds, values, strict=True)):
+        for k, (scalar, value) in enumerate(zip(self._layout.scalars, values, strict=True)):
             for pointer in pointers:
-                w.store(pointer, k, kind, value)
+                w.store(pointer, k, type_of(scalar), value)
 
 
 class AbstractInput(AbstractOperand, abc.ABC):
     """Values that the body takes."""
 
     @abc.abstractmethod
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        """The values for row `n`."""
+    def load(self, w: IRBuilder, n: str, inputs: Inputs) -> list[str]:
+        """The values for row `n` of these inputs of the body."""
 
 
 class AbstractOutput(AbstractOperand, abc.ABC):
@@ -59,16 +56,16 @@ class AbstractOutput(AbstractOperand, abc.ABC):
 class Constants(AbstractInput):
     """The same values for all rows, loaded before the loop."""
 
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        return self._load(w, f"%{self.name}")
+    def load(self, w: IRBuilder, n: str, inputs: Inputs) -> list[str]:
+        return w.inputs(f"%{self.name}", *inputs)
 
 
 @final
 class Rows(AbstractInput, AbstractOutput):
     """A row of a table."""
 
-    def load(self, w: IRBuilder, n: str) -> list[str]:
-        return self._load(w, w.row(f"%{self.name}", n, self.size))
+    def load(self, w: IRBuilder, n: str, inputs: Inputs) -> list[str]:
+        return w.inputs(w.row(f"%{self.name}", n, self.size), *inputs)
 
     def store(self, w: IRBuilder, n: str, values: Sequence[str]) -> None:
         self._store(w, [w.row(f"%{self.name}", n, self.size)], values)
@@ -88,9 +85,9 @@ class Carry(AbstractInput, AbstractOutput):
         super().__init__(name, layout)
         self.increments, self.history = increments, history
 
-    def load(self, w: IRBuilder, n: str) -> list[str]:
+    def load(self, w: IRBuilder, n: str, inputs: Inputs) -> list[str]:
         if not self.increments:
-            return self._load(w, f"%{self.name}")
+            return w.inputs(f"%{self.name}", *inputs)
         added = w.row(f"%{self.increments}", n, self.size)
         return [_sum(w, w.load(f"%{self.name}", k, "double"), w.load(added, k, "double")) for k in range(self.size)]
 
@@ -129,10 +126,12 @@ class Scan(NamedTuple):
 def compile_scan(body: Program, scan: Scan) -> CompiledFunction:
     """Machine code of a scan; returns the number of rows."""
     w = IRBuilder()
-    constants: dict[AbstractInput, list[str]] = {x: x.load(w, "") for x in scan.inputs if isinstance(x, Constants)}
+    used, parts = body.used_variables, split_inputs(body, [x.size for x in scan.inputs])
+    inputs: dict[AbstractInput, Inputs] = {x: (of, used) for x, of in zip(scan.inputs, parts, strict=True)}
+    constants = {x: x.load(w, "", of) for x, of in inputs.items() if isinstance(x, Constants)}
     count = w.load("%count", 0, "i64")
     with _each_row(w, count, scan.reverse) as n:
-        arguments = [value for x in scan.inputs for value in constants.get(x) or x.load(w, n)]
+        arguments = [value for x, of in inputs.items() for value in constants.get(x) or x.load(w, n, of)]
         results = w.program(body, arguments)
         for x in scan.outputs:
             x.store(w, n, results[: x.size])

@@ -16,7 +16,7 @@ from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import POINTERS, ControlValues, block
-from polhode.compiler.scalars.program import Program
+from polhode.compiler.scalars.program import Program, split_inputs
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
 
@@ -190,16 +190,20 @@ def _compile(
 ) -> CompiledFunction:
     """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
     k, pointers, (args, progress, row) = BlockBuilder(), pointers_of(POINTERS), layouts
-    arguments = [k.load_slot(pointers["args"], n, s.dtype) for n, s in enumerate(args.scalars)]
-    now: list[Scalar] = []
+    sizes = [args.size, progress.size, len(ControlValues._fields)]
+    inputs = {program: split_inputs(program, sizes) for program in (check, steps)}
+    used = {program: program.used_variables for program in inputs}
+    for program, (arguments, *_) in inputs.items():
+        k.load_inputs(pointers["args"], arguments, used[program])
     results: list[Scalar] = []
 
-    def goes_on(control: ControlValues) -> Scalar:
-        now[:] = [k.load_slot(pointers["progress"], n, s.dtype) for n, s in enumerate(progress.scalars)]
-        return k.call(check, [*arguments, *now, *control])[0]
+    def call(program: Program, control: ControlValues) -> list[Scalar]:
+        arguments, now, _ = inputs[program]
+        k.load_inputs(pointers["progress"], now, used[program])
+        return k.call(program, [*arguments, *now, *control])
 
     def step(control: ControlValues) -> Scalar:
-        results[:] = k.call(steps, [*arguments, *now, *control])
+        results[:] = call(steps, control)
         is_saved = results.pop(progress.size)
         for n in range(progress.size):
             k.store(pointers["progress"], (n,), (1,), results[n])
@@ -209,5 +213,5 @@ def _compile(
         for n, value in enumerate(results[progress.size :]):
             k.store(frame, (n,), (1,), value)
 
-    count = block(k, pointers, goes_on, step, keep, row.size)
+    count = block(k, pointers, lambda control: call(check, control)[0], step, keep, row.size)
     return compile_function(Function(pointers, k.block, count), tell)
