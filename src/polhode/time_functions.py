@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import equinox as eqx
@@ -14,11 +15,20 @@ from polhode import checks
 from polhode.checks import short_repr
 
 
+_COMPARED = 16
+"""Knots up to which the place of a number is found by comparison with all of them, in fewer operations than by bisection.
+"""
+
+
 class PiecewiseLinear(eqx.Module):
     """A function of time through given points, straight between them and constant beyond the ends.
 
-    Two points at one time are a jump; there the value is that of the second. Runs end steps exactly at all points, and
-    the step before a jump sees nothing of it.
+    Two points at one time are a jump; there the value is that of the second. Steps end exactly at jumps, and the step
+    before one sees nothing of it. At the other points, which are kinks, controlled steps end, too; constant ones do where
+    their order asks for it and there are four steps for each point. Of a recorded signal with more points, kinks lie
+    inside steps, which costs less accuracy than the straight lines themselves.
+
+    A value is found by bisection, so ten thousand points take little longer than ten.
 
     ```python
     pulse = ph.PiecewiseLinear((0.5, 0.5, 0.502, 0.502), (0.0, 1.0, 1.0, 0.0))     # 2 ms
@@ -53,17 +63,29 @@ class PiecewiseLinear(eqx.Module):
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
-        """Where steps have to end."""
+        """Where it has jumps and kinks."""
         return tuple(sorted(set(self.times)))
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where it has kinks, but no jumps."""
+        return tuple(t for t, n in Counter(self.times).items() if n == 1)
+
     def __call__(self, t: Array) -> Array:
-        times = np.array(self.times)
+        times = jnp.asarray(np.array(self.times))
         # The last point at or before t; of two at one time the second.
-        k = jnp.clip(jnp.searchsorted(times, t, side="right", method="compare_all") - 1, 0, len(times) - 2)
-        begin, span = jnp.asarray(times)[k], jnp.asarray(np.diff(times))[k]
+        k = interval(times, t)
+        begin, span = times[k], times[k + 1] - times[k]
         s = jnp.where(span > 0, jnp.clip((t - begin) / jnp.where(span > 0, span, 1.0), 0.0, 1.0), 1.0)
         s = jnp.where(t < times[0], 0.0, s)
         return (1 - s) * self.values[k] + s * self.values[k + 1]
+
+
+def interval(knots: Array, x: Array) -> Array:
+    """The number of the last knot at or before x that has another one behind it."""
+    n = len(knots)
+    method = "compare_all" if n <= _COMPARED else "scan"
+    return jnp.clip(jnp.searchsorted(knots, x, side="right", method=method) - 1, 0, n - 2)
 
 
 def breakpoints_of(function: Any) -> tuple[float, ...]:
@@ -71,13 +93,32 @@ def breakpoints_of(function: Any) -> tuple[float, ...]:
 
     Elements of a model with functions that differ in their numbers alone have these stacked, and so are the instants.
     """
-    breakpoints = getattr(function, "breakpoints", ())
-    if callable(breakpoints) or not checks.is_concrete(breakpoints):
+    return _instants(function, "breakpoints")
+
+
+def kinks_of(*functions: Any) -> tuple[float, ...]:
+    """Those breakpoints of functions that are in the attribute `kinks` of all that have them."""
+    kinks: set[float] = set()
+    jumps: set[float] = set()
+    for function in functions:
+        every, soft = set(breakpoints_of(function)), set(_instants(function, "kinks"))
+        kinks |= every & soft
+        jumps |= every - soft
+    return tuple(sorted(kinks - jumps))
+
+
+def _instants(function: Any, name: str) -> tuple[float, ...]:
+    values = getattr(function, name, ())
+    if callable(values) or not checks.is_concrete(values):
         return ()
     try:
-        times = [np.asarray(t, dtype=float).ravel() for t in jax.tree.leaves(breakpoints)]
-        return tuple(float(t) for t in np.concatenate([*times, np.zeros(0)]) if np.isfinite(t))
+        times = np.concatenate([*(np.asarray(t, dtype=float).ravel() for t in _flat(values)), np.zeros(0)])
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`breakpoints` of {short_repr(function)} must be times, got {short_repr(breakpoints)}."
-        ) from error
+        raise ValueError(f"`{name}` of {short_repr(function)} must be times, got {short_repr(values)}.") from error
+    return tuple(times[np.isfinite(times)].tolist())
+
+
+def _flat(values: Any) -> list[Any]:
+    """Arrays and numbers; a plain list of thousands of numbers as one array."""
+    is_plain = isinstance(values, tuple | list) and all(type(t) is float for t in values)
+    return [np.array(values)] if is_plain else jax.tree.leaves(values)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import itertools
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import jax
+import numpy as np
 from jax.core import Tracer
 
 from polhode.compiler import size_limits
@@ -13,8 +16,9 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
-from polhode.compiler.scalars.look_up import looked_up
-from polhode.compiler.scalars.program import ArrayType, Program, ProgramBackend
+from polhode.compiler.scalars.array_view import ArrayView
+from polhode.compiler.scalars.program import ArrayType, Program, ProgramBackend, Variable
+from polhode.compiler.scalars.read_only import read_only
 from polhode.compiler.scalars.traced_function import TracedFunction
 
 
@@ -39,21 +43,37 @@ def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | N
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
         raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")
-    region = Program(_types(program, Layout(examples), wrt or ()))
+    region, inputs = _inputs(program, examples, wrt or ())
     try:
-        region.outputs = program.emit(ProgramBackend(region, wrt is not None), region.inputs)
+        region.outputs = program.emit(ProgramBackend(region, wrt is not None), inputs)
     except UnsupportedScalarOperation as needed:
         raise UnsupportedNativeOperation(str(needed)) from None
     return small(region)
 
 
-def _types(program: TracedFunction, layout: Layout, wrt: Collection[int]) -> list[Any]:
-    """Types of the inputs: an array in memory where that is read only, a scalar for each element of others."""
-    reads = looked_up(program.closed_jaxpr.jaxpr)
-    out: list[Any] = []
-    for k, (leaf, size) in enumerate(zip(layout.leaves, layout.sizes, strict=True)):
-        out += [ArrayType(leaf.dtype, size)] if reads[k] and k not in wrt else [leaf.dtype] * size
-    return out
+def _inputs(program: TracedFunction, examples: Sequence[Any], wrt: Collection[int]) -> tuple[Program, list[Any]]:
+    """An empty program, and its inputs: an array in memory where that is read only, a scalar for each element of others.
+
+    Arrays of the same example are in the same memory, so that they are read relative to the first one.
+    """
+    layout, reads = Layout(examples), read_only(program.closed_jaxpr.jaxpr)
+    types = [
+        [ArrayType(size)] if is_read and k not in wrt else [leaf.dtype] * size
+        for k, (leaf, size, is_read) in enumerate(zip(layout.leaves, layout.sizes, reads, strict=True))
+    ]
+    region = Program([dtype for of_leaf in types for dtype in of_leaf])
+    variables, leaves, inputs = iter(region.inputs), iter(zip(layout.leaves, layout.sizes, types, strict=True)), []
+    for example in examples:
+        base: tuple[Variable, int] | None = None
+        slot = 0
+        for leaf, size, of_leaf in itertools.islice(leaves, len(jax.tree.leaves(example))):
+            own: list[Any] = list(itertools.islice(variables, len(of_leaf)))
+            if of_leaf == [ArrayType(size)]:
+                base = base or (own[0], slot)
+                own = [ArrayView.at(base[0], np.int64(slot - base[1]), leaf.shape, leaf.dtype)]
+            inputs += own
+            slot += size
+    return region, inputs
 
 
 def small(region: Program) -> Program:

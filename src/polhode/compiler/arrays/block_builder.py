@@ -126,7 +126,9 @@ class BlockBuilder:
         slot = 0
         for v in variables:
             if v in used:
-                self.append(Address(v, source, slot) if isinstance(v.dtype, ArrayType) else Load(v, source, (slot,), (1,)))
+                self.append(
+                    Address(v, source, slot) if isinstance(v.dtype, ArrayType) else Load(v, source, (slot,), (1,))
+                )
             slot += v.slots
 
     def store(self, target: Pointer, place: Place, strides: tuple[int, ...], value: Scalar) -> None:

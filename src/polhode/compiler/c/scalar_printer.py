@@ -105,7 +105,7 @@ class ScalarPrinter:
         if isinstance(array, ConstantArray):
             text = f"{self.constants(array.values.tobytes(), array.values)}[{self.operand(position)}]"
         else:
-            text = slot_value(f"{self.operand(array)}[{self.operand(position)}]", c_type(array.dtype.dtype))
+            text = slot_value(f"{self.operand(array)}[{self.operand(position)}]", c_type(o.results[0].dtype))
         self.define(o.results[0], text)
 
     def _while(self, o: Operation) -> None:

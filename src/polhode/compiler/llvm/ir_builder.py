@@ -192,12 +192,12 @@ class IRBuilder:
             slot += v.slots
         return values
 
-    def read(self, array: Variable, begin: str, position: str) -> str:
+    def read(self, operation: Operation, begin: str, position: str) -> str:
         """The element of an array at a position; in lanes each reads its own array, or the same constants."""
-        kind = type_of(np.empty(0, array.dtype.dtype))
+        kind = type_of(operation.results[0])
         if self.width == 1:
             return self.load(begin, position, kind)
-        shared, result = isinstance(array, ConstantArray), "poison"
+        shared, result = isinstance(operation.operands[0], ConstantArray), "poison"
         for lane in range(self.width):
             at = self.value(f"extractelement {self.of('i64')} {position}, i64 {lane}")
             if not shared:
@@ -250,7 +250,7 @@ class IRBuilder:
         if name in _SAME:
             return x
         if name == "read":
-            return [self.read(operation.operands[0], *x)]
+            return [self.read(operation, *x)]
         kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
             # Powers may have an integer exponent.

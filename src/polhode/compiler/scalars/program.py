@@ -11,10 +11,9 @@ from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedS
 
 
 class ArrayType(NamedTuple):
-    """The type of a variable that stands for an array in memory, in slots of eight bytes, which `read` looks up."""
+    """The type of a variable that stands for an array in memory, in slots of eight bytes."""
 
-    dtype: np.dtype
-    size: int
+    slots: int
 
 
 class Variable:
@@ -28,7 +27,7 @@ class Variable:
     @property
     def slots(self) -> int:
         """Slots that it takes where inputs are packed."""
-        return self.dtype.size if isinstance(self.dtype, ArrayType) else 1
+        return self.dtype.slots if isinstance(self.dtype, ArrayType) else 1
 
 
 @final
@@ -38,7 +37,7 @@ class ConstantArray(Variable):
     __slots__ = ("values",)
 
     def __init__(self, values: np.ndarray) -> None:
-        super().__init__(ArrayType(values.dtype, values.size))
+        super().__init__(ArrayType(values.size))
         self.values = values
 
 
@@ -54,7 +53,7 @@ class Operation:
 class Program:
     """A sequence of operations. Bodies of loops and branches also see the variables of the surrounding program.
 
-    The operation `read` has an array and an index, within it, as operands.
+    The operation `read` has an array and a position as operands: of a slot in it, or behind it in the same memory.
     """
 
     def __init__(self, dtypes: Sequence[np.dtype | ArrayType]) -> None:

@@ -17,10 +17,10 @@ from polhode.compiler.primitives.implicit_solution import SOLUTION
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
-from polhode.compiler.scalars.look_up import ArrayView, constant_view, look_up
+from polhode.compiler.scalars.array_view import ArrayView, constant_view, look_up
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, ScalarNormaliser
 from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
-from polhode.compiler.scalars.program import ArrayType, ConstantArray
+from polhode.compiler.scalars.program import ConstantArray
 from polhode.compiler.scalars.select_gather import as_selections
 
 
@@ -74,8 +74,8 @@ class AbstractUnroller(abc.ABC):
         out, at = [], 0
         for aval in avals:
             size = math.prod(aval.shape)
-            if size and isinstance(flat[at].dtype, ArrayType):
-                out.append(ArrayView.whole(flat[at], aval.shape))
+            if size and isinstance(flat[at], ArrayView):
+                out.append(flat[at]._replace(shape=aval.shape))
                 at += 1
                 continue
             out.append(element_array(aval.shape, map(self.graph.leaf, flat[at : at + size])))
@@ -119,9 +119,8 @@ class AbstractUnroller(abc.ABC):
 
     def _apply_to_views(self, eqn: Any, inputs: list[Any]) -> Sequence[Any]:
         """The results of an operation on arrays in memory: a look-up, or that on their elements."""
-        first, *others = inputs[0], *map(self.elements, inputs[1:])
-        result = look_up(self.graph, eqn, first, others) if isinstance(first, ArrayView) else None
-        return self._apply(eqn, [self.elements(first), *others]) if result is None else [result]
+        result = look_up(self.graph, eqn, inputs)
+        return self._apply(eqn, list(map(self.elements, inputs))) if result is None else [result]
 
     def _constants(self, eqn: Any, inputs: list[Elements]) -> ArrayView | None:
         """The operand of a read, if it is to be constants in memory."""
@@ -217,7 +216,7 @@ class AbstractUnroller(abc.ABC):
         out = []
         for value in values:
             if isinstance(value, ArrayView):
-                out.append(value._replace(begin=self.graph.emit([value.begin])[0]))
+                out.append(value._replace(begins=self.capture([value.begins])[0]))
                 continue
             copy = np.empty(value.shape, dtype=object)
             for index, scalar in zip(np.ndindex(value.shape), self.graph.emit(list(value.flat)), strict=True):
@@ -230,7 +229,7 @@ class AbstractUnroller(abc.ABC):
         out = []
         for value in values:
             if isinstance(value, ArrayView):
-                out.append(value._replace(begin=self.element(value.begin)))
+                out.append(value._replace(begins=self.adopt([value.begins])[0]))
                 continue
             copy = np.empty(value.shape, dtype=object)
             for index in np.ndindex(value.shape):

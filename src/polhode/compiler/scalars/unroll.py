@@ -16,7 +16,7 @@ from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operan
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Elements, is_known
-from polhode.compiler.scalars.look_up import ArrayView
+from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP
 from polhode.compiler.scalars.straight_line import AbstractUnroller, element_array
 
@@ -132,7 +132,7 @@ class Unroller(AbstractUnroller):
         """The elements that vary from row to row; of an array in memory, where each row begins."""
         if not isinstance(x, ArrayView):
             return x.reshape(length, -1)
-        return element_array((length, 1), (row.begin for row in x.rows(self.graph)))
+        return element_array((length, 1), x.rows(self.graph))
 
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]
@@ -203,7 +203,7 @@ def _jvp_rule(
 def _row_of(x: Elements | ArrayView, aval: Any, elements: Iterator[Any]) -> Any:
     """A row from its next elements, or the part of an array in memory."""
     if isinstance(x, ArrayView):
-        return x._replace(begin=next(elements), shape=aval.shape)
+        return ArrayView.at(x.array, next(elements), aval.shape, x.dtype)
     return element_array(aval.shape, itertools.islice(elements, math.prod(aval.shape)))
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from polhode.checks import short_repr
 from polhode.compiler.fingerprint import AbstractHolder, Closure, frozen, is_immutable
-from polhode.time_functions import breakpoints_of
+from polhode.time_functions import breakpoints_of, kinks_of
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import AbstractComposite, AbstractPart
@@ -53,8 +53,17 @@ class Function(AbstractHolder):
     @property
     def breakpoints(self) -> tuple[float, ...]:
         """Instants at which the function jumps or has kinks, if it says so by an attribute of that name."""
+        return breakpoints_of(self._original)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Those of them at which the function has kinks only, if it says so by an attribute of that name."""
+        return kinks_of(self._original)
+
+    @property
+    def _original(self) -> Callable[..., Any]:
         whole = self._whole
-        return breakpoints_of(whole.identity.function if isinstance(whole, Closure) else whole)
+        return whole.identity.function if isinstance(whole, Closure) else whole
 
     @property
     def constant(self) -> Array | None:
