@@ -18,8 +18,8 @@ from polhode.time_functions import interval
 class CubicSpline(eqx.Module):
     """A function of time through given points, of cubics with continuous second derivatives, constant beyond the ends.
 
-    It suits recorded signals of motors and prescribed motions, whose rates it has. The third derivative is continuous at
-    the second point and the last but one, too ("not a knot"), as by default in SciPy. Steps end nowhere for its sake:
+    It suits recorded signals and prescribed motions, whose rates it has. The third derivative is continuous at the
+    second point and the last but one, too ("not a knot"), as by default in SciPy. Steps end nowhere for its sake:
     methods of order 4 keep their order, and constant steps of those of order 5 and 6 have order 4.
 
     ```python
@@ -39,7 +39,7 @@ class CubicSpline(eqx.Module):
     slopes: Float[Array, "n ..."]
 
     def __init__(self, times: Any, values: Any) -> None:
-        self.times = _increasing("times", times, 4, "of the points")
+        self.times = _places("times", times, 4, "of the points")
         self.values = _values(values, (len(self.times),), "at the times")
         self.slopes = _slopes(self.times, self.values)
 
@@ -57,8 +57,8 @@ class CubicSpline(eqx.Module):
 class Table2D(eqx.Module):
     """A function of two numbers, such as a torque of speed and throttle: bilinear between points of a grid.
 
-    Beyond the edges it has the value of the nearest point on the edge. Steps can't end at its kinks, which depend on the
-    state; tolerances see them.
+    Beyond the edges it has the value of the nearest point on the edge. When its kinks are passed depends on the motion,
+    so no step ends there; tolerances see them.
 
     ```python
     torque = ph.Table2D((0.0, 100.0, 300.0), (0.0, 1.0), ((0, 40.0), (0, 35.0), (-5.0, 10.0)))
@@ -78,17 +78,17 @@ class Table2D(eqx.Module):
     values: Float[Array, "n m ..."]
 
     def __init__(self, x: Any, y: Any, values: Any) -> None:
-        self.x, self.y = _increasing("x", x, 2, "of the rows"), _increasing("y", y, 2, "of the columns")
+        self.x, self.y = _places("x", x, 2, "of the rows"), _places("y", y, 2, "of the columns")
         self.values = _values(values, (len(self.x), len(self.y)), "at the points of the grid")
 
     def __call__(self, x: Array, y: Array) -> Array:
-        (i, r), (j, s) = _place(self.x, x), _place(self.y, y)
+        (i, r), (j, s) = _locate(self.x, x), _locate(self.y, y)
         below = (1 - s) * self.values[i, j] + s * self.values[i, j + 1]
         above = (1 - s) * self.values[i + 1, j] + s * self.values[i + 1, j + 1]
         return (1 - r) * below + r * above
 
 
-def _place(knots: Array, x: Array) -> tuple[Array, Array]:
+def _locate(knots: Array, x: Array) -> tuple[Array, Array]:
     """The number of the interval of a number, and the part of it, from 0 to 1."""
     k = interval(knots, x)
     begin, end = knots[k], knots[k + 1]
@@ -116,7 +116,7 @@ def _slopes(times: Array, values: Array) -> Array:
     return jax.lax.linalg.tridiagonal_solve(lower, diagonal, upper, columns).reshape(values.shape)
 
 
-def _increasing(name: str, places: Any, least: int, meaning: str) -> Array:
+def _places(name: str, places: Any, least: int, meaning: str) -> Array:
     """Checked places of a table."""
     shape = checks.shape(name, places, meaning)
     if len(shape) != 1 or shape[0] < least:

@@ -14,19 +14,17 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 
-
 _COMPARED = 16
-"""Knots up to which the place of a number is found by comparison with all of them, in fewer operations than by bisection.
-"""
+"""Knots up to which comparison with all of them takes fewer operations than bisection."""
 
 
 class PiecewiseLinear(eqx.Module):
     """A function of time through given points, straight between them and constant beyond the ends.
 
     Two points at one time are a jump; there the value is that of the second. Steps end exactly at jumps, and the step
-    before one sees nothing of it. At the other points, which are kinks, controlled steps end, too; constant ones do where
-    their order asks for it and there are four steps for each point. Of a recorded signal with more points, kinks lie
-    inside steps, which costs less accuracy than the straight lines themselves.
+    before one sees nothing of it. The other points are kinks. Controlled steps end there, too; constant ones do where
+    the order of the method asks for it and there are four steps for each point. Kinks of recorded signals with more
+    points lie inside steps, which costs less accuracy than the straight lines themselves.
 
     A value is found by bisection, so ten thousand points take little longer than ten.
 

@@ -15,8 +15,8 @@ from polhode.compiler.llvm.jit import is_compiler_missing
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
-from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.array_view import ArrayView
+from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.program import ArrayType, Program, ProgramBackend, Variable
 from polhode.compiler.scalars.read_only import read_only
 from polhode.compiler.scalars.traced_function import TracedFunction
@@ -38,8 +38,8 @@ def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHIN
 def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | None = None) -> Program:
     """A traced function as a program of all elements of its arguments; arrays that it only reads stay whole.
 
-    `wrt`: leaves with respect to which the program will be differentiated; None if it will not be. Raises `UnsupportedNativeOperation` where there is
-    no such program.
+    `wrt`: leaves with respect to which the program will be differentiated; None if it will not be. Raises
+    `UnsupportedNativeOperation` where there is no such program.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
         raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")
@@ -52,7 +52,7 @@ def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | N
 
 
 def _inputs(program: TracedFunction, examples: Sequence[Any], wrt: Collection[int]) -> tuple[Program, list[Any]]:
-    """An empty program, and its inputs: an array in memory where that is read only, a scalar for each element of others.
+    """An empty program, and its inputs: arrays in memory where they are only read, a scalar for each element of others.
 
     Arrays of the same example are in the same memory, so that they are read relative to the first one.
     """

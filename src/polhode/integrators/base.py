@@ -72,8 +72,8 @@ class AbstractIntegrator(eqx.Module):
       or "bounded" (no drift). Quantities are residual names ("manifold", "position", "velocity"), invariant names,
       or "action invariants" for what the Lie group action itself conserves.
     - `promises_at_steps`: whether all of them hold at the ends of steps only, not for interpolated states.
-    - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and a
-      kink of a load, where a step ends, needs no restart.
+    - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
+      a kink of a load, where a step ends, needs no restart.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]

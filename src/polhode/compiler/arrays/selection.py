@@ -37,8 +37,8 @@ def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_
         # Rows of loops differ from each other, even constant ones.
         varying = rows_of(eqn)
         for inner, numbers in programs_inside(eqn):
-            known = [n is not None and n not in varying and constant_inputs[n] for n in numbers]
-            if has_dynamic_indices(inner, known, [n is not None and read_inputs[n] for n in numbers]):
+            is_constant = [n is not None and n not in varying and constant_inputs[n] for n in numbers]
+            if has_dynamic_indices(inner, is_constant, [n is not None and read_inputs[n] for n in numbers]):
                 return True
         if all(constant_inputs):
             constants.update(eqn.outvars)

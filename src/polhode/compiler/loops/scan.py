@@ -14,7 +14,6 @@ from polhode.compiler.llvm.types import type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.program import Program, Variable, split_inputs
 
-
 Inputs: TypeAlias = tuple[Sequence[Variable], Collection[Variable]]
 """Inputs of the body, and the variables that it uses."""
 
@@ -128,7 +127,9 @@ def compile_scan(body: Program, scan: Scan) -> CompiledFunction:
     w = IRBuilder()
     used, parts = body.used_variables, split_inputs(body, [x.size for x in scan.inputs])
     inputs: dict[AbstractInput, Inputs] = {x: (of, used) for x, of in zip(scan.inputs, parts, strict=True)}
-    constants = {x: x.load(w, "", of) for x, of in inputs.items() if isinstance(x, Constants)}
+    constants: dict[AbstractInput, list[str]] = {
+        x: x.load(w, "", of) for x, of in inputs.items() if isinstance(x, Constants)
+    }
     count = w.load("%count", 0, "i64")
     with _each_row(w, count, scan.reverse) as n:
         arguments = [value for x, of in inputs.items() for value in constants.get(x) or x.load(w, n, of)]

@@ -33,7 +33,8 @@ _CONVERT = Kind("convert_element_type", {"new_dtype": _INTEGER})
 class ArrayView(NamedTuple):
     """Parts of one array in memory, each of them contiguous: tables of several functions are stacked so.
 
-    - `array`: the variable. - `begins`: positions of the first elements of the parts: no axis for a single part, or one.
+    - `array`: the variable.
+    - `begins`: positions of the first elements of the parts, without an axis for a single part, or with one.
     - `shape`, `dtype`: of the whole, where the axis of `begins` comes first.
     """
 
@@ -71,7 +72,7 @@ class ArrayView(NamedTuple):
         size = math.prod(self.shape[1:])
         return [graph.binary("add", self.begins[()], np.int64(k * size)) for k in range(self.shape[0])]
 
-    def moved(self, graph: Graph, slots: Any, shape: tuple[int, ...]) -> ArrayView:
+    def shift(self, graph: Graph, slots: Any, shape: tuple[int, ...]) -> ArrayView:
         """A part of the only part, so many slots further."""
         return self._replace(begins=_single(graph.binary("add", self.begins[()], slots)), shape=shape)
 
@@ -89,7 +90,7 @@ def look_up(graph: Graph, eqn: Any, inputs: Sequence[Any]) -> Elements | ArrayVi
     """The result of an operation on views, or on a view and indices; None if it takes the elements."""
     name, shape = eqn.primitive.name, eqn.outvars[0].aval.shape
     if name in ("stack", "concatenate"):
-        return _joined(eqn, inputs, shape)
+        return _join(eqn, inputs, shape)
     view = inputs[0]
     if not isinstance(view, ArrayView) or any(isinstance(x, ArrayView) for x in inputs[1:]):
         return None
@@ -112,7 +113,7 @@ def _single(begin: Any) -> Elements:
     return out
 
 
-def _joined(eqn: Any, views: Sequence[Any], shape: tuple[int, ...]) -> ArrayView | None:
+def _join(eqn: Any, views: Sequence[Any], shape: tuple[int, ...]) -> ArrayView | None:
     """Parts side by side along a first axis."""
     axis = eqn.params["axis" if eqn.primitive.name == "stack" else "dimension"]
     new = int(eqn.primitive.name == "concatenate")
@@ -134,12 +135,12 @@ def _slice(graph: Graph, eqn: Any, view: ArrayView) -> ArrayView | None:
         return None
     if view.begins.ndim:
         return view._replace(begins=view.begins[begins[0] : ends[0]], shape=out)
-    return view.moved(graph, np.int64(begins[0] * math.prod(view.shape[1:])), out)
+    return view.shift(graph, np.int64(begins[0] * math.prod(view.shape[1:])), out)
 
 
 def _dynamic_slice(graph: Graph, eqn: Any, view: ArrayView, starts: Sequence[Elements]) -> Elements | ArrayView | None:
     sizes = tuple(eqn.params["slice_sizes"])
-    places = [_clipped(graph, s[()], n - m) for s, n, m in zip(starts, view.shape, sizes, strict=True)]
+    places = [_clip(graph, s[()], n - m) for s, n, m in zip(starts, view.shape, sizes, strict=True)]
     if view.begins.ndim:
         if not is_known(places[0]) or sizes[0] != 1:
             return None
@@ -147,8 +148,8 @@ def _dynamic_slice(graph: Graph, eqn: Any, view: ArrayView, starts: Sequence[Ele
         places[0] = np.int64(0)
     position: Any = np.int64(0)
     for place, stride in zip(places, _strides(view.shape), strict=True):
-        position = graph.binary("add", position, _scaled(graph, place, stride))
-    window = view.moved(graph, position, view.shape)
+        position = graph.binary("add", position, _times(graph, place, stride))
+    window = view.shift(graph, position, view.shape)
     if sizes[1:] == view.shape[1:]:
         return window._replace(shape=sizes)
     within = np.arange(math.prod(view.shape)).reshape(view.shape)[tuple(slice(0, m) for m in sizes)]
@@ -163,24 +164,24 @@ def _gather(graph: Graph, eqn: Any, view: ArrayView, indices: Elements) -> Eleme
     strides, starts = _strides(view.shape), [k for k, d in enumerate(dims.start_index_map) if d < view.begins.ndim]
     if not all(is_known(i) for k in starts for i in indices[..., k].flat):
         return None
-    known, moves, inside = (np.empty(indices.shape[:-1], dtype=object) for _ in range(3))
-    for place in np.ndindex(known.shape):
+    rows, moves, inside = (np.empty(indices.shape[:-1], dtype=object) for _ in range(3))
+    for place in np.ndindex(rows.shape):
         at: list[Any] = [np.int64(0), np.int64(0)]
         is_inside: Any = np.bool_(True)
         for k, d in enumerate(dims.start_index_map):
             high, index = view.shape[d] - p["slice_sizes"][d], indices[(*place, k)]
-            step = _scaled(graph, _clipped(graph, index, high), strides[d])
+            step = _times(graph, _clip(graph, index, high), strides[d])
             at[k in starts] = graph.binary("add", at[k in starts], step)
             is_inside = graph.binary("and", is_inside, _is_within(graph, index, high))
-        moves[place], known[place], inside[place] = *at, is_inside
+        moves[place], rows[place], inside[place] = *at, is_inside
     first = gather_scatter.gather_positions(p, view.shape, np.zeros(indices.shape, np.int64))
-    known, moves, inside = (
-        np.broadcast_to(np.expand_dims(x, dims.offset_dims), out.shape) for x in (known, moves, inside)
+    rows, moves, inside = (
+        np.broadcast_to(np.expand_dims(x, dims.offset_dims), out.shape) for x in (rows, moves, inside)
     )
     size, result = math.prod(view.part), np.empty(out.shape, dtype=object)
     fill = out.dtype.type(fill_value(p, out.dtype)) if "FILL" in str(p["mode"]).upper() else None
     for place in np.ndindex(out.shape):
-        row, position = divmod(int(first[place]) + int(known[place]), size)
+        row, position = divmod(int(first[place]) + int(rows[place]), size)
         value = view.read(graph, view.begins.flat[row], graph.binary("add", np.int64(position), moves[place]))
         choice = (inside[place], fill, value)
         result[place] = value if fill is None else graph.operation(_SELECT, out.dtype, choice)
@@ -196,12 +197,12 @@ def _whole(graph: Graph, index: Any) -> Any:
     return index if index.dtype == _INTEGER else graph.operation(_CONVERT, _INTEGER, (index,))
 
 
-def _clipped(graph: Graph, index: Any, high: int) -> Any:
+def _clip(graph: Graph, index: Any, high: int) -> Any:
     """The nearest index from 0 to the highest."""
     return graph.binary("min", graph.binary("max", _whole(graph, index), np.int64(0)), np.int64(high))
 
 
-def _scaled(graph: Graph, index: Any, stride: int) -> Any:
+def _times(graph: Graph, index: Any, stride: int) -> Any:
     return index if stride == 1 else graph.binary("mul", index, np.int64(stride))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from jax.extend import core
 
@@ -20,7 +20,8 @@ Origins: TypeAlias = Mapping[Any, frozenset[int]]
 
 def read_only(jaxpr: core.Jaxpr) -> list[bool]:
     """Which arguments are arrays of which a program reads elements, or small parts."""
-    large = {v: frozenset([k]) for k, v in enumerate(jaxpr.invars) if math.prod(v.aval.shape) > SELECTED}
+    sizes = [math.prod(cast(Any, v.aval).shape) for v in jaxpr.invars]
+    large = {v: frozenset([k]) for k, v in enumerate(jaxpr.invars) if sizes[k] > SELECTED}
     others: set[int] = set()
     if large:
         views = _follow(jaxpr, large, others)
@@ -46,7 +47,7 @@ def _follow(jaxpr: core.Jaxpr, arguments: Origins, others: set[int]) -> Origins:
             others.update(k for operand in operands[1:] for k in operand)
         if name == "gather":
             # Few numbers for each of a batch of indices.
-            if not _is_small(eqn.outvars[0], eqn.invars[1].aval.shape[:-1]):
+            if not _is_small(eqn.outvars[0], cast(Any, eqn.invars[1].aval).shape[:-1]):
                 others.update(origins)
         elif name == "dynamic_slice" or name in VIEWS:
             if not _is_small(eqn.outvars[0]):

@@ -14,10 +14,10 @@ from jax.extend import core
 from polhode.compiler.array_program import Value
 from polhode.compiler.primitives import gather_scatter
 from polhode.compiler.primitives.implicit_solution import SOLUTION
+from polhode.compiler.scalars.array_view import ArrayView, constant_view, look_up
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
-from polhode.compiler.scalars.array_view import ArrayView, constant_view, look_up
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, ScalarNormaliser
 from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
 from polhode.compiler.scalars.program import ConstantArray

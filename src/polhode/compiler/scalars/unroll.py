@@ -14,9 +14,9 @@ from jax.extend import core
 from polhode.compiler.jaxprs import Callee, callee, parameters
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
+from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Elements, is_known
-from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP
 from polhode.compiler.scalars.straight_line import AbstractUnroller, element_array
 

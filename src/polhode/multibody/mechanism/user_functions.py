@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.checks import short_repr
@@ -106,10 +107,17 @@ class Constant(eqx.Module):
 def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
     """A function of time with values of the given shape. Raises ValueError for anything else."""
     if not callable(value):
-        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.")
+        raise ValueError(
+            f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.{_remedy(value)}"
+        )
     function = Function(value)
     check_shape(part, name, result_shapes(part, name, function, jnp.zeros(())), shape, meaning)
     return function
+
+
+def _remedy(value: Any) -> str:
+    """How a recorded signal becomes a function."""
+    return " For values in time: ph.PiecewiseLinear(times, values)." if np.ndim(value) else ""
 
 
 def result_shapes(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:

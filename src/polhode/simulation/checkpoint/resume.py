@@ -33,7 +33,7 @@ from polhode.simulation.run_types import Checkpoint, Plan, Start
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.step_request import StepRequest, breakpoint_times, check_span, step_limit
 from polhode.simulation.stepping.constant import constant_segments
-from polhode.simulation.stepping.controlled import controlled_segments
+from polhode.simulation.stepping.controlled import ControlledSteps, controlled_segments
 from polhode.simulation.stepping.segments import Breakpoints, Segment, describe_segments
 from polhode.simulation.store_sink import StoreSink, check_when_full
 from polhode.simulation.task import Task
@@ -172,7 +172,7 @@ def _extend(
     `n` is the number of steps so far, `breakpoints` are those from the present end on, `h` is the requested step.
     """
     segments = checkpoint.segments
-    last, after_jump = cast(tuple[Any, bool], segments[-1])
+    last, after_jump = segments[-1]
     if breakpoints == Breakpoints() and last.on_grid:
         over = checkpoint.number == len(segments) - 1 and n >= last.last
         first = int(last.first)
@@ -181,6 +181,7 @@ def _extend(
             return [*segments[:-1], Segment(longer, after_jump)]
     begin, control = float(last.t1), checkpoint.control
     if control is not None:
+        assert isinstance(last, ControlledSteps)
         rtol, atol = map(float, last.tolerances)
         return [*segments, *controlled_segments(begin, t1, (rtol, atol), control, last.step_limit, breakpoints)]
     h = abs(float(last.spacing)) if h is None else h

@@ -214,26 +214,26 @@ class PiecewiseSteps(AbstractGridSteps):
         return dataclasses.replace(self, trial_length=h, right_limit_offset=right_limit_offset)
 
     @property
-    def _used(self) -> int:
+    def _entries(self) -> int:
         """How many of the entries are no padding."""
         return int(np.sum(np.asarray(self.counts) < np.iinfo(np.int64).max))
 
     def pieces(self) -> list[list[float]]:
-        counts = np.minimum(self.counts[: self._used], int(self.last))
+        counts = np.minimum(self.counts[: self._entries], int(self.last))
         rows = zip(self.begins.tolist(), self.spacings.tolist(), np.diff(counts).tolist(), strict=False)
         return [[t0, spacing, count] for t0, spacing, count in rows if count]
 
     def finer(self, method: AbstractIntegrator) -> Self:
-        counts = 2 * self.counts[: self._used]
-        spacings = 0.5 * self.spacings[: self._used]
-        return self.of(self.begins[: self._used].tolist(), spacings.tolist(), counts.tolist(), 2 * int(self.last))
+        counts = 2 * self.counts[: self._entries]
+        spacings = 0.5 * self.spacings[: self._entries]
+        return self.of(self.begins[: self._entries].tolist(), spacings.tolist(), counts.tolist(), 2 * int(self.last))
 
     def until(self, t1: float, h: float | None, after: int, counted_from: int) -> Self | None:
         return None
 
     def numbers(self) -> list[Any]:
         columns = self.begins, self.spacings, self.counts
-        return [self.last, *(x for column in columns for x in column[: self._used])]
+        return [self.last, *(x for column in columns for x in column[: self._entries])]
 
 
 def grid_steps(numbers: Sequence[float]) -> AbstractGridSteps:

@@ -16,9 +16,7 @@ from polhode.simulation.stepping.constant import constant_segments
 from polhode.simulation.stepping.segments import Breakpoints
 
 SPARSE = 4
-"""Steps for each kink from which on constant steps end at all of them, at the cost of a fourth more steps at most. Where
-kinks are denser, a table of a smooth function is off by more than such a step: for a step h and knots d ≤ 4 h apart by
-d²/8 times the second derivative, a kink inside a step of a method of any order by at most h²/8 times that."""
+"""Steps for each kink from which on constant steps end at all of them: it costs a fourth more steps at most."""
 
 _FOR_ANY_STEP = 2
 """Order of a method that keeps it in spite of kinks inside steps: each adds an error of order 2."""
@@ -40,16 +38,17 @@ def choose_end_points(
     """The breakpoints with those kinks at which steps have to end.
 
     `kinks` are in the direction of time. Controlled steps, where h is None, end at all of them. Constant ones need no
-    care where all kinks lie on their grid. Otherwise they end at kinks if these are sparse, and either the method has an
-    order above 2, or several kinks could lie in one step, which would not see the pulse between them. Methods that
+    care where all kinks lie on their grid. Otherwise they end at kinks if these are sparse, and either the method has
+    an order above 2, or several kinks could lie in one step, which would not see the pulse between them. Methods that
     remember more than the state restart there as after a jump.
     """
     if not kinks:
         return EndPoints(breakpoints)
     if h is None:
         return EndPoints(breakpoints._replace(kinks=kinks))
-    pieces = [p for segment in constant_segments(t0, t1, h, breakpoints) for p in segment.stepper.pieces()]
-    inside, steps = _count_inside(np.asarray(kinks), np.array(pieces)), sum(int(piece[2]) for piece in pieces)
+    segments = constant_segments(t0, t1, h, breakpoints)
+    pieces = np.array([piece for segment in segments for piece in segment.stepper.pieces()])
+    inside, steps = _count_inside(np.asarray(kinks), pieces), segments[-1].stepper.step_limit
     if not inside:
         return EndPoints(breakpoints)
     is_pulse = np.min(np.abs(np.diff(kinks)), initial=np.inf) < h
@@ -63,6 +62,7 @@ def choose_end_points(
 def _count_inside(kinks: np.ndarray, pieces: np.ndarray) -> int:
     """The number of kinks that lie inside steps of pieces: rows of start, spacing and number."""
     sign = np.sign(pieces[0, 1])
+    pieces = pieces[np.argsort(sign * pieces[:, 0], kind="stable")]
     k = np.maximum(np.searchsorted(sign * pieces[:, 0], sign * kinks, side="right") - 1, 0)
     numbers = (kinks - pieces[k, 0]) / pieces[k, 1]
     return int(np.sum(np.abs(numbers - np.round(numbers)) > _ON_GRID))
