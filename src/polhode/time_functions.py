@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -62,12 +62,13 @@ class PiecewiseLinear(eqx.Module):
     @property
     def breakpoints(self) -> tuple[float, ...]:
         """Where it has jumps and kinks."""
-        return tuple(sorted(set(self.times)))
+        return tuple(np.unique(self.times).tolist())
 
     @property
     def kinks(self) -> tuple[float, ...]:
         """Where it has kinks, but no jumps."""
-        return tuple(t for t, n in Counter(self.times).items() if n == 1)
+        times, counts = np.unique(self.times, return_counts=True)
+        return tuple(times[counts == 1].tolist())
 
     def __call__(self, t: Array) -> Array:
         times = jnp.asarray(np.array(self.times))
@@ -86,37 +87,43 @@ def interval(knots: Array, x: Array) -> Array:
     return jnp.clip(jnp.searchsorted(knots, x, side="right", method=method) - 1, 0, n - 2)
 
 
-def breakpoints_of(function: Any) -> tuple[float, ...]:
-    """The instants in the attribute `breakpoints` of a function, if they are concrete numbers.
+def breakpoints_of(*functions: Any) -> tuple[float, ...]:
+    """The instants in the attributes `breakpoints` of functions, if they are concrete numbers.
 
     Elements of a model with functions that differ in their numbers alone have these stacked, and so are the instants.
     """
-    return _instants(function, "breakpoints")
+    return _unique(_instants(function, "breakpoints") for function in functions)
 
 
 def kinks_of(*functions: Any) -> tuple[float, ...]:
     """Those breakpoints of functions that are in the attribute `kinks` of all that have them."""
-    kinks: set[float] = set()
-    jumps: set[float] = set()
-    for function in functions:
-        every, soft = set(breakpoints_of(function)), set(_instants(function, "kinks"))
-        kinks |= every & soft
-        jumps |= every - soft
-    return tuple(sorted(kinks - jumps))
+    pairs = [(_instants(function, "breakpoints"), _instants(function, "kinks")) for function in functions]
+    jumps = [np.setdiff1d(every, kinks) for every, kinks in pairs]
+    kinks = [np.intersect1d(every, kinks) for every, kinks in pairs]
+    return tuple(np.setdiff1d(_unique(kinks), _unique(jumps)).tolist())
 
 
-def _instants(function: Any, name: str) -> tuple[float, ...]:
+def _unique(times: Iterable[np.ndarray]) -> tuple[float, ...]:
+    return tuple(np.unique(np.concatenate([*times, np.zeros(0)])).tolist())
+
+
+def _instants(function: Any, name: str) -> np.ndarray:
     values = getattr(function, name, ())
-    if callable(values) or not checks.is_concrete(values):
-        return ()
+    if callable(values):
+        return np.zeros(0)
     try:
-        times = np.concatenate([*(np.asarray(t, dtype=float).ravel() for t in _flat(values)), np.zeros(0)])
+        # A plain list of thousands of numbers at once.
+        times = np.asarray(values, dtype=float).ravel()
+    except (TypeError, ValueError):
+        times = _leaves(function, name, values)
+    return times[np.isfinite(times)]
+
+
+def _leaves(function: Any, name: str, values: Any) -> np.ndarray:
+    """Instants in arrays of several shapes; none if they are traced."""
+    if not checks.is_concrete(values):
+        return np.zeros(0)
+    try:
+        return np.concatenate([*(np.asarray(t, dtype=float).ravel() for t in jax.tree.leaves(values)), np.zeros(0)])
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` of {short_repr(function)} must be times, got {short_repr(values)}.") from error
-    return tuple(times[np.isfinite(times)].tolist())
-
-
-def _flat(values: Any) -> list[Any]:
-    """Arrays and numbers; a plain list of thousands of numbers as one array."""
-    is_plain = isinstance(values, tuple | list) and all(type(t) is float for t in values)
-    return [np.array(values)] if is_plain else jax.tree.leaves(values)

@@ -140,17 +140,23 @@ def test_where_steps_end_depends_on_the_order_and_the_number_of_kinks(method, h,
     assert by == {name: name == chosen for name in by}
 
 
-def test_members_of_ensembles_with_tables_of_their_own_run_in_lanes():
-    def build(height=30.0):
-        model = ph.Model()
-        body = model.add_body(mass=2.0, inertia=(1, 1, 1), name="body")
-        load = ph.PiecewiseLinear(
-            np.linspace(0, 1, 41), jnp.outer(height * np.sin(np.linspace(0, 9, 41)), jnp.eye(3)[0])
-        )
-        model.add(ph.forces.PointForce(body, load))
-        return model.problem("SE3", t1=1.0, h=0.025)
+class Push(eqx.Module):
+    """A recorded force along x."""
 
-    result = ph.ensemble(build, "rkmk4", parameters={"height": [10.0, 20.0, 30.0]})
+    values: object
+
+    def __call__(self, t):
+        return ph.PiecewiseLinear(np.linspace(0, 1, 41), self.values)(t) * jnp.eye(3)[0]
+
+
+def test_members_of_ensembles_with_tables_of_their_own_run_in_lanes():
+    signal = ph.Parameter("height", 30.0) * np.sin(np.linspace(0, 9, 41))
+    model = ph.Model()
+    body = model.add_body(mass=2.0, inertia=(1, 1, 1), name="body")
+    model.add(ph.forces.PointForce(body, Push(signal)))
+    problem = model.problem("SE3", t1=1.0, h=0.025)
+    result = ph.ensemble(problem, "rkmk4", parameters={"height": [10.0, 20.0, 30.0]}, save_every=1)
     assert result.stats["by"] == "lanes"
-    single = ph.simulate(build(20.0), "rkmk4")
-    np.testing.assert_array_equal(np.asarray(result.outputs["positions"])[1], single.outputs["positions"])
+    single = ph.simulate(problem.replace(height=20.0), "rkmk4")
+    positions = np.asarray(result.dataset["outputs.positions"])[1]
+    np.testing.assert_array_equal(positions, single.outputs["positions"])

@@ -28,7 +28,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import Multipliers
-from polhode.time_functions import kinks_of
+from polhode.time_functions import breakpoints_of, kinks_of
 
 _OPEN = 1e-9
 """Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, above which it is
@@ -399,7 +399,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     def breakpoints(self) -> tuple[float, ...]:
         """Those of all functions of time in forces, joints and controllers."""
-        return tuple(sorted({t for f in self._functions() for t in f.breakpoints}))
+        return breakpoints_of(*self._functions())
 
     def kinks(self) -> tuple[float, ...]:
         """Those of all functions of time in forces, joints and controllers."""

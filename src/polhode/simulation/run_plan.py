@@ -169,10 +169,18 @@ def end_points(task: Task, user_times: Sequence[float], t0: float, t1: float, h:
     kinks = np.setdiff1d(np.asarray(system.kinks(), dtype=float), np.asarray(user_times, dtype=float))
     jumps = np.setdiff1d(np.asarray(system.breakpoints(), dtype=float), kinks)
     breakpoints = _breakpoints_within(jumps, user_times, t0, t1)
-    others = _breakpoints_within(kinks, (), t0, t1).inner
-    apart = np.abs(np.subtract.outer(others, breakpoints.inner)) > 1e-12 * abs(t1 - t0)
-    others = [t for t, is_apart in zip(others, np.all(apart, axis=1), strict=True) if is_apart]
+    others = _breakpoints_within(np.setdiff1d(kinks, _near(kinks, breakpoints.inner, t1 - t0)), (), t0, t1).inner
     return choose_end_points(breakpoints, others, task.integrator, t0, t1, h)
+
+
+def _near(times: np.ndarray, others: Sequence[float], span: float) -> np.ndarray:
+    """Those times that are others, up to rounding."""
+    if not len(others):
+        return np.zeros(0)
+    ends = np.sort(others)
+    k = np.searchsorted(ends, times)
+    distances = [np.abs(times - ends[np.clip(n, 0, len(ends) - 1)]) for n in (k - 1, k)]
+    return times[np.minimum(*distances) <= 1e-12 * abs(span)]
 
 
 def _breakpoints_within(own: np.ndarray, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
@@ -186,5 +194,5 @@ def _breakpoints_within(own: np.ndarray, user_times: Sequence[float], t0: float,
     # Breakpoints within a few units of round-off are one.
     inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
     forward = t1 > t0
-    times = tuple(float(x) for x in (inner if forward else inner[::-1]))
+    times = tuple((inner if forward else inner[::-1]).tolist())
     return Breakpoints(times, *((at_low, at_high) if forward else (at_high, at_low)))

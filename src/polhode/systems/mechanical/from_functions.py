@@ -71,7 +71,7 @@ class Mechanical(AbstractMechanical):
         return kkt_solver((), (), self.n, self.m)
 
     def breakpoints(self) -> tuple[float, ...]:
-        return (*breakpoints_of(self.forces), *breakpoints_of(self.constraints))
+        return breakpoints_of(self.forces, self.constraints)
 
     def kinks(self) -> tuple[float, ...]:
         return kinks_of(self.forces, self.constraints)
