@@ -26,6 +26,7 @@ from . import solution as solution
 from . import spaces as spaces
 from . import storage as storage
 from . import systems as systems
+from . import tables as tables
 from . import time_functions as time_functions
 from . import viewing as viewing
 from .analysis import studies as studies
@@ -60,6 +61,8 @@ from .solution.solution import Solution as Solution
 from .storage.errors import StoreError as StoreError
 from .systems.lagrangian import StartWarning as StartWarning
 from .systems.vector_field import VectorField as VectorField
+from .tables import CubicSpline as CubicSpline
+from .tables import Table2D as Table2D
 from .time_functions import PiecewiseLinear as PiecewiseLinear
 
 __version__: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -13,12 +14,19 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 
+_COMPARED = 16
+"""Knots up to which comparison with all of them takes fewer operations than bisection."""
+
 
 class PiecewiseLinear(eqx.Module):
     """A function of time through given points, straight between them and constant beyond the ends.
 
-    Two points at one time are a jump; there the value is that of the second. Runs end steps exactly at all points, and
-    the step before a jump sees nothing of it.
+    Two points at one time are a jump; there the value is that of the second. Steps end exactly at jumps, and the step
+    before one sees nothing of it. The other points are kinks. Controlled steps end there, too; constant ones do where
+    the order of the method asks for it and there are four steps for each point. Kinks of recorded signals with more
+    points lie inside steps, which costs less accuracy than the straight lines themselves.
+
+    A value is found by bisection, so ten thousand points take little longer than ten.
 
     ```python
     pulse = ph.PiecewiseLinear((0.5, 0.5, 0.502, 0.502), (0.0, 1.0, 1.0, 0.0))     # 2 ms
@@ -53,31 +61,69 @@ class PiecewiseLinear(eqx.Module):
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
-        """Where steps have to end."""
-        return tuple(sorted(set(self.times)))
+        """Where it has jumps and kinks."""
+        return tuple(np.unique(self.times).tolist())
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where it has kinks, but no jumps."""
+        times, counts = np.unique(self.times, return_counts=True)
+        return tuple(times[counts == 1].tolist())
 
     def __call__(self, t: Array) -> Array:
-        times = np.array(self.times)
+        times = jnp.asarray(np.array(self.times))
         # The last point at or before t; of two at one time the second.
-        k = jnp.clip(jnp.searchsorted(times, t, side="right", method="compare_all") - 1, 0, len(times) - 2)
-        begin, span = jnp.asarray(times)[k], jnp.asarray(np.diff(times))[k]
+        k = interval(times, t)
+        begin, span = times[k], times[k + 1] - times[k]
         s = jnp.where(span > 0, jnp.clip((t - begin) / jnp.where(span > 0, span, 1.0), 0.0, 1.0), 1.0)
         s = jnp.where(t < times[0], 0.0, s)
         return (1 - s) * self.values[k] + s * self.values[k + 1]
 
 
-def breakpoints_of(function: Any) -> tuple[float, ...]:
-    """The instants in the attribute `breakpoints` of a function, if they are concrete numbers.
+def interval(knots: Array, x: Array) -> Array:
+    """The number of the last knot at or before x that has another one behind it."""
+    n = len(knots)
+    method = "compare_all" if n <= _COMPARED else "scan"
+    return jnp.clip(jnp.searchsorted(knots, x, side="right", method=method) - 1, 0, n - 2)
+
+
+def breakpoints_of(*functions: Any) -> tuple[float, ...]:
+    """The instants in the attributes `breakpoints` of functions, if they are concrete numbers.
 
     Elements of a model with functions that differ in their numbers alone have these stacked, and so are the instants.
     """
-    breakpoints = getattr(function, "breakpoints", ())
-    if callable(breakpoints) or not checks.is_concrete(breakpoints):
-        return ()
+    return _unique(_instants(function, "breakpoints") for function in functions)
+
+
+def kinks_of(*functions: Any) -> tuple[float, ...]:
+    """Those breakpoints of functions that are in the attribute `kinks` of all that have them."""
+    pairs = [(_instants(function, "breakpoints"), _instants(function, "kinks")) for function in functions]
+    jumps = [np.setdiff1d(every, kinks) for every, kinks in pairs]
+    kinks = [np.intersect1d(every, kinks) for every, kinks in pairs]
+    return tuple(np.setdiff1d(_unique(kinks), _unique(jumps)).tolist())
+
+
+def _unique(times: Iterable[np.ndarray]) -> tuple[float, ...]:
+    return tuple(np.unique(np.concatenate([*times, np.zeros(0)])).tolist())
+
+
+def _instants(function: Any, name: str) -> np.ndarray:
+    values = getattr(function, name, ())
+    if callable(values):
+        return np.zeros(0)
     try:
-        times = [np.asarray(t, dtype=float).ravel() for t in jax.tree.leaves(breakpoints)]
-        return tuple(float(t) for t in np.concatenate([*times, np.zeros(0)]) if np.isfinite(t))
+        # A plain list of thousands of numbers at once.
+        times = np.asarray(values, dtype=float).ravel()
+    except (TypeError, ValueError):
+        times = _leaves(function, name, values)
+    return times[np.isfinite(times)]
+
+
+def _leaves(function: Any, name: str, values: Any) -> np.ndarray:
+    """Instants in arrays of several shapes; none if they are traced."""
+    if not checks.is_concrete(values):
+        return np.zeros(0)
+    try:
+        return np.concatenate([*(np.asarray(t, dtype=float).ravel() for t in jax.tree.leaves(values)), np.zeros(0)])
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`breakpoints` of {short_repr(function)} must be times, got {short_repr(breakpoints)}."
-        ) from error
+        raise ValueError(f"`{name}` of {short_repr(function)} must be times, got {short_repr(values)}.") from error

@@ -75,9 +75,11 @@ class DifferentiableFunction:
         )
 
     def _of_scalars(self, derive: Derive) -> Program:
-        region = on_scalars(self._program, *self._examples, differentiated=True)
+        region = on_scalars(self._program, *self._examples, wrt=self._places)
+        slots = itertools.accumulate((v.slots for v in region.inputs), initial=0)
+        inputs = {slot: k for k, slot in enumerate(slots)}
         try:
-            return small(derive(region, self._numbers))
+            return small(derive(region, [inputs[n] for n in self._numbers]))
         except UnsupportedScalarOperation as needed:
             raise UnsupportedNativeOperation(str(needed)) from None
 

@@ -128,6 +128,9 @@ class UnilateralSystem(AbstractMechanical):
     def breakpoints(self) -> tuple[float, ...]:
         return self.base.breakpoints()
 
+    def kinks(self) -> tuple[float, ...]:
+        return self.base.kinks()
+
     def _still(self, q: Point) -> State:
         return q, jnp.zeros(self.n)
 

@@ -15,7 +15,7 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.feedback import is_feedback
 from polhode.multibody.bodies import Body
-from polhode.time_functions import breakpoints_of
+from polhode.time_functions import breakpoints_of, kinks_of
 
 
 class _Thrust(eqx.Module):
@@ -36,6 +36,11 @@ class _Thrust(eqx.Module):
     def breakpoints(self) -> tuple[float, ...]:
         """Breakpoints of the control."""
         return breakpoints_of(self.control)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Kinks of the control."""
+        return kinks_of(self.control)
 
 
 def is_at_site(m: Any, i: int) -> bool:

@@ -72,11 +72,14 @@ class AbstractIntegrator(eqx.Module):
       or "bounded" (no drift). Quantities are residual names ("manifold", "position", "velocity"), invariant names,
       or "action invariants" for what the Lie group action itself conserves.
     - `promises_at_steps`: whether all of them hold at the ends of steps only, not for interpolated states.
+    - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
+      a kink of a load, where a step ends, needs no restart.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
     promises: ClassVar[dict[str, str]]
     promises_at_steps: ClassVar[bool] = False
+    one_step: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""

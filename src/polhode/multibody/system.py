@@ -28,6 +28,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import Multipliers
+from polhode.time_functions import breakpoints_of, kinks_of
 
 _OPEN = 1e-9
 """Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, above which it is
@@ -398,9 +399,15 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     def breakpoints(self) -> tuple[float, ...]:
         """Those of all functions of time in forces, joints and controllers."""
-        is_function = lambda node: isinstance(node, Function)  # noqa: E731
-        leaves = jax.tree.leaves(self, is_leaf=is_function)
-        return tuple(sorted({t for f in leaves if is_function(f) for t in f.breakpoints}))
+        return breakpoints_of(*self._functions())
+
+    def kinks(self) -> tuple[float, ...]:
+        """Those of all functions of time in forces, joints and controllers."""
+        return kinks_of(*self._functions())
+
+    def _functions(self) -> list[Function]:
+        leaves = jax.tree.leaves(self, is_leaf=lambda node: isinstance(node, Function))
+        return [leaf for leaf in leaves if isinstance(leaf, Function)]
 
     def failure(self, t: Array, state: State) -> Array | None:
         """`joints_open` where redundant constraints, which no method imposes, open although the others hold."""

@@ -21,9 +21,9 @@ from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.step_request import StepRequest, breakpoint_times, check_span, plain_number, positive_step
 from polhode.simulation.stepping.constant import constant_segments
 from polhode.simulation.stepping.controlled import controlled_segments
+from polhode.simulation.stepping.kinks import EndPoints, choose_end_points
 from polhode.simulation.stepping.segments import Breakpoints, Segment, describe_segments
 from polhode.simulation.task import Task
-from polhode.systems.base import AbstractSystem
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,9 +90,10 @@ def plan_steps(task: Task, request: StepRequest, continuation: Continuation | No
     """The steps of a run. Raises ValueError for invalid step sizes, tolerances and breakpoints."""
     former = None if continuation is None else continuation.steps
     times = breakpoint_times(request.breakpoints) + ([] if former is None else breakpoint_times(former.breakpoints))
-    breakpoints = breakpoints_within(task.run_system.system, times, task.t0, task.t1)
     h, rtol, atol = _step_size(task, request, former)
+    breakpoints, inside = end_points(task, times, task.t0, task.t1, h)
     metadata: dict[str, Any] = {"breakpoints": list(breakpoints.inner)} if breakpoints.inner else {}
+    metadata |= {"kinks_within_steps": inside} if inside else {}
     user_request: dict[str, Any] = {"breakpoints": times} if times else {}
     if h is None:
         tolerances = _tolerances(task, rtol, atol)
@@ -162,10 +163,29 @@ def _continue(task: Task, continuation: Continuation, segments: list[Segment]) -
     return Start(task.state0, Checkpoint(progress, 0, 0), aftermath=aftermath), segments
 
 
-def breakpoints_within(system: AbstractSystem, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
+def end_points(task: Task, user_times: Sequence[float], t0: float, t1: float, h: float | None) -> EndPoints:
+    """Where steps from t0 to t1 have to end, of constant length h or None; see `choose_end_points`."""
+    system = task.run_system.system
+    kinks = np.setdiff1d(np.asarray(system.kinks(), dtype=float), np.asarray(user_times, dtype=float))
+    jumps = np.setdiff1d(np.asarray(system.breakpoints(), dtype=float), kinks)
+    breakpoints = _breakpoints_within(jumps, user_times, t0, t1)
+    others = _breakpoints_within(np.setdiff1d(kinks, _near(kinks, breakpoints.inner, t1 - t0)), (), t0, t1).inner
+    return choose_end_points(breakpoints, others, task.integrator, t0, t1, h)
+
+
+def _near(times: np.ndarray, others: Sequence[float], span: float) -> np.ndarray:
+    """Those times that are others, up to rounding."""
+    if not len(others):
+        return np.zeros(0)
+    ends = np.sort(others)
+    k = np.searchsorted(ends, times)
+    distances = [np.abs(times - ends[np.clip(n, 0, len(ends) - 1)]) for n in (k - 1, k)]
+    return times[np.minimum(*distances) <= 1e-12 * abs(span)]
+
+
+def _breakpoints_within(own: np.ndarray, user_times: Sequence[float], t0: float, t1: float) -> Breakpoints:
     """Breakpoints of the user and of the loads within the span or at its ends, in the direction of time."""
     low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
-    own = np.unique(np.asarray(system.breakpoints(), dtype=float))
     # Breakpoints of loads are exact, those of users may be rounded.
     others = [t for t in user_times if not np.any(np.abs(own - t) <= near)]
     every = np.unique(np.concatenate((own, others)))
@@ -174,5 +194,5 @@ def breakpoints_within(system: AbstractSystem, user_times: Sequence[float], t0: 
     # Breakpoints within a few units of round-off are one.
     inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
     forward = t1 > t0
-    times = tuple(float(x) for x in (inner if forward else inner[::-1]))
+    times = tuple((inner if forward else inner[::-1]).tolist())
     return Breakpoints(times, *((at_low, at_high) if forward else (at_high, at_low)))

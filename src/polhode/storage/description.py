@@ -68,6 +68,7 @@ META: dict[str, Any] = {
     "atol": NUMBER,
     "newton_tolerance": NUMBER,
     "legs": [[NUMBER]],
+    "kinks_within_steps": WHOLE,
     "between_steps": FLAG,
     "promises_at_steps": FLAG,
     "promises": {"": WORD},

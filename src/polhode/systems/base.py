@@ -122,7 +122,14 @@ class AbstractSystem(eqx.Module):
         return None
 
     def breakpoints(self) -> tuple[float, ...]:
-        """Times of declared discontinuities of loads and drives; steps end there."""
+        """Times of declared jumps and kinks of loads and drives; steps end there, but see `kinks`."""
+        return ()
+
+    def kinks(self) -> tuple[float, ...]:
+        """Those of them at which loads and drives have kinks only: methods need no restart there.
+
+        Constant steps end there where the order of the method asks for it and kinks are sparse.
+        """
         return ()
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:

@@ -35,6 +35,9 @@ class AbstractConvertedSystem(AbstractSystem):
     def breakpoints(self) -> tuple[float, ...]:
         return self.base.breakpoints()
 
+    def kinks(self) -> tuple[float, ...]:
+        return self.base.kinks()
+
     def convert_observable(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
         """A function of time and states of `base` as one of states of this system."""
         return ConvertedObservable(observable, self.to_base)

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State, shape_of
-from polhode.time_functions import breakpoints_of
+from polhode.time_functions import breakpoints_of, kinks_of
 
 
 class VectorField(AbstractSystem):
@@ -50,6 +50,9 @@ class VectorField(AbstractSystem):
 
     def breakpoints(self) -> tuple[float, ...]:
         return breakpoints_of(self.field)
+
+    def kinks(self) -> tuple[float, ...]:
+        return kinks_of(self.field)
 
     def failure(self, t: Array, state: State) -> Array | None:
         return None if self.failing is None else self.failing(t, state)
@@ -115,6 +118,11 @@ class _Velocity(eqx.Module):
     def breakpoints(self) -> tuple[float, ...]:
         """Breakpoints of the system."""
         return self.system.breakpoints()
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Kinks of the system."""
+        return self.system.kinks()
 
     def __call__(self, t: Array, state: State) -> Vector:
         velocity = self.system.velocity(t, state)

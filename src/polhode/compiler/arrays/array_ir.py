@@ -61,9 +61,9 @@ class Allocate(NamedTuple):
 
 
 class Address(NamedTuple):
-    """`result` points so many slots after `base`."""
+    """`result` points so many slots after `base`; it is a pointer, or an array of a program on scalars."""
 
-    result: Pointer
+    result: Pointer | Variable
     base: Pointer
     slots: Index
 

@@ -54,7 +54,8 @@ class BlockBuilder:
     def call(self, program: Program, arguments: Sequence[Scalar]) -> list[Scalar]:
         """The results of a program on scalars."""
         for variable, value in zip(program.inputs, arguments, strict=True):
-            self.bind(variable, value)
+            if variable is not value:
+                self.bind(variable, value)
         self.block += program.operations
         return program.outputs
 

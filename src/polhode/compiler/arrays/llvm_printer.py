@@ -30,7 +30,7 @@ from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, slots_of, type_of
 from polhode.compiler.scalars.program import Operation, Variable
 
 Tell = Callable[[CompileReport], None] | None
@@ -110,7 +110,7 @@ class _Printer(AbstractPrinter):
 
     def address(self, s: Address) -> None:
         text = f"getelementptr i64, ptr {self.operand(s.base)}, i64 {self.operand(s.slots)}"
-        self._pointers[s.result] = self.w.value(text)
+        self._name(s.result, self.w.value(text))
 
     def other(self, s: Other) -> None:
         now, first, second = map(self.operand, s[1:])
@@ -231,5 +231,5 @@ def _slots(values: np.ndarray) -> np.ndarray:
     """Constants in slots of eight bytes; two of 32 bits share one, since reading indices can dominate a gather."""
     flat = np.ascontiguousarray(values).reshape(-1)
     if flat.dtype == np.int32:
-        flat = np.concatenate([flat, np.zeros(flat.size % 2, np.int32)])
-    return flat.view(np.int64) if flat.dtype in (np.int32, np.float64) else flat.astype(np.int64)
+        return np.concatenate([flat, np.zeros(flat.size % 2, np.int32)]).view(np.int64)
+    return slots_of(flat)

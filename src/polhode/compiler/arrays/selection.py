@@ -9,33 +9,37 @@ from typing import Any
 from jax.extend import core
 
 from polhode.compiler import size_limits
-from polhode.compiler.jaxprs import callee, parameters
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
+from polhode.compiler.scalars.read_only import programs_inside, read_only, rows_of, views_of
 
 _READ_INDICES = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
 _WRITE_INDICES = slice(1, 2)
 
 
-def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = ()) -> bool:
+def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_read: Sequence[bool] = ()) -> bool:
     """Whether a program has data-dependent indices, or sorts.
 
-    `is_constant`: which arguments are constants; none by default.
+    `is_constant`: which arguments are constants; none by default. `is_read`: into which arguments indices don't count.
     """
     constants = set(jaxpr.constvars)
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
+    arrays = views_of(jaxpr, is_read)
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        read_inputs = [not isinstance(v, core.Literal) and v in arrays for v in eqn.invars]
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
-        if not all(constant_inputs[where]) or (name == "sort" and not all(constant_inputs)):
+        if not (any(read_inputs[:1]) or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs)):
             return True
-        if any(
-            has_dynamic_indices(inner, inner_constants) for inner, inner_constants in _subprograms(eqn, constant_inputs)
-        ):
-            return True
+        # Rows of loops differ from each other, even constant ones.
+        varying = rows_of(eqn)
+        for inner, numbers in programs_inside(eqn):
+            is_constant = [n is not None and n not in varying and constant_inputs[n] for n in numbers]
+            if has_dynamic_indices(inner, is_constant, [n is not None and read_inputs[n] for n in numbers]):
+                return True
         if all(constant_inputs):
             constants.update(eqn.outvars)
     return False
@@ -66,27 +70,9 @@ def compile_either(
 def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     """Whether array loops are expected to be faster to compile or run than unrolled scalars."""
     like: list[Any] = [v.aval for v in jaxpr.invars]
-    numbers = sum(math.prod(aval.shape) for aval in like)
+    reads = read_only(jaxpr)
+    numbers = sum(math.prod(aval.shape) for aval, is_read in zip(like, reads, strict=True) if not is_read)
     if numbers > size_limits.ON_ARRAYS:
         count = count_operations(jaxpr)
         return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
-    return numbers > size_limits.SELECTED_NUMBERS and has_dynamic_indices(jaxpr)
-
-
-def _subprograms(eqn: Any, constant_inputs: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
-    """Programs inside an operation, and which of their arguments are constants."""
-    call = callee(eqn)
-    if call is not None:
-        return [(call[0], constant_inputs)]
-    name, p = eqn.primitive.name, parameters(eqn)
-    if name == "while":
-        nc, nb = p["cond_nconsts"], p["body_nconsts"]
-        return [(p["cond_jaxpr"].jaxpr, constant_inputs[:nc]), (p["body_jaxpr"].jaxpr, constant_inputs[nc : nc + nb])]
-    if name == "scan":
-        rows = constant_inputs[p["num_consts"] + p["num_carry"] :]
-        # Rows differ from each other, even constant ones.
-        is_constant = [*constant_inputs[: p["num_consts"]], *[False] * p["num_carry"], *[False for _ in rows]]
-        return [(p["jaxpr"].jaxpr, is_constant)]
-    if name == "cond":
-        return [(branch.jaxpr, constant_inputs[1:]) for branch in p["branches"]]
-    return []
+    return numbers > size_limits.SELECTED_NUMBERS and has_dynamic_indices(jaxpr, is_read=reads)

@@ -26,10 +26,10 @@ from polhode.compiler.arrays.array_ir import (
     While,
 )
 from polhode.compiler.arrays.printer import AbstractPrinter
-from polhode.compiler.c.expressions import c_type, literal
+from polhode.compiler.c.expressions import c_type
 from polhode.compiler.c.prelude import PRELUDE
-from polhode.compiler.c.scalar_printer import ScalarPrinter
-from polhode.compiler.scalars.program import Operation
+from polhode.compiler.c.scalar_printer import ScalarPrinter, slot_value
+from polhode.compiler.scalars.program import Operation, Variable
 
 
 class CFile(NamedTuple):
@@ -54,7 +54,7 @@ def print_file(function: Function, name: str = "run") -> CFile:
     printer.c.line(f"return {printer.c.operand(function.result)};")
     arguments = ", ".join(f"slot *restrict {x}" for x in (*function.arguments, "workspace"))
     head = (f"int64_t {name}({arguments});", f"int64_t {name}({arguments}) {{")
-    parts = PRELUDE, *printer.tables, *head, *printer.c.lines, "}"
+    parts = PRELUDE, *printer.c.tables, *head, *printer.c.lines, "}"
     return CFile("\n".join((*parts, "")), printer.workspace)
 
 
@@ -62,16 +62,13 @@ def print_file(function: Function, name: str = "run") -> CFile:
 class _Printer(AbstractPrinter):
     """The body of a function under construction.
 
-    - `c`: its text. - `tables`: constants before the function. - `workspace`: slots that it needs.
+    - `c`: its text. - `workspace`: slots that it needs.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.c = ScalarPrinter()
-        self.tables: list[str] = []
+        self.c = ScalarPrinter(name)
         self.workspace = 0
-        self._function = name
-        self._names: dict[Table, str] = {}
 
     def operation(self, s: Operation) -> None:
         self.c.operation(s)
@@ -89,7 +86,7 @@ class _Printer(AbstractPrinter):
         texts = [text if stride == 1 else f"{text} * {stride}" for text, stride in terms]
         return " + ".join([*texts, *([str(offset)] if offset or not texts else [])]).replace("+ -", "- ")
 
-    def _point(self, pointer: Pointer, text: str) -> None:
+    def _point(self, pointer: Pointer | Variable, text: str) -> None:
         name = self.c.new_name("p")
         self.c.line(f"slot *const {name} = {text};")
         self.c.name(pointer, name)
@@ -108,21 +105,10 @@ class _Printer(AbstractPrinter):
     def load(self, s: Load) -> None:
         position, kind = self._position(s.place, s.strides), c_type(s.result.dtype)
         if isinstance(s.source, Table):
-            text = f"{self._table(s.source)}[{position}]"
-        elif kind == "double":
-            text = f"{self.c.operand(s.source)}[{position}].number"
+            text = f"{self.c.constants(s.source, s.source.values)}[{position}]"
         else:
-            whole = f"{self.c.operand(s.source)}[{position}].integer"
-            text = f"{whole} & 1" if kind == "bool" else whole if kind == "int64_t" else f"({kind}){whole}"
+            text = slot_value(f"{self.c.operand(s.source)}[{position}]", kind)
         self.c.define(s.result, text)
-
-    def _table(self, table: Table) -> str:
-        if table not in self._names:
-            name = self._names[table] = f"{self._function}_table_{len(self._names)}"
-            kind, values = c_type(table.values.dtype), [literal(x) for x in table.values.reshape(-1)] or ["0"]
-            lines = [", ".join(values[n : n + 8]) for n in range(0, len(values), 8)]
-            self.tables.append(f"static const {kind} {name}[] = {{\n  " + ",\n  ".join(lines) + "};")
-        return self._names[table]
 
     def store(self, s: Store) -> None:
         member = "number" if s.value.dtype == np.float64 else "integer"

@@ -8,17 +8,24 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.c.expressions import c_type, expression, literal
-from polhode.compiler.scalars.program import Operation, Program, Variable
+from polhode.compiler.scalars.program import ConstantArray, Operation, Program, Variable
 
 
 class ScalarPrinter:
     """The body of one function under construction.
 
-    - `lines`: its text so far.
+    - `lines`: its text so far. - `tables`: constants before the function.
+
+    **Arguments:**
+
+    - `function`: its name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, function: str) -> None:
         self.lines: list[str] = []
+        self.tables: list[str] = []
+        self._function = function
+        self._constants: dict[Any, str] = {}
         self._depth = 1
         self._names: dict[Any, str] = {}
         self._count = 0
@@ -48,6 +55,15 @@ class ScalarPrinter:
     def operand(self, x: Any) -> str:
         """A variable, a pointer or a constant."""
         return literal(x) if isinstance(x, np.generic) else self._names[x]
+
+    def constants(self, key: Any, values: np.ndarray) -> str:
+        """The name of a table of constants, one for each key."""
+        if key not in self._constants:
+            name = self._constants[key] = f"{self._function}_table_{len(self._constants)}"
+            kind, texts = c_type(values.dtype), [literal(x) for x in values.reshape(-1)] or ["0"]
+            lines = [", ".join(texts[n : n + 8]) for n in range(0, len(texts), 8)]
+            self.tables.append(f"static const {kind} {name}[] = {{\n  " + ",\n  ".join(lines) + "};")
+        return self._constants[key]
 
     def define(self, variable: Variable, text: str) -> None:
         name = self.new_name()
@@ -83,6 +99,14 @@ class ScalarPrinter:
             return
         operands = [(self.operand(x), x.dtype) for x in o.operands]
         self.define(o.results[0], expression(o.name, o.params, operands, o.results[0].dtype))
+
+    def _read(self, o: Operation) -> None:
+        array, position = o.operands
+        if isinstance(array, ConstantArray):
+            text = f"{self.constants(array.values.tobytes(), array.values)}[{self.operand(position)}]"
+        else:
+            text = slot_value(f"{self.operand(array)}[{self.operand(position)}]", c_type(o.results[0].dtype))
+        self.define(o.results[0], text)
 
     def _while(self, o: Operation) -> None:
         condition, body = o.params["cond"], o.params["body"]
@@ -150,4 +174,13 @@ _BLOCKS: dict[str, Callable[[ScalarPrinter, Operation], None]] = {
     "while": ScalarPrinter._while,
     "cond": ScalarPrinter._cond,
     "rows": ScalarPrinter._rows,
+    "read": ScalarPrinter._read,
 }
+
+
+def slot_value(slot: str, kind: str) -> str:
+    """The number of a C type in a slot of memory."""
+    if kind == "double":
+        return f"{slot}.number"
+    whole = f"{slot}.integer"
+    return f"{whole} & 1" if kind == "bool" else whole if kind == "int64_t" else f"({kind}){whole}"

@@ -8,7 +8,7 @@ twenty times as long to compile, and results would depend on the processor.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 from polhode.compiler.llvm.control_flow import BLOCKS, Block
 from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
 from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, type_of
-from polhode.compiler.scalars.program import Operation, Program, Variable
+from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, slots_of, type_of
+from polhode.compiler.scalars.program import ArrayType, ConstantArray, Operation, Program, Variable
 
 _COMPARISONS = {
     "lt": ("olt", "slt"),
@@ -52,6 +52,7 @@ class IRBuilder:
         self.declared: set[str] = set()
         self.module_lines: list[str] = []
         self._tables: list[np.ndarray] = []
+        self._constant_arrays: dict[tuple[np.dtype, bytes], int] = {}
         self.block = "entry"
         self._names: dict[Variable, str] = {}
         self._values = 0
@@ -178,6 +179,40 @@ class IRBuilder:
             value, kind = self.value(f"{word} {self.of(kind)} {value} to {self.of('i64')}"), "i64"
         self.lines.append(f"store {self.of(kind)} {value}, ptr {at}, align 8")
 
+    def inputs(self, pointer: str, variables: Sequence[Variable], used: Collection[Variable]) -> list[str]:
+        """The values of those inputs of a program that it uses, packed there; of arrays, where they begin."""
+        values, slot = [], 0
+        for v in variables:
+            if v not in used:
+                values.append("")
+            elif isinstance(v.dtype, ArrayType):
+                values.append(self.value(f"getelementptr i64, ptr {pointer}, i64 {slot * self.width}"))
+            else:
+                values.append(self.get(pointer, slot, type_of(v)))
+            slot += v.slots
+        return values
+
+    def read(self, operation: Operation, begin: str, position: str) -> str:
+        """The element of an array at a position; in lanes each reads its own array, or the same constants."""
+        kind = type_of(operation.results[0])
+        if self.width == 1:
+            return self.load(begin, position, kind)
+        shared, result = isinstance(operation.operands[0], ConstantArray), "poison"
+        for lane in range(self.width):
+            at = self.value(f"extractelement {self.of('i64')} {position}, i64 {lane}")
+            if not shared:
+                at = self.value(f"add i64 {self.value(f'mul i64 {at}, {self.width}')}, {lane}")
+            element = self.load(begin, at, kind)
+            result = self.value(f"insertelement {self.of(kind)} {result}, {kind} {element}, i64 {lane}")
+        return result
+
+    def _constants(self, array: ConstantArray) -> str:
+        """Where an array of constants begins; equal ones are stored once."""
+        key = array.values.dtype, array.values.tobytes()
+        if key not in self._constant_arrays:
+            self._constant_arrays[key] = self.table(slots_of(array.values))
+        return self.value(f"getelementptr i64, ptr %tables, i64 {self._constant_arrays[key]}")
+
     def function(self, pointers: Sequence[str], result: str) -> str:
         """The text of the function `run` of these pointers and those to the `workspace` and the `tables`."""
         arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace", "tables"))
@@ -203,6 +238,8 @@ class IRBuilder:
 
     def operand(self, x: Any) -> str:
         """A variable or a constant."""
+        if isinstance(x, ConstantArray):
+            return self._constants(x)
         return self._names[x] if isinstance(x, Variable) else self.splat(type_of(x), constant(x))
 
     def apply(self, operation: Operation, x: list[str]) -> list[str]:
@@ -212,6 +249,8 @@ class IRBuilder:
             return self.blocks[name](self, operation, x)
         if name in _SAME:
             return x
+        if name == "read":
+            return [self.read(operation, *x)]
         kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
             # Powers may have an integer exponent.

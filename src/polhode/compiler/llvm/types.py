@@ -37,3 +37,9 @@ def constant(value: np.generic) -> str:
     if kind == "i1":
         return "true" if bool(value) else "false"
     return str(int(value))
+
+
+def slots_of(values: np.ndarray) -> np.ndarray:
+    """Constants in slots of eight bytes."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return flat.view(np.int64) if flat.dtype == np.float64 else flat.astype(np.int64)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 from jax.extend import core
 
 from polhode.compiler.arrays.array_builder import ArrayBuilder
-from polhode.compiler.arrays.array_ir import Function, Pointer, Scalar
+from polhode.compiler.arrays.array_ir import Address, Function, Load, Pointer, Scalar
 from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.codegen import generate
 from polhode.compiler.arrays.elementwise import combine
@@ -18,7 +18,7 @@ from polhode.compiler.arrays.llvm_printer import Tell, compile_function
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, leaf_buffers
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.packed_layout import Layout
-from polhode.compiler.scalars.program import Program
+from polhode.compiler.scalars.program import ArrayType, Program, Variable
 
 
 class AbstractLoopCode(abc.ABC):
@@ -90,7 +90,7 @@ class _Slot(NamedTuple):
 
 @final
 class ScalarLoopCode(AbstractLoopCode):
-    """A loop around programs on scalars. Values are numbers."""
+    """A loop around programs on scalars. Values are numbers, or slots, which are read where a program uses them."""
 
     has_long_loops = False
 
@@ -103,26 +103,42 @@ class ScalarLoopCode(AbstractLoopCode):
     def places(self, pointer: Pointer, layout: Layout) -> list[_Slot]:
         return [_Slot(pointer, n, like.dtype) for n, like in enumerate(layout.scalars)]
 
-    def read(self, places: Sequence[_Slot]) -> list[Scalar]:
-        return [self.k.load_slot(*place) for place in places]
+    def read(self, places: Sequence[_Slot]) -> Sequence[_Slot]:
+        return places
 
-    def write(self, values: Sequence[Scalar], *targets: Sequence[_Slot]) -> None:
+    def write(self, values: Sequence[Scalar | _Slot], *targets: Sequence[_Slot]) -> None:
         for value, *places in zip(values, *targets, strict=True):
+            number = self.to_scalar(value)
             for pointer, slot, _ in places:
-                self.k.store(pointer, (slot,), (1,), value)
+                self.k.store(pointer, (slot,), (1,), number)
 
-    def add(self, places: Sequence[_Slot], values: Sequence[Scalar]) -> None:
+    def add(self, places: Sequence[_Slot], values: Sequence[Scalar | _Slot]) -> None:
         for place, value in zip(places, values, strict=True):
-            self.write([self.k.apply("add", place.dtype, *self.read([place]), value)], [place])
+            total = self.k.apply("add", place.dtype, self.to_scalar(place), self.to_scalar(value))
+            self.write([total], [place])
 
-    def call(self, program: Program, arguments: Sequence[Scalar]) -> list[Scalar]:
-        return list(self.k.call(program, arguments))
+    def call(self, program: Program, arguments: Sequence[Scalar | _Slot]) -> list[Scalar]:
+        used, at = program.used_variables, 0
+        for variable in program.inputs:
+            if variable in used:
+                self._bind(variable, arguments[at])
+            at += variable.slots
+        return list(self.k.call(program, program.inputs))
+
+    def _bind(self, variable: Variable, value: Scalar | _Slot) -> None:
+        """An input of a program is a value, a number in memory, or an array that stays there."""
+        if not isinstance(value, _Slot):
+            self.k.bind(variable, value)
+        elif isinstance(variable.dtype, ArrayType):
+            self.k.append(Address(variable, value.pointer, value.slot))
+        else:
+            self.k.append(Load(variable, value.pointer, (value.slot,), (1,)))
 
     def detach(self, results: Sequence[Scalar], places: Sequence[_Slot | None]) -> list[Scalar]:
         return list(results)
 
-    def to_scalar(self, value: Scalar) -> Scalar:
-        return value
+    def to_scalar(self, value: Scalar | _Slot) -> Scalar:
+        return self.k.load_slot(*value) if isinstance(value, _Slot) else value
 
     def from_scalar(self, scalar: Scalar) -> Scalar:
         return scalar

@@ -6,7 +6,7 @@ results to the last bit as the run alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop import StepPrograms
 from polhode.compiler.loops.step_loop_ir import ControlValues
-from polhode.compiler.scalars.program import Program
+from polhode.compiler.scalars.program import Program, Variable, split_inputs
 
 _SMALL = 3000
 """Operations of a step up to which a variable is two vectors: while one waits for a result, the other works. RKMK 4 of
@@ -74,10 +74,10 @@ class SimdStepLoop:
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         traces = StepPrograms.of(more, advance, args, progress, row)
-        numbers = sum(layout.size for layout in traces.layouts)
+        programs = traces.on_scalars()
+        numbers = len(programs[1].inputs) + traces.layouts[2].size
         if numbers > size_limits.NUMBERS:
             raise UnsupportedNativeOperation(f"{numbers} numbers")
-        programs = traces.on_scalars()
         width = vector_width() * (2 if programs[1].size < _SMALL else 1)
         code = _compile(*programs, traces.layouts, width, tell)
         return cls(code, width, args, progress, row)
@@ -132,21 +132,43 @@ def _compile(
         mine = {name: w.row(f"%{name}", n, k * width) for name, k in (("args", args.size), ("progress", progress.size))}
         control, counts = w.row("%control", n, len(LaneControl._fields) * width), w.row("%counts", n, width)
         first = w.value(f"mul i64 {n}, {width}")
-        arguments = [w.get(mine["args"], k, type_of(s)) for k, s in enumerate(args.scalars)]
+        calls = [_Call.of(w, program, mine["args"], args, progress) for program in (check, steps)]
         w.put(
             counts,
             0,
             "i64",
-            _frames(w, lanes, (check, steps), arguments, mine["progress"], control, first, progress, row),
+            _frames(w, lanes, calls, mine["progress"], control, first, progress, row),
         )
     return CompiledFunction(w, POINTERS, "0", tell, at_once=True)
+
+
+class _Call(NamedTuple):
+    """A program with its arguments.
+
+    - `arguments`: their values. - `progress`: its inputs of the progress. - `used`: the variables that it uses.
+    """
+
+    program: Program
+    arguments: list[str]
+    progress: list[Variable]
+    used: Collection[Variable]
+
+    @classmethod
+    def of(cls, w: IRBuilder, program: Program, at: str, args: Layout, progress: Layout) -> _Call:
+        """A program whose arguments are packed there."""
+        used = program.used_variables
+        arguments, now, _ = split_inputs(program, [args.size, progress.size, len(ControlValues._fields)])
+        return cls(program, w.inputs(at, arguments, used), now, used)
+
+    def __call__(self, w: IRBuilder, at: str, control: ControlValues) -> list[str]:
+        """Its results for a progress that is packed there."""
+        return w.program(self.program, [*self.arguments, *w.inputs(at, self.progress, self.used), *control])
 
 
 def _frames(
     w: IRBuilder,
     lanes: LaneMask,
-    programs: tuple[Program, Program],
-    arguments: list[str],
+    calls: Sequence[_Call],
     at: str,
     control: str,
     first: str,
@@ -154,7 +176,7 @@ def _frames(
     row: Layout,
 ) -> str:
     """The loop over frames of the vector whose lanes are runs from `first` on; returns the number of frames of each."""
-    check, steps = programs
+    check, steps = calls
     kinds = [type_of(s) for s in progress.scalars]
     n_limit, every, last, n_saved, n_targets, capacity = (
         w.get(control, k, "i1" if k == 2 else "i64") for k in range(6)
@@ -169,12 +191,12 @@ def _frames(
     )
     now = [w.get(at, k, kind) for k, kind in enumerate(kinds)]
     lanes.mask = None
-    (goes_on,) = w.program(check, [*arguments, *now, *values])
+    (goes_on,) = check(w, at, values)
     active = w.do("and", "i1", goes_on, w.do("icmp slt", "i64", n_frames, capacity))
     w.branch(any_lane(w, active), body, end)
     w.open(body)
     lanes.mask = active
-    results = w.program(steps, [*arguments, *now, *values])
+    results = steps(w, at, values)
     is_saved = w.do("and", "i1", results.pop(progress.size), active)
     for k, kind in enumerate(kinds):
         w.put(at, k, kind, w.blend(active, kind, results[k], now[k]))

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 
 
+class ArrayType(NamedTuple):
+    """The type of a variable that stands for an array in memory, in slots of eight bytes."""
+
+    slots: int
+
+
 class Variable:
-    """A scalar that is computed at run time."""
+    """A scalar that is computed at run time, or an array in memory."""
 
     __slots__ = ("dtype",)
 
-    def __init__(self, dtype: np.dtype) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: np.dtype | ArrayType) -> None:
+        self.dtype: Any = dtype
+
+    @property
+    def slots(self) -> int:
+        """Slots that it takes where inputs are packed."""
+        return self.dtype.slots if isinstance(self.dtype, ArrayType) else 1
+
+
+@final
+class ConstantArray(Variable):
+    """An array in memory of constants, which belongs to the code and is no input."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(ArrayType(values.size))
+        self.values = values
 
 
 class Operation:
@@ -29,9 +51,12 @@ class Operation:
 
 
 class Program:
-    """A sequence of operations. Bodies of loops and branches also see the variables of the surrounding program."""
+    """A sequence of operations. Bodies of loops and branches also see the variables of the surrounding program.
 
-    def __init__(self, dtypes: Sequence[np.dtype]) -> None:
+    The operation `read` has an array and a position as operands: of a slot in it, or behind it in the same memory.
+    """
+
+    def __init__(self, dtypes: Sequence[np.dtype | ArrayType]) -> None:
         self.inputs = [Variable(d) for d in dtypes]
         self.operations: list[Operation] = []
         self.outputs: list[Any] = []
@@ -47,12 +72,17 @@ class Program:
     def free_variables(self) -> dict[Variable, None]:
         """Variables of the surrounding program that are used here, in order."""
         own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
+        return {v: None for v in self.used_variables if v not in own}
+
+    @property
+    def used_variables(self) -> dict[Variable, None]:
+        """Variables that are used here, in order; those of bodies and branches that are not their own, too."""
         used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
         for operation in self.operations:
             for body in subprograms(operation):
                 used.update(body.free_variables)
         used.update(dict.fromkeys(x for x in self.outputs if isinstance(x, Variable)))
-        return {v: None for v in used if v not in own}
+        return used
 
     def prune(self) -> None:
         """Drop operations whose results are not used."""
@@ -67,6 +97,18 @@ class Program:
             used.update(x for x in operation.operands if isinstance(x, Variable))
             operations.append(operation)
         self.operations = operations[::-1]
+
+
+def split_inputs(program: Program, sizes: Sequence[int]) -> list[list[Variable]]:
+    """The inputs of a program by parts of so many slots."""
+    inputs, parts = iter(program.inputs), []
+    for size in sizes:
+        part: list[Variable] = []
+        while size > 0:
+            part.append(next(inputs))
+            size -= part[-1].slots
+        parts.append(part)
+    return parts
 
 
 def subprograms(operation: Operation) -> list[Program]:

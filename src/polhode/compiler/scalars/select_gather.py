@@ -117,7 +117,7 @@ def _gather(params: Any, avals: Any, constants: KnownValues) -> Callable[..., An
         if fills:
             inside = [(s >= 0) & (s <= high) for s, high in zip(starts, highest, strict=True)]
             inside = jnp.expand_dims(functools.reduce(jnp.logical_and, inside), dims.offset_dims)
-            result = jnp.where(inside, result, _fill_value(params, x.dtype))
+            result = jnp.where(inside, result, fill_value(params, x.dtype))
         return result
 
     return select
@@ -127,7 +127,7 @@ def _bind(primitive: Any, params: Any, *args: Any) -> Any:
     return primitive.bind(*args, **params)
 
 
-def _fill_value(params: Any, dtype: Any) -> Any:
+def fill_value(params: Any, dtype: Any) -> Any:
     """The value of elements outside the array."""
     if params["fill_value"] is not None:
         return params["fill_value"]

@@ -13,11 +13,14 @@ from jax.extend import core
 
 from polhode.compiler.array_program import Value
 from polhode.compiler.primitives import gather_scatter
+from polhode.compiler.primitives.implicit_solution import SOLUTION
+from polhode.compiler.scalars.array_view import ArrayView, constant_view, look_up
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, UnsupportedScalarOperation
 from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
-from polhode.compiler.scalars.normal_form import ScalarNormaliser
+from polhode.compiler.scalars.normal_form import CUSTOM_JVP, ScalarNormaliser
 from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
+from polhode.compiler.scalars.program import ConstantArray
 from polhode.compiler.scalars.select_gather import as_selections
 
 
@@ -35,6 +38,7 @@ class AbstractUnroller(abc.ABC):
         self.graph = Graph(backend)
         self._backend = backend
         self._scalars_only = scalars_only
+        self._constant_arrays: dict[bytes, ConstantArray] = {}
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
         program = ScalarNormaliser(self._backend).program(jaxpr)
@@ -66,16 +70,21 @@ class AbstractUnroller(abc.ABC):
         return element_array(shape, (self.graph.leaf(array[index] if shape else array) for index in np.ndindex(shape)))
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
-        """Elements of the given shapes from one flat list of scalars of the program."""
+        """Elements of the given shapes from one flat list of scalars, and arrays, of the program."""
         out, at = [], 0
         for aval in avals:
             size = math.prod(aval.shape)
+            if size and isinstance(flat[at], ArrayView):
+                out.append(flat[at]._replace(shape=aval.shape))
+                at += 1
+                continue
             out.append(element_array(aval.shape, map(self.graph.leaf, flat[at : at + size])))
             at += size
         return out
 
     def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[Any]:
         """All elements as one flat list of scalars of the program."""
+        values = list(map(self.elements, values))
         elements = [e for v in values for e in v.flat]
         dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
         return list(map(self._backend.scalar, self.graph.emit(elements), dtypes))
@@ -83,6 +92,8 @@ class AbstractUnroller(abc.ABC):
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         """The results of an operation of the normal form, see `ScalarNormaliser`."""
         name = eqn.primitive.name
+        if any(isinstance(x, ArrayView) for x in inputs) and name not in _WITH_PROGRAMS:
+            return self._apply_to_views(eqn, inputs)
         if name in ELEMENTWISE:
             return [self._elementwise(eqn, inputs)]
         if name == "dot_general":
@@ -92,12 +103,30 @@ class AbstractUnroller(abc.ABC):
         moved = self._move(eqn, inputs)
         if moved is not None:
             return moved
+        constants = self._constants(eqn, inputs) if name in ("gather", "dynamic_slice") else None
+        if constants is not None:
+            return self._apply_to_views(eqn, [constants, *inputs[1:]])
         selections = as_selections(eqn, inputs) if self._backend.has_rows else None
         if selections is not None:
             return self.evaluate_closed(selections, inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise UnsupportedScalarOperation(name)
         return self._compound(eqn, inputs)
+
+    def elements(self, x: Elements | ArrayView) -> Elements:
+        """The elements of an array, of one in memory too."""
+        return x.elements(self.graph) if isinstance(x, ArrayView) else x
+
+    def _apply_to_views(self, eqn: Any, inputs: list[Any]) -> Sequence[Any]:
+        """The results of an operation on arrays in memory: a look-up, or that on their elements."""
+        result = look_up(self.graph, eqn, inputs)
+        return self._apply(eqn, list(map(self.elements, inputs))) if result is None else [result]
+
+    def _constants(self, eqn: Any, inputs: list[Elements]) -> ArrayView | None:
+        """The operand of a read, if it is to be constants in memory."""
+        if not self._backend.has_rows:
+            return None
+        return constant_view(inputs[0], eqn.invars[0].aval.dtype, self._constant_arrays)
 
     def _move(self, eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
         """The results of data movement to and from places that are known; None for other operations."""
@@ -186,6 +215,9 @@ class AbstractUnroller(abc.ABC):
         """The same elements as constants and scalars of the program, for use in another graph."""
         out = []
         for value in values:
+            if isinstance(value, ArrayView):
+                out.append(value._replace(begins=self.capture([value.begins])[0]))
+                continue
             copy = np.empty(value.shape, dtype=object)
             for index, scalar in zip(np.ndindex(value.shape), self.graph.emit(list(value.flat)), strict=True):
                 copy[index] = scalar
@@ -196,11 +228,18 @@ class AbstractUnroller(abc.ABC):
         """Elements of this graph from the result of `capture`."""
         out = []
         for value in values:
+            if isinstance(value, ArrayView):
+                out.append(value._replace(begins=self.adopt([value.begins])[0]))
+                continue
             copy = np.empty(value.shape, dtype=object)
             for index in np.ndindex(value.shape):
                 copy[index] = self.element(value[index])
             out.append(copy)
         return out
+
+
+_WITH_PROGRAMS = frozenset(["while", "cond", "scan", SOLUTION, *CUSTOM_JVP])
+"""Operations whose programs may look up in arrays in memory, too."""
 
 
 def element_array(shape: tuple[int, ...], elements: Iterable[Any]) -> Elements:

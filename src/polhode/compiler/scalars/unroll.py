@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast, final
 
 import jax
@@ -13,6 +14,7 @@ from jax.extend import core
 from polhode.compiler.jaxprs import Callee, callee, parameters
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
+from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Elements, is_known
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP
@@ -86,7 +88,8 @@ class Unroller(AbstractUnroller):
         closed_jaxpr = p["jaxpr"]
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         consts, carry = inputs[:n_consts], inputs[n_consts : n_consts + n_carry]
-        tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
+        rows_in = inputs[n_consts + n_carry :]
+        tables = [self._table(x, length) for x in rows_in]
         of_carry, of_rows = (
             closed_jaxpr.in_avals[n_consts : n_consts + n_carry],
             closed_jaxpr.in_avals[n_consts + n_carry :],
@@ -102,7 +105,7 @@ class Unroller(AbstractUnroller):
         ) -> tuple[list[Any], list[Any]]:
             unroller, here = Unroller(backend), iter(row_values)
             at = iter(unroller.element(next(here) if same is None else same) for same in common)
-            row_inputs = [element_array(a.shape, at) for a in of_rows]
+            row_inputs = [_row_of(x, a, at) for x, a in zip(rows_in, of_rows, strict=True)]
             args = [*unroller.adopt(const_captures), *unroller.restore(carry_values, of_carry), *row_inputs]
             outs = unroller.evaluate_closed(closed_jaxpr, args)
             next_carry = unroller.flatten(outs[:n_carry], closed_jaxpr.out_avals[:n_carry])
@@ -124,6 +127,12 @@ class Unroller(AbstractUnroller):
             row_arrays.append(out[:, at : at + width].reshape(v.aval.shape))
             at += width
         return [*self.restore(carry_values, of_carry), *row_arrays]
+
+    def _table(self, x: Elements | ArrayView, length: int) -> Elements:
+        """The elements that vary from row to row; of an array in memory, where each row begins."""
+        if not isinstance(x, ArrayView):
+            return x.reshape(length, -1)
+        return element_array((length, 1), x.rows(self.graph))
 
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]
@@ -189,6 +198,13 @@ def _jvp_rule(
         return jax.jvp(outs, ([operands[k] for k in float_inputs],), (directions,))[1]
 
     return lower(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in float_inputs]), MACHINE_CODE)
+
+
+def _row_of(x: Elements | ArrayView, aval: Any, elements: Iterator[Any]) -> Any:
+    """A row from its next elements, or the part of an array in memory."""
+    if isinstance(x, ArrayView):
+        return ArrayView.at(x.array, next(elements), aval.shape, x.dtype)
+    return element_array(aval.shape, itertools.islice(elements, math.prod(aval.shape)))
 
 
 class _DtypeOnly(NamedTuple):

@@ -29,6 +29,7 @@ class ClassicalRungeKutta(AbstractIntegrator):
     """
 
     kinds: ClassVar = (VectorField,)
+    one_step: ClassVar = True
     promises: ClassVar = {}
 
     tableau: Tableau = eqx.field(static=True)

@@ -76,6 +76,7 @@ class CommutatorFree(AbstractIntegrator):
     """
 
     kinds: ClassVar = (VectorField,)
+    one_step: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "action invariants": "round-off"}
 
     scheme: Scheme = eqx.field(static=True)

@@ -72,6 +72,7 @@ class HalfExplicit(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
+    one_step: ClassVar = True
     tableau: HalfExplicitTableau = eqx.field(static=True)
     projection: Literal["none", "position"] = eqx.field(static=True, default="none")
     tolerance: float = eqx.field(static=True, default=1e-8)

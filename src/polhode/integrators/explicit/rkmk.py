@@ -45,6 +45,7 @@ class RKMK(AbstractIntegrator):
     """
 
     kinds: ClassVar = (VectorField,)
+    one_step: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "action invariants": "round-off"}
 
     tableau: Tableau = eqx.field(static=True)

@@ -25,6 +25,7 @@ class RKMK4TwoCommutators(AbstractIntegrator):
     """
 
     kinds: ClassVar = (VectorField,)
+    one_step: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "action invariants": "round-off"}
 
     @property

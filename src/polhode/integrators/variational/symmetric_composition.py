@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -51,6 +51,7 @@ class SymmetricComposition(AbstractIntegrator):
         E. Hairer, C. Lubich, G. Wanner, Geometric Numerical Integration (2006), sections II.4 and V.3.
     """
 
+    one_step: ClassVar = True
     method: AbstractIntegrator
     target: int = eqx.field(static=True, default=4)
 

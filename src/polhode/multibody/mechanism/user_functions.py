@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.checks import short_repr
 from polhode.compiler.fingerprint import AbstractHolder, Closure, frozen, is_immutable
-from polhode.time_functions import breakpoints_of
+from polhode.time_functions import breakpoints_of, kinks_of
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import AbstractComposite, AbstractPart
@@ -53,8 +54,17 @@ class Function(AbstractHolder):
     @property
     def breakpoints(self) -> tuple[float, ...]:
         """Instants at which the function jumps or has kinks, if it says so by an attribute of that name."""
+        return breakpoints_of(self._original)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Those of them at which the function has kinks only, if it says so by an attribute of that name."""
+        return kinks_of(self._original)
+
+    @property
+    def _original(self) -> Callable[..., Any]:
         whole = self._whole
-        return breakpoints_of(whole.identity.function if isinstance(whole, Closure) else whole)
+        return whole.identity.function if isinstance(whole, Closure) else whole
 
     @property
     def constant(self) -> Array | None:
@@ -97,10 +107,17 @@ class Constant(eqx.Module):
 def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
     """A function of time with values of the given shape. Raises ValueError for anything else."""
     if not callable(value):
-        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.")
+        raise ValueError(
+            f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.{_remedy(value)}"
+        )
     function = Function(value)
     check_shape(part, name, result_shapes(part, name, function, jnp.zeros(())), shape, meaning)
     return function
+
+
+def _remedy(value: Any) -> str:
+    """How a recorded signal becomes a function."""
+    return " For values in time: ph.PiecewiseLinear(times, values)." if np.ndim(value) else ""
 
 
 def result_shapes(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:

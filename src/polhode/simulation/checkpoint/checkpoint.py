@@ -18,8 +18,8 @@ from polhode.simulation.checkpoint.identity import RunIdentity, without_events
 from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.events.records import Aftermath
 from polhode.simulation.save_schedule import SaveSchedule
-from polhode.simulation.stepping.constant import ConstantSteps
 from polhode.simulation.stepping.controlled import ControlledSteps
+from polhode.simulation.stepping.grid_steps import grid_steps
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.step_control import StepControl
 from polhode.simulation.stepping.stepper import Progress
@@ -74,7 +74,7 @@ class StoredCheckpoint:
     def segments(self) -> list[Segment]:
         """The segments of the run."""
         control, rows = self.control, self.arrays["legs"]
-        steps = ConstantSteps.of_numbers if control is None else lambda row: ControlledSteps.of_numbers(row, control)
+        steps = grid_steps if control is None else lambda row: ControlledSteps.of_numbers(row, control)
         return [Segment(steps(numbers), bool(after_jump)) for after_jump, *numbers in rows]
 
     @property
@@ -167,5 +167,11 @@ class CheckpointWriter:
         arrays |= {} if at is None else {"targets": at}
         arrays |= checkpoint.event_arrays or {}
         arrays |= {"reached": np.asarray(p.t)} | ({} if p.events is None else {"sides": p.events.signs})
+        return {**arrays, "legs": self._rows, "stand": np.array([checkpoint.segment, checkpoint.saved_count])}
+
+    @functools.cached_property
+    def _rows(self) -> np.ndarray:
+        """Whether each segment begins after a jump, and the numbers of its steps; rows end with NaN where shorter."""
         rows = [[float(after_jump), *map(float, stepper.numbers())] for stepper, after_jump in self._segments]
-        return {**arrays, "legs": np.array(rows), "stand": np.array([checkpoint.segment, checkpoint.saved_count])}
+        width = max(map(len, rows))
+        return np.array([[*row, *[np.nan] * (width - len(row))] for row in rows])

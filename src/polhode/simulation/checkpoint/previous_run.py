@@ -22,6 +22,7 @@ from polhode.simulation.checkpoint.checkpoint import InMemoryCheckpoint, StoredC
 from polhode.simulation.checkpoint.identity import RunIdentity
 from polhode.simulation.events.records import Aftermath
 from polhode.simulation.step_request import StepRequest
+from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
 from polhode.simulation.stepping.stepper import Progress
 from polhode.solution.load import load
@@ -162,7 +163,7 @@ class Continuation(NamedTuple):
 
 def _is_between_steps(p: Progress, steps: AbstractSegmentStepper) -> bool:
     """Whether an event has left a run between two ends of constant steps."""
-    return steps.on_grid and float(p.t) != float(steps.t0 + (p.n - steps.first) * steps.spacing)
+    return isinstance(steps, AbstractGridSteps) and float(p.t) != float(steps.time_at(p.n))
 
 
 def _steps_of(meta: Mapping[str, Any]) -> StepRequest:

@@ -28,10 +28,12 @@ from polhode.simulation.checkpoint.resume_checks import (
 )
 from polhode.simulation.loops.signals import interrupts
 from polhode.simulation.run import RunOptions, carry_out
-from polhode.simulation.run_plan import PlannedRun, breakpoints_within, identify
+from polhode.simulation.run_plan import PlannedRun, end_points, identify
 from polhode.simulation.run_types import Checkpoint, Plan, Start
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.step_request import StepRequest, breakpoint_times, check_span, step_limit
+from polhode.simulation.stepping.constant import constant_segments
+from polhode.simulation.stepping.controlled import ControlledSteps, controlled_segments
 from polhode.simulation.stepping.segments import Breakpoints, Segment, describe_segments
 from polhode.simulation.store_sink import StoreSink, check_when_full
 from polhode.simulation.task import Task
@@ -148,7 +150,7 @@ def _plan_rest(path: Any, task: Task, request: ResumeRequest, root: AbstractStor
     if t_end != end:
         check_span(end, t_end, run_request.get("h") if checkpoint.control is None else None)
         times = [*run_request.get("breakpoints", ()), *request.steps.breakpoints]
-        breakpoints = breakpoints_within(task.run_system.system, times, end, t_end)
+        breakpoints, _ = end_points(task, times, end, t_end, run_request.get("h"))
         segments = _extend(checkpoint, int(p.n), t_end, breakpoints, run_request.get("h"))
         run_request.update({"breakpoints": times} if times else {})
     if limit is not None:
@@ -177,7 +179,16 @@ def _extend(
         longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
         if longer is not None:
             return [*segments[:-1], Segment(longer, after_jump)]
-    return [*segments, *last.extend(t1, breakpoints, h)]
+    begin, control = float(last.t1), checkpoint.control
+    if control is not None:
+        assert isinstance(last, ControlledSteps)
+        rtol, atol = map(float, last.tolerances)
+        return [*segments, *controlled_segments(begin, t1, (rtol, atol), control, last.step_limit, breakpoints)]
+    h = abs(float(last.spacing)) if h is None else h
+    first, *others = constant_segments(begin, t1, h, breakpoints, int(last.last))
+    # Methods restart with another step.
+    first = first._replace(after_jump=first.after_jump or h != abs(float(last.spacing)))
+    return [*segments, first, *others]
 
 
 def _place(path: str | Path) -> Path:

@@ -70,4 +70,4 @@ def times(segments: Sequence[Segment], schedule: SaveSchedule, t0: float, t1: fl
 def _at(segment: Segment, n: Any) -> Any:
     """The time after some steps of a segment, by default after the last."""
     steps: Any = segment.stepper
-    return steps.t0 + ((int(steps.last) if n is None else n) - steps.first) * steps.spacing
+    return np.asarray(steps.time_at(int(steps.last) if n is None else n))

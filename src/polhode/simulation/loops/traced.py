@@ -22,6 +22,7 @@ from polhode.simulation.loops.replay import nan_where_missing, observe, put_row,
 from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
 from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, with_state_check
 from polhode.systems.base import AbstractSystem
@@ -131,9 +132,10 @@ def _constant_steps(
 ) -> _Steps:
     parts = []
     for stepper, jumps, count in zip(steppers, after_jump, counts, strict=True):
-        n = jnp.arange(count) + (stepper.last - count - stepper.first)
-        h = jnp.broadcast_to(jnp.asarray(stepper.h), (count,))
-        begins, ends = (stepper.t0 + k * stepper.spacing for k in (n, n + 1))
+        assert isinstance(stepper, AbstractGridSteps)
+        n = jnp.arange(count) + (stepper.last - count)
+        h = jnp.broadcast_to(jnp.asarray(stepper.length_at(n)), (count,))
+        begins, ends = stepper.time_at(n), stepper.time_at(n + 1)
         first = jnp.arange(count) == 0
         parts.append(_Steps(begins + stepper.right_limit_offset, ends, h, jnp.ones(count, bool), first & jumps))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)

@@ -26,6 +26,7 @@ from polhode.simulation.loops.replay import nan_where_missing, observe, put_row,
 from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import Progress, outcome_of, with_state_check
 from polhode.systems.base import AbstractSystem
@@ -79,7 +80,8 @@ def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndar
     for stepper, _ in segments:
         numbers = np.arange(int(stepper.first) + 1, int(stepper.last) + 1)
         numbers = numbers[(numbers % schedule.every == 0) | (numbers == int(last.last))]
-        times += [*(float(stepper.t0) + (numbers - int(stepper.first)) * float(stepper.spacing))]
+        assert isinstance(stepper, AbstractGridSteps)
+        times += np.asarray(stepper.time_at(numbers)).tolist()
     return np.array(times)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
@@ -26,6 +27,8 @@ class ControlledSteps(AbstractSegmentStepper):
     """Steps chosen from the local error estimate of the integrator.
 
     - `left_limit_offset`: how far before t1 the last step ends for the method, so that it sees the left limit of loads.
+    - `stops`: instants at which steps end, too, times the direction of time, and then t1 as often as it takes for a
+      length that is a power of two; none if t1 is the only end.
     """
 
     on_grid: ClassVar[bool] = False
@@ -40,6 +43,7 @@ class ControlledSteps(AbstractSegmentStepper):
     control: StepControl
     max_steps: Any
     left_limit_offset: Any
+    stops: Any = None
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         span = self.t1 - self.t0
@@ -69,13 +73,14 @@ class ControlledSteps(AbstractSegmentStepper):
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         # The limit ends a run before its next attempt, when frames and events of the last step are done.
         exhausted = p.n + p.rejected >= self.max_steps
-        remaining = self.t1 - p.t
+        end = self._next_stop(p.t)
+        remaining = end - p.t
         h = p.h
         if self.control.max_step is not None:
             h = jnp.clip(h, -self.control.max_step, self.control.max_step)
         # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
         last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(remaining)
-        h = jnp.where(last, remaining - self.left_limit_offset, h)
+        h = jnp.where(last, remaining - jnp.where(end == self.t1, self.left_limit_offset, 0.0), h)
         right_limit_offset = jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
         carry, info = counted_angles.step(integrator, system, p.t + right_limit_offset, h - right_limit_offset, p.carry)
         result = outcome_of(carry, info)
@@ -96,7 +101,7 @@ class ControlledSteps(AbstractSegmentStepper):
             retry_carry, retry_factor = integrator.select_order(retry_carry, (retry_factor, *others), accepted=False)
         # A step that was shortened for the end doesn't limit later ones.
         next_h = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
-        proceed = accept(p, jnp.where(last, self.t1, p.t + h), next_h, carry, info, jnp.zeros_like(result), error)
+        proceed = accept(p, jnp.where(last, end, p.t + h), next_h, carry, info, jnp.zeros_like(result), error)
         retry_h = h * jnp.minimum(retry_factor, self.control.safety)
         retry = p._replace(
             h=jnp.where(exhausted, p.h, retry_h),
@@ -113,6 +118,14 @@ class ControlledSteps(AbstractSegmentStepper):
         )
         code = jnp.where(exhausted, jnp.int32(Result.max_steps_reached), code)
         return new._replace(result=code.astype(jnp.int32))
+
+    def _next_stop(self, t: Array) -> Array:
+        """The first instant after t at which a step ends."""
+        if self.stops is None:
+            return self.t1
+        sign, stops = jnp.sign(self.t1 - self.t0), jnp.asarray(self.stops)
+        k = jnp.searchsorted(stops, sign * t, side="right")
+        return sign * stops[jnp.minimum(k, len(stops) - 1)]
 
     def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:
         """Factor of the step after an error of a method of that order."""
@@ -156,16 +169,19 @@ class ControlledSteps(AbstractSegmentStepper):
     def until(self, t1: float, h: float | None, after: int, counted_from: int) -> None:
         return None
 
-    def extend(self, t1: float, breakpoints: Breakpoints, h: float | None) -> list[Segment]:
-        rtol, atol = map(float, self.tolerances)
-        return controlled_segments(float(self.t1), t1, (rtol, atol), self.control, int(self.max_steps), breakpoints)
+    def pieces(self) -> list[list[float]]:
+        return []
 
     def numbers(self) -> list[Any]:
-        return [self.t0, self.t1, self.right_limit_offset, self.left_limit_offset, self.max_steps, *self.tolerances]
+        ends = () if self.stops is None else self.stops
+        limits = self.right_limit_offset, self.left_limit_offset
+        return [self.t0, self.t1, *limits, self.max_steps, *self.tolerances, *ends]
 
     @classmethod
     def of_numbers(cls, numbers: list[float], control: StepControl) -> Self:
-        t0, t1, right_limit_offset, left_limit_offset, max_steps, rtol, atol = map(np.asarray, numbers)
+        """Steps from their `numbers`, with any NaN after them."""
+        values = [x for x in numbers if x == x]
+        t0, t1, right_limit_offset, left_limit_offset, max_steps, rtol, atol = map(np.asarray, values[:7])
         return cls(
             t0=t0,
             t1=t1,
@@ -174,6 +190,7 @@ class ControlledSteps(AbstractSegmentStepper):
             control=control,
             max_steps=max_steps.astype(int),
             left_limit_offset=left_limit_offset,
+            stops=np.array(values[7:]) if len(values) > 7 else None,
         )
 
 
@@ -200,7 +217,16 @@ def controlled_segments(
             control=control,
             max_steps=np.asarray(max_steps),
             left_limit_offset=np.asarray(off * (end != t1 or breakpoints.at_end)),
+            stops=_stops(begin, end, breakpoints.kinks),
         )
         segments.append(Segment(stepper, after_jump))
         begin = end
     return segments
+
+
+def _stops(begin: float, end: float, kinks: Sequence[float]) -> np.ndarray | None:
+    """The kinks on the way from one instant to another, and that, as `ControlledSteps` takes them."""
+    sign = math.copysign(1.0, end - begin)
+    stops = [sign * t for t in kinks if sign * begin < sign * t < sign * end]
+    padding = (1 << len(stops).bit_length()) - len(stops)
+    return np.array([*stops, *[sign * end] * padding]) if stops else None

@@ -19,11 +19,15 @@ start and length of a step rounds to the same side. The value of a load at the b
 
 
 class Breakpoints(NamedTuple):
-    """Instants at which loads may jump: those within a span, and whether its ends are among them."""
+    """Instants at which loads may jump: those within a span, and whether its ends are among them.
+
+    `kinks`: others at which steps end, too, but methods go on without a restart.
+    """
 
     inner: Sequence[float] = ()
     at_start: bool = False
     at_end: bool = False
+    kinks: Sequence[float] = ()
 
 
 class Segment(NamedTuple):
@@ -71,21 +75,19 @@ class AbstractSegmentStepper(AbstractStepper):
         """
 
     @abc.abstractmethod
-    def extend(self, t1: float, breakpoints: Breakpoints, h: float | None) -> list[Segment]:
-        """Segments from the end of this one to t1, with the requested constant step h, or None for the same."""
+    def pieces(self) -> list[list[float]]:
+        """Start, spacing and number of steps of each piece with equal steps; none unless they are constant."""
 
     @abc.abstractmethod
     def numbers(self) -> list[Any]:
-        """Numbers from which `of_numbers` builds the same steps."""
+        """Numbers from which `stored_segment` builds the same steps."""
 
 
 def describe_segments(segments: Sequence[Segment]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each segment if there are several."""
-    steppers = [segment.stepper for segment in segments]
-    metadata: dict[str, Any] = {"h": float(steppers[0].spacing)}
-    if len(steppers) > 1:
-        metadata["legs"] = [[float(s.t0), float(s.spacing), int(s.last) - int(s.first)] for s in steppers]
-    return metadata
+    metadata: dict[str, Any] = {"h": float(segments[0].stepper.spacing)}
+    pieces = [piece for segment in segments for piece in segment.stepper.pieces()]
+    return metadata | ({"legs": pieces} if len(pieces) > 1 else {})
 
 
 def shift(start: float, end: float) -> float:

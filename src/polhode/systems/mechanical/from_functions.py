@@ -14,7 +14,7 @@ from polhode.linalg.solver_choice import kkt_solver
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import State, shape_of
 from polhode.systems.mechanical.abstract import AbstractMechanical, Multipliers
-from polhode.time_functions import breakpoints_of
+from polhode.time_functions import breakpoints_of, kinks_of
 
 
 class Mechanical(AbstractMechanical):
@@ -71,7 +71,10 @@ class Mechanical(AbstractMechanical):
         return kkt_solver((), (), self.n, self.m)
 
     def breakpoints(self) -> tuple[float, ...]:
-        return (*breakpoints_of(self.forces), *breakpoints_of(self.constraints))
+        return breakpoints_of(self.forces, self.constraints)
+
+    def kinks(self) -> tuple[float, ...]:
+        return kinks_of(self.forces, self.constraints)
 
     def mass(self, t: Array, q: Point) -> Matrix:
         del t

@@ -1,0 +1,103 @@
+"""Arrays that programs on scalars only read stay in memory: the values and derivatives are those of JAX."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.loops.simd_step_loop import LaneControl, SimdStepLoop
+from polhode.compiler.scalars.read_only import read_only
+
+X = np.linspace(0.0, 1.0, 2001)
+Y, Z = np.sin(7 * X), np.cos(3 * X)
+GRID = np.outer(Y, Z[:50])
+TIMES = np.random.default_rng(0).uniform(-0.1, 1.1, 200)
+NUMBERS = np.random.default_rng(1).integers(-2100, 2300, 200)
+
+
+def _pairs(t, a, b, c, d):
+    return jax.vmap(lambda x, y: jnp.interp(t, x, y))(jnp.stack([a, b]), jnp.stack([c, d]))
+
+
+def _rows(t, a, b, c, d):
+    return jax.lax.scan(lambda s, xy: (s + jnp.interp(t, *xy), s), 0.0, (jnp.stack([a, b]), jnp.stack([c, d])))
+
+
+LOOK_UPS = {
+    "interpolation": (lambda c, t: jnp.interp(t, *c), (X, Y), TIMES),
+    "constants": (lambda c, t: jnp.interp(t, X, Y) + c, np.float64(1.0), TIMES),
+    "two places": (lambda c, k: c[k, k // 50], GRID, NUMBERS),
+    "rows": (lambda c, k: c[k], GRID[:, :4].copy(), NUMBERS),
+    "outside": (lambda c, k: c.at[k].get(mode="fill", fill_value=7.0), Y, NUMBERS),
+    "truth": (lambda c, k: c[k], Y > 0, NUMBERS),
+    "whole numbers": (lambda c, k: c[c[k]], np.arange(40)[::-1].copy(), NUMBERS),
+    "stacked": (lambda c, t: _pairs(t, *c), (X, 2 * X, Y, Z), TIMES),
+    "rows of a loop": (lambda c, t: _rows(t, *c), (X, 2 * X, Y, Z), TIMES),
+    "one of several": (lambda c, t: jnp.stack(c)[1][jnp.int64(100 * t)], (Y, Z), TIMES),
+    "elements, too": (lambda c, k: c[k] + jnp.sum(c), np.arange(30.0), NUMBERS),
+}
+
+
+@pytest.mark.parametrize("name", LOOK_UPS)
+def test_look_ups_are_those_of_jax(name):
+    function, consts, rows = LOOK_UPS[name]
+    program = RowMap.of(function, consts, rows[0])
+    arrays = jax.tree.map(jnp.asarray, consts)
+    expected = jax.vmap(lambda row: function(arrays, row))(jnp.asarray(rows))
+    jax.tree.map(np.testing.assert_array_equal, program(consts, rows), expected)
+    assert program.code.report.operations < 300
+
+
+def test_only_arrays_of_which_elements_are_read_stay_in_memory():
+    def function(x, y, z, k):
+        return jnp.interp(y[k], x, x), 2 * z, y[3:5]
+
+    assert read_only(jax.make_jaxpr(function)(X, Y, Z, 3).jaxpr) == [True, True, False, False]
+    returned = jax.make_jaxpr(lambda x, k: (x, x[k]))(X, 3)
+    assert read_only(returned.jaxpr) == [False, False]
+
+
+@pytest.mark.parametrize("wrt", ["time", "values"])
+def test_derivatives_are_those_of_jax(wrt):
+    x, y = X[:40], Y[:40]
+    function = lambda c, t: jnp.interp(t, *c) ** 2  # noqa: E731
+    of = (lambda c, t: t) if wrt == "time" else (lambda c, t: c[1])
+    reverse, times = RowMap.vjp(function, of, (x, y), TIMES[0], 0.0), TIMES[:20] * X[39]
+    gradient = jax.grad(lambda t: jnp.interp(t, x, y) ** 2)
+    if wrt == "values":
+        gradient = lambda t: jax.grad(lambda y: jnp.interp(t, x, y) ** 2)(y)  # noqa: E731
+    expected = jax.vmap(gradient)(times)
+    np.testing.assert_allclose(reverse((x, y), (times, np.ones(20))), expected, rtol=1e-13, atol=1e-14)
+    if wrt == "time":
+        forward = RowMap.jvp(function, of, (x, y), TIMES[0])
+        np.testing.assert_allclose(forward((x, y), (times, np.ones(20))), expected, rtol=1e-13)
+
+
+def test_every_lane_reads_its_own_array():
+    def more(args, p, c):
+        return p[0] < c.n_limit
+
+    def advance(args, p, c):
+        n, t, total = p
+        p = n + 1, t + args[1], total + jnp.interp(t, args[0], args[2]) + jnp.interp(t, X, Y)
+        return p, p[0] % c.every == 0, p[2]
+
+    def args_of(k):
+        return X**k, np.float64(0.013 * k), np.cos(k * X)
+
+    start = (np.int64(0), np.float64(0.0), np.float64(0.0))
+    loop = SimdStepLoop.of(more, advance, args_of(1), start, np.float64(0.0))
+    runs = 7
+    args = loop.interleave(np.array([loop.args.pack(args_of(k + 1)) for k in range(runs)]))
+    progress = loop.interleave(np.array([loop.progress.pack(start)] * runs))
+    rows = np.empty((len(args) * loop.width, 60, 1), np.int64)
+    control = LaneControl(n_limit=60, every=1, last=True, n_saved=0, targets=0, capacity=60)
+    assert loop.advance(args, progress, [control] * runs, np.zeros(1), rows).tolist() == [60] * runs
+    for k in range(runs):
+        x, h, y = args_of(k + 1)
+        t = np.concatenate([[0.0], np.cumsum(np.full(59, h))])
+        expected = np.cumsum(np.interp(t, x, y) + np.interp(t, X, Y))
+        np.testing.assert_allclose(rows[k, :, 0].view(float), expected, rtol=1e-12)

@@ -1,0 +1,162 @@
+"""Kinks of loads: where steps end there, and what it costs in accuracy where they don't."""
+
+from __future__ import annotations
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import polhode as ph
+from polhode.simulation.stepping.grid_steps import PiecewiseSteps, grid_steps
+from polhode.simulation.stepping.kinks import choose_end_points
+from polhode.simulation.stepping.segments import Breakpoints
+
+KNOTS = np.array([0.0, 0.3733, 0.6171, 0.8319, 1.3])
+HEIGHTS = np.array([0.0, 30.0, -20.0, 10.0, 0.0])
+
+
+class Driven(eqx.Module):
+    """A damped oscillator under a load that is a table."""
+
+    table: ph.PiecewiseLinear
+
+    @property
+    def breakpoints(self):
+        return self.table.breakpoints
+
+    @property
+    def kinks(self):
+        return self.table.kinks
+
+    def __call__(self, t, y):
+        return jnp.stack((y[1], self.table(t) - 0.3 * y[1] - 9 * jnp.sin(y[0])))
+
+
+def driven(heights=HEIGHTS, knots=KNOTS):
+    return ph.VectorField(ph.spaces.Rn(2), Driven(ph.PiecewiseLinear(knots, heights)))
+
+
+def exact(knots=KNOTS, heights=HEIGHTS, t1=1.0):
+    y, ends = np.array([0.1, 0.0]), [*knots[knots < t1], t1]
+    for a, b in itertools.pairwise(ends):
+        f = lambda t, y: [y[1], np.interp(t, knots, heights) - 0.3 * y[1] - 9 * np.sin(y[0])]  # noqa: E731
+        y = solve_ivp(f, (a, b), y, rtol=1e-13, atol=1e-14, method="DOP853").y[:, -1]
+    return y
+
+
+def end(h, method="rk4", **how):
+    return ph.simulate(driven(), method, state0=jnp.array([0.1, 0.0]), t1=1.0, h=h, **how)
+
+
+@pytest.mark.parametrize(("method", "order"), [("rk4", 4), ("rk6", 6), ("rkmk3", 3)])
+def test_orders_are_kept_across_kinks_off_the_grid_without_a_restart(method, order):
+    runs = [end(h, method) for h in (0.02, 0.01)]
+    errors = [np.max(np.abs(run.state[-1] - exact())) for run in runs]
+    assert np.log2(errors[0] / errors[1]) > order - 0.5
+    assert [run.meta["legs"] for run in runs][1][1][0] == KNOTS[1]
+    assert set(KNOTS[1:4].tolist()) <= set(np.asarray(runs[0].t).tolist())
+    assert np.max(np.diff(runs[0].t)) <= 0.02 * (1 + 1e-12)
+
+
+def test_the_run_is_one_march_and_its_steps_survive_a_store(tmp_path):
+    run = end(0.01, save_every=None, store=tmp_path / "run.zarr")
+    assert len(run.meta["legs"]) == 4
+    longer = ph.resume(tmp_path / "run.zarr", problem=driven(), t1=1.2)
+    np.testing.assert_allclose(longer.state[-1], exact(t1=1.2), atol=1e-6)
+    segments = ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.01, Breakpoints(kinks=(0.3733, 0.8319)))
+    (stepper,) = [segment.stepper for segment in segments]
+    assert isinstance(stepper, PiecewiseSteps)
+    again = grid_steps([*map(float, stepper.numbers()), np.nan])
+    jax.tree.map(np.testing.assert_array_equal, again, stepper)
+
+
+def test_frames_between_steps_and_runs_back_in_time_are_right():
+    at = np.array([0.1, 0.365, 0.3733, 0.375, 0.99, 1.0])
+    frames = end(0.01, save_at=at).state
+    np.testing.assert_allclose(frames[-1], exact(), atol=1e-6)
+    np.testing.assert_allclose(frames[2], exact(t1=0.3733), atol=1e-6)
+    back = ph.simulate(driven(), "rk4", state0=jnp.asarray(exact()), t0=1.0, t1=0.0, h=0.01)
+    np.testing.assert_allclose(back.state[-1], [0.1, 0.0], atol=1e-5)
+    half = end(0.02, estimate_error=True).stats["error_estimate"]["state"]["error"]
+    assert 1 / 3 < half / np.max(np.abs(end(0.02).state[-1] - exact())) < 5
+
+
+def test_controlled_steps_end_at_all_kinks():
+    how = {"state0": jnp.array([0.1, 0.0]), "t1": 1.0, "rtol": 1e-8}
+    run = ph.simulate(driven(), "dopri5", **how)
+    assert set(KNOTS[1:4].tolist()) <= set(np.asarray(run.t).tolist())
+    np.testing.assert_allclose(run.state[-1], exact(), atol=1e-6)
+    assert run.stats["rejected"] < 5
+    back = ph.simulate(driven(), "dopri5", **{**how, "state0": run.state[-1], "t0": 1.0, "t1": 0.0})
+    assert KNOTS[2] in np.asarray(back.t)
+    np.testing.assert_allclose(back.state[-1], [0.1, 0.0], atol=1e-5)
+
+
+def test_they_hold_inside_transformations():
+    def final(heights, **how):
+        return ph.simulate(driven(heights), "rk4", state0=jnp.array([0.1, 0.0]), t1=1.0, save_every=None, **how).state[
+            -1
+        ]
+
+    host = end(0.02).state[-1]
+    np.testing.assert_allclose(jax.jit(lambda x: final(x, h=0.02))(HEIGHTS), host, rtol=1e-12)
+    direction = np.array([0.0, 1.0, 0.5, -1.0, 0.0])
+    gradient = jax.grad(lambda x: final(x, h=0.02)[0])(jnp.asarray(HEIGHTS)) @ direction
+    sides = [final(jnp.asarray(HEIGHTS + s * 1e-4 * direction), h=0.02)[0] for s in (1, -1)]
+    assert gradient == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-6)
+
+
+def test_recorded_signals_finer_than_steps_cost_no_steps():
+    """Of a smooth signal, kinks inside steps cost less accuracy than the straight lines between its points."""
+    knots = np.linspace(0.0, 1.0, 1501)
+    table = driven(5 * np.sin(7 * knots), knots)
+    run = ph.simulate(table, "rk4", state0=jnp.array([0.1, 0.0]), t1=1.0, h=0.01)
+    assert run.stats["steps"] == 100
+    assert run.meta["kinks_within_steps"] > 1000
+    f = lambda t, y: [y[1], 5 * np.sin(7 * t) - 0.3 * y[1] - 9 * np.sin(y[0])]  # noqa: E731
+    smooth = solve_ivp(f, (0, 1), [0.1, 0.0], rtol=1e-12, atol=1e-13).y[:, -1]
+    np.testing.assert_allclose(run.state[-1], smooth, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "h", "kinks", "chosen"),
+    [
+        ("rk4", 0.01, (0.31, 0.5), "grid"),
+        ("rk4", 0.01, (0.305, 0.5), "march"),
+        ("lie-midpoint", 0.01, (0.305, 0.5), "inside"),
+        ("generalized-alpha", 0.01, (0.305, 0.309), "restart"),
+        ("bdf", 0.01, (0.305, 0.5), "restart"),
+        ("rk4", 0.01, tuple(np.linspace(0.003, 0.99, 40)), "inside"),
+    ],
+)
+def test_where_steps_end_depends_on_the_order_and_the_number_of_kinks(method, h, kinks, chosen):
+    found = choose_end_points(Breakpoints((0.7,)), kinks, ph.integrators.get(method), 0.0, 1.0, h)
+    by = {"march": bool(found.breakpoints.kinks), "inside": bool(found.inside), "restart": len(found[0].inner) > 1}
+    assert by == {name: name == chosen for name in by}
+
+
+class Push(eqx.Module):
+    """A recorded force along x."""
+
+    values: object
+
+    def __call__(self, t):
+        return ph.PiecewiseLinear(np.linspace(0, 1, 41), self.values)(t) * jnp.eye(3)[0]
+
+
+def test_members_of_ensembles_with_tables_of_their_own_run_in_lanes():
+    signal = ph.Parameter("height", 30.0) * np.sin(np.linspace(0, 9, 41))
+    model = ph.Model()
+    body = model.add_body(mass=2.0, inertia=(1, 1, 1), name="body")
+    model.add(ph.forces.PointForce(body, Push(signal)))
+    problem = model.problem("SE3", t1=1.0, h=0.025)
+    result = ph.ensemble(problem, "rkmk4", parameters={"height": [10.0, 20.0, 30.0]}, save_every=1)
+    assert result.stats["by"] == "lanes"
+    single = ph.simulate(problem.replace(height=20.0), "rkmk4")
+    positions = np.asarray(result.dataset["outputs.positions"])[1]
+    np.testing.assert_array_equal(positions, single.outputs["positions"])
