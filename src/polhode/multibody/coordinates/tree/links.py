@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
-from polhode.multibody.mechanism.poses import Pose
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import Point, cross
 
 Vec = Float[Array, "3"]
@@ -113,6 +113,14 @@ def _unit_loads(axes: Rows | None, directions: Rows | None, A: Float[Array, "3 3
 def _rotation_loads(axes: Rows, composite: Inertia) -> Loads:
     torques = jnp.trace(composite.second) * axes - axes @ composite.second
     return Loads(torques, cross_rows(axes, composite.moment))
+
+
+@jax.jit
+def kinetic_energy(inertia: Inertia, twist: Twist) -> Float[Array, ""]:
+    """Of a body, from angular velocity and velocity of the origin of its frame."""
+    omega, u = twist
+    spin = jnp.trace(inertia.second) * omega - inertia.second @ omega
+    return 0.5 * (inertia.mass * (u @ u) + omega @ spin) + u @ cross(omega, inertia.moment)
 
 
 def central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
