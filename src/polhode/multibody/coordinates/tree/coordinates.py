@@ -27,7 +27,8 @@ from polhode.multibody.coordinates.tree.joint_forces import (
 from polhode.multibody.coordinates.tree.link_loops import LinkStates, link_states, project_loads
 from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic_energy
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
-from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, mass_blocks, velocity_blocks
+from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
+from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, velocity_blocks
 from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
@@ -51,7 +52,7 @@ from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 
-LOOPED_LINKS = 24
+LOOPED_LINKS = 60
 """Links above which recursions are loops over them."""
 
 
@@ -235,12 +236,21 @@ class JointTree(AbstractCoordinates):
         return tuple((link.parent, row) for row, link in enumerate(self.links) if has_joint[row])
 
     def mass(self, q: Point) -> Matrix:
-        blocks = mass_blocks(self.links, self._points(q), self._relative(q))
-        M = assemble(self.links, blocks)
-        if self.rotors:
-            places = np.array([rotor.place for rotor in self.rotors])
-            M = M.at[places, places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
-        return dense_block(M)
+        own = [np.arange(link.motion.n) for link in self.links]
+        shares = [Shares(places, link.first + places) for link, places in zip(self.links, own, strict=True)]
+        return dense_block(self.mass_along(q, shares, self.n) + jnp.diag(self.armature))
+
+    def mass_along(self, q: Point, shares: Sequence[Shares], n: int) -> Float[Array, "n n"]:
+        """M of the links along n independent velocities; `shares`: what the velocities of each link are made of."""
+        return mass_matrix(lump(self.links), self._points(q), self._relative(q), shares, n)
+
+    @property
+    def armature(self) -> Float[Array, " n"]:
+        """Inertias of rotors along the velocities."""
+        if not self.rotors:
+            return jnp.zeros(self.n)
+        places = np.array([rotor.place for rotor in self.rotors])
+        return jnp.zeros(self.n).at[places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         if self.looped:
@@ -249,7 +259,7 @@ class JointTree(AbstractCoordinates):
         loads = self._loads(mechanism, t, q, v, relative)
         states: list[LinkAcceleration] = []
         inertial: list[Wrench] = []
-        for link, frame, point, load in zip(self.links, relative, points, loads, strict=True):
+        for link, frame, point, load in zip(lump(self.links), relative, points, loads, strict=True):
             # Gravity as an acceleration of the ground.
             ground = LinkAcceleration(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
             below = states[link.parent] if link.parent >= 0 else ground
@@ -266,7 +276,7 @@ class JointTree(AbstractCoordinates):
         of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
-        K = assemble(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
+        K = assemble(self.links, gravity_blocks(lump(self.links), points, relative, mechanism.gravity))
         K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
@@ -276,7 +286,7 @@ class JointTree(AbstractCoordinates):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
-        C = 2 * assemble(self.links, velocity_blocks(self.links, points, relative, twists, v))
+        C = 2 * assemble(self.links, velocity_blocks(lump(self.links), points, relative, twists, v))
         nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
         M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
         for link in nonlinear:
@@ -362,11 +372,7 @@ class JointTree(AbstractCoordinates):
             return None
         links = tuple(link.parent for link in self.links), tuple(link.motion.n for link in self.links)
         order, local = row_order(*links), local_motions(self.links, self._points(q), jnp.zeros(self.n))
-        armature = jnp.zeros(self.n)
-        if self.rotors:
-            places = np.array([rotor.place for rotor in self.rotors])
-            armature = armature.at[places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
-        factors = articulated_bodies.factor(order, articulated_bodies.rows_of(order, self.links, local, armature))
+        factors = articulated_bodies.factor(order, articulated_bodies.rows_of(order, self.links, local, self.armature))
         return lambda r: articulated_bodies.solve(order, factors, r)
 
     # --- parts ------------------------------------------------------------------------------------------------------

@@ -56,10 +56,10 @@ def local_motions(links: Sequence[Link], points: Sequence[Point], v: Vector) -> 
 
 def _local_motion(motion: AbstractRelativeMotion, point: Point, rates: Vector) -> tuple[Array, ...]:
     r, A = motion.pose(point)
-    axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
+    rows = motion.rotation_axes(point), motion.translation_axes(point), motion.displacements(point, A)
     none = jnp.zeros((motion.n, 3))
-    axes, directions = (none if rows is None else jnp.asarray(rows) for rows in (axes, directions))
+    axes, directions, displacements = (none if x is None else jnp.asarray(x) for x in rows)
     turning, sliding = motion.turning_drift(point, rates), motion.sliding_drift(point, rates)
     turning, sliding = (NONE if drift is None else drift for drift in (turning, sliding))
-    out = r, A, axes, directions @ A, rates @ axes, rates @ directions, turning, sliding
+    out = r, A, axes, displacements, rates @ axes, rates @ directions, turning, sliding
     return tuple(jnp.asarray(x) for x in out)
