@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import evaluated
+from test_minimal import tree
 
 from polhode.linalg.blocks import to_dense
 from polhode.multibody.coordinates.tree import coordinates
@@ -16,7 +17,6 @@ from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.coordinates.tree.dependent_coordinates import reduce_tree
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
 from polhode.multibody.coordinates.tree.mass import lump
-from test_minimal import tree
 
 TIME = jnp.zeros(())
 

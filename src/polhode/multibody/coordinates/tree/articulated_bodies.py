@@ -91,7 +91,7 @@ def solve(order: RowOrder, factors: MassFactors, r: Vector) -> Vector:
     efforts = take(jnp.append(r, 0.0), np.where(order.velocities < 0, r.shape[0], order.velocities))
 
     def inwards(_: None, waiting: Array, row: tuple[Rows, Pivots, Array, Registers]) -> tuple[Array, Array]:
-        (s, d, frame, _, _), (torque, force, reciprocal), effort, places = row
+        (s, d, frame, _body, _armature), (torque, force, reciprocal), effort, places = row
         load = read(waiting, places.source)
         x = (effort - s @ load[:3] - d @ load[3:]) * reciprocal
         own, pull = load[:3] + torque * x, load[3:] + force * x
@@ -99,7 +99,7 @@ def solve(order: RowOrder, factors: MassFactors, r: Vector) -> Vector:
         return add(waiting, jnp.concatenate((frame.R @ own + cross(frame.x, pull), pull)), places), x
 
     def outwards(_: None, waiting: Array, row: tuple[Rows, Pivots, Array, Registers]) -> tuple[Array, Array]:
-        (s, d, frame, _, _), (torque, force, reciprocal), x, places = row
+        (s, d, frame, _body, _armature), (torque, force, reciprocal), x, places = row
         below = read(waiting, places.target)
         alpha, a = below[:3] @ frame.R, (below[3:] + cross(below[:3], frame.x)) @ frame.R
         x = x - (torque @ alpha + force @ a) * reciprocal
