@@ -309,7 +309,7 @@ class JointTree(AbstractCoordinates):
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""
-        carrying = self._carrying
+        carrying = self._carriers
         sets = list(carrying)
         sets += [np.array([place.velocity for place in effort.places]) for effort in self.efforts]
         for group in mechanism.forces:
@@ -319,7 +319,7 @@ class JointTree(AbstractCoordinates):
         return sets
 
     @property
-    def _carrying(self) -> list[np.ndarray]:
+    def _carriers(self) -> list[np.ndarray]:
         """For each link the velocities of the joints that carry it, its own included."""
         carrying: list[np.ndarray] = []
         for link in self.links:
@@ -335,7 +335,7 @@ class JointTree(AbstractCoordinates):
         if len(self.links) > LOOPED_LINKS:
             return True
         depths = np.concatenate(
-            [np.full(link.motion.n, k.size) for link, k in zip(self.links, self._carrying, strict=True)]
+            [np.full(link.motion.n, k.size) for link, k in zip(self.links, self._carriers, strict=True)]
         )
         return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS
 
