@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
+from polhode.linalg.registers import Registers, add, put, read
 from polhode.linalg.segment_sum import GatherSum, take
 
 
@@ -26,12 +27,6 @@ class Links(NamedTuple):
 
     blocks: list[np.ndarray]
     parents: np.ndarray
-
-    @property
-    def is_path(self) -> bool:
-        """Whether nothing branches."""
-        parents = self.parents[self.parents >= 0]
-        return len(np.unique(parents)) == len(parents)
 
 
 def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
@@ -201,7 +196,7 @@ class Layout:
         self._n, self._unknowns = n, n + m
         structure = links(A, P, n, m)
         assert structure is not None
-        self.count, self.registers = len(structure.blocks), Registers.of(structure)
+        self.count, self.registers = len(structure.blocks), Registers.of(structure.parents, roots_add_zero=True)
         self.size = s = max(block.size for block in structure.blocks)
         self.unknowns = np.full((self.count, s), n + m, np.int64)
         self._block, self._local = np.empty(n + m, np.int64), np.empty(n + m, np.int64)
@@ -265,39 +260,6 @@ class Layout:
         return hash(self._identity)
 
 
-class Registers(NamedTuple):
-    """Allocation of the few registers for contributions of blocks to their parents. Booleans, shapes (count, r).
-
-    - `source`: the register with the contributions of the children; none for a leaf. - `target`: that of the parent,
-      to which this block adds; none for a root. - `accumulates`: registers that hold a value to add to.
-    """
-
-    source: Any
-    accumulates: Any
-    target: Any
-
-    @classmethod
-    def of(cls, structure: Links) -> Registers:
-        if structure.is_path:
-            # Ends of chains hand on zeros.
-            whole = np.ones((len(structure.blocks), 1), bool)
-            return cls(whole, ~whole, whole)
-        in_use: dict[int, int] = {}
-        rows: list[tuple[int | None, int | None, bool]] = []
-        for b, parent in enumerate(structure.parents.tolist()):
-            mine, first = in_use.pop(b, None), parent not in in_use
-            if parent >= 0 and first:
-                in_use[parent] = next(r for r in range(len(in_use) + 1) if r not in in_use.values())
-            rows.append((mine, in_use[parent] if parent >= 0 else None, first))
-        places = np.arange(1 + max(r for row in rows for r in row[:2] if r is not None))
-        source, target = (np.array([places == (-1 if row[k] is None else row[k]) for row in rows]) for k in (0, 1))
-        return cls(source, ~target | ~np.array([row[2] for row in rows])[:, None], target)
-
-    @property
-    def count(self) -> int:
-        return self.source.shape[1]
-
-
 class TreeFactors(NamedTuple):
     """Factors of every block: triangular ones, the part below, and the solutions for the part right of it.
 
@@ -335,9 +297,9 @@ class TreeKKT(AbstractKKT):
             row, places = block
             table = jnp.append(row, 0.0)
             D, L, U = table[d], table[below[a]], table[right[:, b]]
-            lu = small.factor(D.at[np.ix_(a, b)].add(-_read(registers, places.source))[..., None])
+            lu = small.factor(D.at[np.ix_(a, b)].add(-read(registers, places.source))[..., None])
             X = small.solve(lu, U[..., None])[..., 0]
-            return _add(registers, L @ X, places), TreeFactors(lu[..., 0], L, X)
+            return add(registers, L @ X, places), TreeFactors(lu[..., 0], L, X)
 
         empty = jnp.zeros((layout.registers.count, a.size, b.size))
         return scan_rows(eliminate, None, empty, (entries, layout.registers))[1]
@@ -351,33 +313,16 @@ class TreeKKT(AbstractKKT):
 
         def inwards(_: None, registers: Array, row: tuple[Array, Array, Array, Registers]) -> tuple[Array, Array]:
             lu, L, right, places = row
-            y = small.solve(lu[..., None], right.at[a].add(-_read(registers, places.source))[:, None, None])[:, 0, 0]
-            return _add(registers, L @ y, places), y
+            y = small.solve(lu[..., None], right.at[a].add(-read(registers, places.source))[:, None, None])[:, 0, 0]
+            return add(registers, L @ y, places), y
 
         def outwards(_: None, registers: Array, row: tuple[Array, Array, Registers]) -> tuple[Array, Array]:
             X, y, places = row
-            x = y - X @ _read(registers, places.target)
-            return _put(registers, x[b], places.source), x
+            x = y - X @ read(registers, places.target)
+            return put(registers, x[b], places.source), x
 
         empty = (places.count, a.size), (places.count, b.size)
         y = scan_rows(inwards, None, jnp.zeros(empty[0]), (factors.lu, factors.below, rhs, places))[1]
         x = scan_rows(outwards, None, jnp.zeros(empty[1]), (factors.right, y, places), reverse=True)[1]
         solution = take(x.reshape(-1), layout.where)
         return solution[: self.n], solution[self.n :]
-
-
-def _read(registers: Array, where: Array) -> Array:
-    first, *others = (jnp.where(here, register, 0.0) for here, register in zip(where, registers, strict=True))
-    return sum(others, start=first)
-
-
-def _add(registers: Array, value: Array, places: Registers) -> Array:
-    """Registers with `value` added to its target, or put there if the old value has been read."""
-    rows = zip(registers, places.accumulates, places.target, strict=True)
-    return jnp.stack(
-        [jnp.where(target, jnp.where(accumulates, old + value, value), old) for old, accumulates, target in rows]
-    )
-
-
-def _put(registers: Array, value: Array, where: Array) -> Array:
-    return jnp.stack([jnp.where(here, value, old) for here, old in zip(where, registers, strict=True)])

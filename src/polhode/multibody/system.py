@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import consistent_start, redundant_constraints
@@ -271,6 +272,11 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
         return self.coordinates.force(self._mechanism(q), t, q, v)
+
+    @eager_numpy()
+    def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
+        solve = None if self.m else self.coordinates.inverse_mass(q)
+        return super().accelerations(t, q, v) if solve is None else (solve(self.force(t, q, v)), jnp.zeros(0))
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
         residuals = self._mechanism(q).residuals(t, self.motion(q))

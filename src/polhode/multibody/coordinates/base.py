@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -216,6 +216,11 @@ class AbstractCoordinates(eqx.Module):
     @abc.abstractmethod
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """f: applied, gyroscopic and velocity-dependent inertial forces, shape (n,)."""
+
+    def inverse_mass(self, q: Point) -> Callable[[Vector], Vector] | None:
+        """The function M⁻¹ of a vector, where it takes less than a factorisation of M; otherwise None."""
+        del q
+        return None
 
     # --- constraints among the coordinates themselves ---------------------------------------------------------------
 

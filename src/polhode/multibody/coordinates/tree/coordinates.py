@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
+from polhode.multibody.coordinates.tree import articulated_bodies
 from polhode.multibody.coordinates.tree.joint_forces import (
     AbstractJointCoordinateForce,
     JointRotor,
@@ -23,8 +24,11 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     with_forces,
     with_slopes,
 )
-from polhode.multibody.coordinates.tree.links import Link, Vec, central
-from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, mass_blocks, velocity_blocks
+from polhode.multibody.coordinates.tree.link_loops import LinkStates, link_states, project_loads
+from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic_energy
+from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
+from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
+from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, velocity_blocks
 from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
@@ -38,6 +42,7 @@ from polhode.multibody.coordinates.tree.recursions import (
     pass_to_parent,
     twist_of_body,
 )
+from polhode.multibody.coordinates.tree.row_order import RowOrder, row_order
 from polhode.multibody.mechanism.batches import RaggedRows
 from polhode.multibody.mechanism.groups import Motion, stack_trees
 from polhode.multibody.mechanism.mechanism import Mechanism
@@ -46,6 +51,15 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
+
+LOOPED_LINKS = 60
+"""Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration."""
+
+LOOPED_OPERATIONS = 750
+"""Operations of M and its elimination for each velocity, above which they are, too: counted in the text, a loop takes
+some 1,000 for each row, of which 400 move numbers, and so does unrolled code in a chain of 33 links. An acceleration of
+Talos, 45 links, has 18,000 operations unrolled, with loops 26,800. A step of a chain of 100 links in `rkmk4` has
+154,000 with loops."""
 
 
 class JointTree(AbstractCoordinates):
@@ -138,6 +152,8 @@ class JointTree(AbstractCoordinates):
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""
+        if self.looped:
+            return self._motion(self._states(q, jnp.zeros(self.n) if v is None else v)[1], v is not None)
         relative = self._relative(q)
         frames = self._frames(relative)
         poses = [compose(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
@@ -203,6 +219,8 @@ class JointTree(AbstractCoordinates):
     def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
         still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
         v = jnp.where(still, 0.0, v) if still.any() else v
+        if self.looped:
+            return self._kinetic_energy(q, v)
         return 0.5 * v @ apply(self.mass(q), v, self.n)
 
     def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
@@ -228,19 +246,30 @@ class JointTree(AbstractCoordinates):
         return tuple((link.parent, row) for row, link in enumerate(self.links) if has_joint[row])
 
     def mass(self, q: Point) -> Matrix:
-        blocks = mass_blocks(self.links, self._points(q), self._relative(q))
-        M = assemble(self.links, blocks)
-        if self.rotors:
-            places = np.array([rotor.place for rotor in self.rotors])
-            M = M.at[places, places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
-        return dense_block(M)
+        own = [np.arange(link.motion.n) for link in self.links]
+        shares = [Shares(places, link.first + places) for link, places in zip(self.links, own, strict=True)]
+        return dense_block(self.mass_along(q, shares, self.n) + jnp.diag(self.armature))
+
+    def mass_along(self, q: Point, shares: Sequence[Shares], n: int) -> Float[Array, "n n"]:
+        """M of the links along n independent velocities; `shares`: what the velocities of each link are made of."""
+        return mass_matrix(lump(self.links), self._points(q), self._relative(q), shares, n)
+
+    @property
+    def armature(self) -> Float[Array, " n"]:
+        """Inertias of rotors along the velocities."""
+        if not self.rotors:
+            return jnp.zeros(self.n)
+        places = np.array([rotor.place for rotor in self.rotors])
+        return jnp.zeros(self.n).at[places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        if self.looped:
+            return self._force_in_loops(mechanism, t, q, v)
         relative, points = self._relative(q), self._points(q)
         loads = self._loads(mechanism, t, q, v, relative)
         states: list[LinkAcceleration] = []
         inertial: list[Wrench] = []
-        for link, frame, point, load in zip(self.links, relative, points, loads, strict=True):
+        for link, frame, point, load in zip(lump(self.links), relative, points, loads, strict=True):
             # Gravity as an acceleration of the ground.
             ground = LinkAcceleration(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
             below = states[link.parent] if link.parent >= 0 else ground
@@ -257,7 +286,7 @@ class JointTree(AbstractCoordinates):
         of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
-        K = assemble(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
+        K = assemble(self.links, gravity_blocks(lump(self.links), points, relative, mechanism.gravity))
         K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
@@ -267,7 +296,7 @@ class JointTree(AbstractCoordinates):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
-        C = 2 * assemble(self.links, velocity_blocks(self.links, points, relative, twists, v))
+        C = 2 * assemble(self.links, velocity_blocks(lump(self.links), points, relative, twists, v))
         nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
         M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
         for link in nonlinear:
@@ -284,7 +313,7 @@ class JointTree(AbstractCoordinates):
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""
-        carrying = self._carrier_velocities
+        carrying = self._carriers
         sets = list(carrying)
         sets += [np.array([place.velocity for place in effort.places]) for effort in self.efforts]
         for group in mechanism.forces:
@@ -294,13 +323,72 @@ class JointTree(AbstractCoordinates):
         return sets
 
     @property
-    def _carrier_velocities(self) -> list[np.ndarray]:
+    def _carriers(self) -> list[np.ndarray]:
         """For each link the velocities of the joints that carry it, its own included."""
         carrying: list[np.ndarray] = []
         for link in self.links:
             below = carrying[link.parent] if link.parent >= 0 else np.zeros(0, int)
             carrying.append(np.concatenate((below, np.arange(link.first, link.last))))
         return carrying
+
+    # --- loops over links -------------------------------------------------------------------------------------------
+
+    @property
+    def looped(self) -> bool:
+        """Whether recursions are loops over links."""
+        if len(self.links) > LOOPED_LINKS:
+            return True
+        depths = np.concatenate(
+            [np.full(link.motion.n, k.size) for link, k in zip(self.links, self._carriers, strict=True)]
+        )
+        return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS
+
+    @property
+    def _order(self) -> RowOrder:
+        return row_order(tuple(link.parent for link in self.links), (1,) * len(self.links))
+
+    def _states(self, q: Point, v: Vector, gravity: Vec = NONE) -> tuple[LocalMotions, LinkStates]:
+        local = local_motions(self.links, self._points(q), v)
+        ground = -jnp.array([link.weight for link in self.links])[:, None] * gravity
+        return local, link_states(self._order, local, ground)
+
+    def _motion(self, states: LinkStates, moving: bool) -> Motion:
+        centres, attitudes = stack_trees([(link.centre, link.attitude) for link in self.links])
+        poses = jax.vmap(compose)(states.frame, Pose(centres, attitudes))
+        with_ground = lambda rows, ground: jax.tree.map(lambda x, y: jnp.concatenate((x, y[None])), rows, ground)  # noqa: E731
+        if not moving:
+            return Motion(with_ground(poses, ORIGIN))
+        twists = jax.vmap(twist_of_body)(states.twist, states.frame.R, centres, attitudes)
+        return Motion(with_ground(poses, ORIGIN), with_ground(twists, AT_REST))
+
+    def _force_in_loops(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        local, states = self._states(q, v, mechanism.gravity)
+        loads = jax.tree.map(lambda x: jnp.zeros((len(self.links), 3)), Wrench(NONE, NONE))
+        if mechanism.forces:
+            torque, force = mechanism.loads(t, self._motion(states, True))
+            rows = Wrench(torque[:-1], force[:-1])
+            places = stack_trees([(link.centre, link.attitude) for link in self.links])
+            loads = jax.vmap(load_on_link)(rows, states.frame.R, *places)
+        accelerations = LinkAcceleration(states.twist.omega, states.alpha, states.spin, states.a)
+        inertias = stack_trees([link.inertia for link in self.links])
+        carriers = np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
+        total = -project_loads(self._order, carriers, local, jax.vmap(inertial_load)(inertias, accelerations, loads))
+        return self._with_efforts(total, t, self._points(q), v)
+
+    def _kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        twists = self._states(q, v)[1].twist
+        inertias = stack_trees([link.inertia for link in self.links])
+        of_links = jnp.sum(jax.vmap(kinetic_energy)(inertias, twists))
+        return of_links + 0.5 * sum((r.inertia * v[r.place] ** 2 for r in self.rotors), start=jnp.zeros(()))
+
+    def inverse_mass(self, q: Point) -> Callable[[Vector], Vector] | None:
+        """The function M⁻¹ of a vector, where it takes less than a factorisation of M; otherwise None."""
+        if not self.looped:
+            return None
+        links = tuple(link.parent for link in self.links), tuple(link.motion.n for link in self.links)
+        order, local = row_order(*links), local_motions(self.links, self._points(q), jnp.zeros(self.n))
+        factors = articulated_bodies.factor(order, articulated_bodies.rows_of(order, self.links, local, self.armature))
+        return lambda r: articulated_bodies.solve(order, factors, r)
 
     # --- parts ------------------------------------------------------------------------------------------------------
 

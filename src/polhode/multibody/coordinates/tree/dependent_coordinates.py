@@ -17,6 +17,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+from polhode.multibody.coordinates.tree.mass import Shares
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
@@ -205,7 +206,23 @@ class ReducedTree(AbstractCoordinates):
     # --- matrices and forces ----------------------------------------------------------------------------------------
 
     def mass(self, q: Point) -> Matrix:
-        return self._reduce_matrix(self.tree.mass(self.whole(q)))
+        of_links = self.tree.mass_along(self.whole(q), self._shares, self.n)
+        (of_rotors,) = self._reduce_matrix(dense_block(jnp.diag(self.tree.armature)))
+        return dense_block(of_links + of_rotors.values[0])
+
+    @property
+    def _shares(self) -> list[Shares]:
+        """What the velocities of each link are made of."""
+        rows, row_of = np.array(self.rows, int), {place.link: row for row, place in enumerate(self.followers)}
+        shares: list[Shares] = []
+        for number, link in enumerate(self.tree.links):
+            if number in row_of:
+                entries = np.flatnonzero(rows == row_of[number])
+                shares.append(Shares(np.zeros(entries.size, int), self._columns[entries], self.ratios[entries]))
+            else:
+                own = np.searchsorted(self._independent, np.arange(link.first, link.last))
+                shares.append(Shares(np.arange(link.motion.n), own))
+        return shares
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         return self._reduce_rows(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
-from polhode.multibody.mechanism.poses import Pose
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import Point, cross
 
 Vec = Float[Array, "3"]
 Rows = Float[Array, "n 3"]
+
+_Z: Any = np.array([0.0, 0.0, 1.0])
+_UPPER = np.triu_indices(3)
+_WHOLE = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
+"""Places of the entries of a symmetric matrix among those of its upper triangle."""
 
 
 class Link(eqx.Module):
@@ -42,11 +48,11 @@ class Link(eqx.Module):
 
     def work(self, point: Point, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
         """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
-        return _work(self.motion.rotation_axes(point), self.motion.translation_axes(point), A, loads)
+        return _work(self.motion.rotation_axes(point), self.motion.displacements(point, A), loads)
 
     def unit_loads(self, point: Point, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
         """Inertial loads of the composite body that the joint carries, at unit accelerations of the joint."""
-        return _unit_loads(self.motion.rotation_axes(point), self.motion.translation_axes(point), A, composite)
+        return _unit_loads(self.motion.rotation_axes(point), self.motion.displacements(point, A), composite)
 
 
 class Inertia(NamedTuple):
@@ -61,6 +67,14 @@ class Inertia(NamedTuple):
         """Both bodies as one."""
         return Inertia(*(a + b for a, b in zip(self, other, strict=True)))
 
+    def on_axis(self) -> Inertia:
+        """The part that doesn't feel rotations about the z axis of its frame, as if it lay on it."""
+        return Inertia(self.mass, self.moment * _Z, self.second * (_Z[:, None] * _Z))
+
+    def off_axis(self) -> Inertia:
+        """The rest."""
+        return Inertia(0.0 * self.mass, self.moment * (1.0 - _Z), self.second * (1.0 - _Z[:, None] * _Z))
+
     @jax.jit
     def transform(self, frame: Pose) -> Inertia:
         """The inertia in the frame in which its own frame has the pose `frame`."""
@@ -68,7 +82,9 @@ class Inertia(NamedTuple):
         rotated_moment = A @ self.moment
         offset_moment = self.mass * r
         across = r[:, None] * (rotated_moment + 0.5 * offset_moment)
-        return Inertia(self.mass, rotated_moment + offset_moment, A @ self.second @ A.T + across + across.T)
+        i, j = _UPPER
+        upper = jnp.sum((A @ self.second)[i] * A[j], axis=1) + across[i, j] + across[j, i]
+        return Inertia(self.mass, rotated_moment + offset_moment, upper[_WHOLE])
 
 
 class Loads(NamedTuple):
@@ -92,18 +108,17 @@ def cross_rows(rows: Rows, b: Vec) -> Rows:
 
 
 @jax.jit
-def _work(axes: Rows | None, directions: Rows | None, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
+def _work(axes: Rows | None, displacements: Rows | None, loads: Loads) -> Float[Array, "k n"]:
     rotational = jnp.zeros(()) if axes is None else loads.torques @ axes.T
-    return rotational if directions is None else rotational + loads.forces @ A.T @ directions.T
+    return rotational if displacements is None else rotational + loads.forces @ displacements.T
 
 
 @jax.jit
-def _unit_loads(axes: Rows | None, directions: Rows | None, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
+def _unit_loads(axes: Rows | None, displacements: Rows | None, composite: Inertia) -> Loads:
     rotational = None if axes is None else _rotation_loads(axes, composite)
-    if directions is None:
+    if displacements is None:
         assert rotational is not None
         return rotational
-    displacements = directions @ A
     moments = cross_rows(displacements, composite.moment)
     if rotational is None:
         return Loads(-moments, composite.mass * displacements)
@@ -113,6 +128,14 @@ def _unit_loads(axes: Rows | None, directions: Rows | None, A: Float[Array, "3 3
 def _rotation_loads(axes: Rows, composite: Inertia) -> Loads:
     torques = jnp.trace(composite.second) * axes - axes @ composite.second
     return Loads(torques, cross_rows(axes, composite.moment))
+
+
+@jax.jit
+def kinetic_energy(inertia: Inertia, twist: Twist) -> Float[Array, ""]:
+    """Of a body, from angular velocity and velocity of the origin of its frame."""
+    omega, u = twist
+    spin = jnp.trace(inertia.second) * omega - inertia.second @ omega
+    return 0.5 * (inertia.mass * (u @ u) + omega @ spin) + u @ cross(omega, inertia.moment)
 
 
 def central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:

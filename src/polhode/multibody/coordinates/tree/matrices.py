@@ -25,25 +25,6 @@ def assemble(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
     return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in movable] for i, a in movable])
 
 
-def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose]) -> Blocks:
-    """M: power of the loads of unit accelerations of one joint in unit velocities of another."""
-    composites = [link.inertia for link in links]
-    blocks: Blocks = {}
-    for i in reversed(range(len(links))):
-        link = links[i]
-        if link.motion.n:
-            loads = link.unit_loads(points[i], relative[i].R, composites[i])
-            blocks[i, i] = link.work(points[i], relative[i].R, loads)
-            j = i
-            while links[j].parent >= 0:
-                loads, j = loads.transform(relative[j]), links[j].parent
-                if links[j].motion.n:
-                    blocks[i, j] = links[j].work(points[j], relative[j].R, loads)
-                    blocks[j, i] = blocks[i, j].T
-        _add_to_parent(links, relative, composites, i)
-    return blocks
-
-
 class Directions(NamedTuple):
     r"""Velocity fields $w = d + s\times\rho$ of unit velocities of one joint, ρ from the origin of its link.
 
@@ -69,8 +50,8 @@ def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, 
         return zero if axes is None else axes
 
     def d(point: Point) -> Rows:
-        displacements = motion.translation_axes(point)
-        return zero if displacements is None else displacements @ A
+        directions = motion.translation_axes(point)
+        return zero if directions is None else directions @ A
 
     s_change, d_change = (
         jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(motion.n))

@@ -53,6 +53,16 @@ class AbstractRelativeMotion(eqx.Module):
         del q
         return None
 
+    def displacements(self, q: Point, A: Float[Array, "3 3"]) -> Rows | None:
+        """The directions of translation in the frame of the link, which has the rotation A on its parent."""
+        directions = self.translation_axes(q)
+        return None if directions is None else directions @ A
+
+    @property
+    def frame_with_axis(self) -> Pose | None:
+        """A constant frame on the parent with the same z axis as the link, about which it turns; None without one."""
+        return None
+
     def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
         """The derivative of `turning` times v, or None for zero."""
         del q, v
@@ -107,6 +117,10 @@ class AxisMotion(AbstractJointMotion):
         return ("angle",) * self.turns + (("displacement",) if self.slides == (2,) else ())
 
     @property
+    def frame_with_axis(self) -> Pose | None:
+        return self.initial if self.turns and not self.slides else None
+
+    @property
     def space(self) -> Rn:
         sizes = (1,) * self.turns + ((len(self.slides),) if self.slides else ())
         return Rn(sum(sizes), sizes)
@@ -130,6 +144,13 @@ class AxisMotion(AbstractJointMotion):
             return None
         rows = self.initial.R.T[np.array(self.slides)]
         return jnp.concatenate((jnp.zeros((1, 3)), rows)) if self.turns else rows
+
+    def displacements(self, q: Point, A: Float[Array, "3 3"]) -> Rows | None:
+        if self.turns and self.slides not in ((), (2,)):
+            return super().displacements(q, A)
+        if not self.slides:
+            return None
+        return constant(np.concatenate((np.zeros((int(self.turns), 3)), np.eye(3)[list(self.slides)])))
 
 
 class ScrewMotion(AbstractJointMotion):
@@ -158,6 +179,9 @@ class ScrewMotion(AbstractJointMotion):
 
     def translation_axes(self, q: Point) -> Rows:
         return self.advance * self.initial.R[:, 2][None]
+
+    def displacements(self, q: Point, A: Float[Array, "3 3"]) -> Rows:
+        return self.advance * constant(np.eye(1, 3, 2))
 
 
 class CrossMotion(AbstractJointMotion):
@@ -276,6 +300,9 @@ class FreeMotion(AbstractRelativeMotion):
 
     def translation_axes(self, q: Point) -> Rows:
         return jnp.concatenate((np.zeros((3, 3)), q[0].T))
+
+    def displacements(self, q: Point, A: Float[Array, "3 3"]) -> Rows:
+        return constant(np.eye(6, 3, -3))
 
     @jax.jit
     def sliding_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:

@@ -42,10 +42,10 @@ def link_twist(motion: AbstractRelativeMotion, point: Point, rates: Vector, fram
 
     `frame` is the frame of the link in that of the parent.
     """
-    axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
     r, A = frame
-    u = below.u + cross(below.omega, r)
-    u = (u if directions is None else u + rates @ directions) @ A
+    axes, displacements = motion.rotation_axes(point), motion.displacements(point, A)
+    u = (below.u + cross(below.omega, r)) @ A
+    u = u if displacements is None else u + rates @ displacements
     omega = below.omega @ A
     return Twist(omega if axes is None else omega + rates @ axes, u)
 
@@ -97,11 +97,11 @@ def pass_to_parent(
 ) -> tuple[Vector, Wrench]:
     """Generalised forces of a load on a link, and the load on its parent, `below` plus this one."""
     r, A = frame
-    axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
+    axes, displacements = motion.rotation_axes(point), motion.displacements(point, A)
     force = A @ load.force
     own = jnp.zeros(motion.n)
     own = own if axes is None else own + axes @ load.torque
-    own = own if directions is None else own + directions @ force
+    own = own if displacements is None else own + displacements @ load.force
     return own, Wrench(below.torque + A @ load.torque + cross(r, force), below.force + force)
 
 

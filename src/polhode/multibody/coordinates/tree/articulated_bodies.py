@@ -1,0 +1,130 @@
+"""The inverse of the mass matrix of a tree by articulated bodies: O(n), in loops whose body is that of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.compiler.primitives.row_loop import scan_rows
+from polhode.linalg.registers import Registers, add, put, read
+from polhode.linalg.segment_sum import take
+from polhode.multibody.coordinates.tree.links import Inertia, Link
+from polhode.multibody.coordinates.tree.local_motions import LocalMotions
+from polhode.multibody.coordinates.tree.row_order import RowOrder
+from polhode.multibody.mechanism.groups import stack_trees
+from polhode.multibody.mechanism.poses import ORIGIN, Pose
+from polhode.spaces.base import Vector, cross, hat
+
+
+class Rows(NamedTuple):
+    """All rows: axes and displacements in the frames of their links, frames on those of the parents, and bodies."""
+
+    axes: Float[Array, "rows 3"]
+    slides: Float[Array, "rows 3"]
+    frame: Pose
+    body: Inertia
+    armature: Float[Array, " rows"]
+
+
+class ArticulatedInertia(NamedTuple):
+    """The 6×6 matrix from accelerations (α, a) of a link to loads (torque, force) on it, by blocks."""
+
+    angular: Float[Array, "3 3"]
+    mixed: Float[Array, "3 3"]
+    linear: Float[Array, "3 3"]
+
+
+class Pivots(NamedTuple):
+    """Loads U of unit accelerations along the rows, and 1/D."""
+
+    torques: Float[Array, "rows 3"]
+    forces: Float[Array, "rows 3"]
+    reciprocal: Float[Array, " rows"]
+
+
+class MassFactors(NamedTuple):
+    """M factorised: rows and pivots."""
+
+    rows: Rows
+    pivots: Pivots
+
+
+def rows_of(order: RowOrder, links: Sequence[Link], local: LocalMotions, armature: Float[Array, " n"]) -> Rows:
+    """The rows of a tree, from the motions of its links on their parents and the inertias along its velocities."""
+    velocities = np.where(order.velocities < 0, armature.shape[0], order.velocities)
+    axes, slides = (take(jnp.concatenate((rows, jnp.zeros((1, 3)))), velocities) for rows in (local.axes, local.slides))
+    own, bodies = (np.where(here, order.links, len(links)) for here in (order.is_first, order.is_last))
+    frame = jax.tree.map(lambda rows, one: take(jnp.concatenate((rows, one[None])), own), local.frame, ORIGIN)
+    inertias = stack_trees([link.inertia for link in links])
+    body = jax.tree.map(lambda x: take(jnp.concatenate((x, jnp.zeros((1, *x.shape[1:])))), bodies), inertias)
+    return Rows(axes, slides, frame, body, take(jnp.append(armature, 1.0), velocities))
+
+
+def factor(order: RowOrder, rows: Rows) -> MassFactors:
+    """Articulated bodies from the leaves to the ground (R. Featherstone, *Rigid Body Dynamics Algorithms*, §7.3)."""
+    registers = order.registers
+
+    def eliminate(_: None, waiting: Array, row: tuple[Rows, Registers]) -> tuple[Array, Pivots]:
+        (s, d, frame, body, armature), places = row
+        carried = _unpack(read(waiting, places.source))
+        J = carried.angular + jnp.trace(body.second) * jnp.eye(3) - body.second
+        H = carried.mixed + hat(body.moment)
+        M = carried.linear + body.mass * jnp.eye(3)
+        torque, force = J @ s + H @ d, s @ H + M @ d
+        reciprocal = 1.0 / (s @ torque + d @ force + armature)
+        t, f = torque * reciprocal, force * reciprocal
+        rest = ArticulatedInertia(J - torque[:, None] * t, H - torque[:, None] * f, M - force[:, None] * f)
+        return add(waiting, _pack(_transform(rest, frame)), places), Pivots(torque, force, reciprocal)
+
+    empty = jnp.zeros((registers.count, 27))
+    return MassFactors(rows, scan_rows(eliminate, None, empty, (rows, registers), reverse=True)[1])
+
+
+def solve(order: RowOrder, factors: MassFactors, r: Vector) -> Vector:
+    """M⁻¹ r."""
+    registers, (rows, pivots) = order.registers, factors
+    efforts = take(jnp.append(r, 0.0), np.where(order.velocities < 0, r.shape[0], order.velocities))
+
+    def inwards(_: None, waiting: Array, row: tuple[Rows, Pivots, Array, Registers]) -> tuple[Array, Array]:
+        (s, d, frame, _body, _armature), (torque, force, reciprocal), effort, places = row
+        load = read(waiting, places.source)
+        x = (effort - s @ load[:3] - d @ load[3:]) * reciprocal
+        own, pull = load[:3] + torque * x, load[3:] + force * x
+        pull = frame.R @ pull
+        return add(waiting, jnp.concatenate((frame.R @ own + cross(frame.x, pull), pull)), places), x
+
+    def outwards(_: None, waiting: Array, row: tuple[Rows, Pivots, Array, Registers]) -> tuple[Array, Array]:
+        (s, d, frame, _body, _armature), (torque, force, reciprocal), x, places = row
+        below = read(waiting, places.target)
+        alpha, a = below[:3] @ frame.R, (below[3:] + cross(below[:3], frame.x)) @ frame.R
+        x = x - (torque @ alpha + force @ a) * reciprocal
+        return put(waiting, jnp.concatenate((alpha + s * x, a + d * x)), places.source), x
+
+    empty = jnp.zeros((registers.count, 6))
+    x = scan_rows(inwards, None, empty, (rows, pivots, efforts, registers), reverse=True)[1]
+    x = scan_rows(outwards, None, empty, (rows, pivots, x, registers))[1]
+    at = np.argsort(order.velocities, kind="stable")
+    return take(x, at[np.count_nonzero(order.velocities < 0) :])
+
+
+def _transform(inertia: ArticulatedInertia, frame: Pose) -> ArticulatedInertia:
+    """The same about the origin and in the frame in which its own frame has the pose `frame`."""
+    r, A = frame
+    J, H, M = (A @ block @ A.T for block in inertia)
+    R = hat(r)
+    moved = R @ M
+    # Torques about the other origin, of accelerations that differ by α × r.
+    return ArticulatedInertia(J - H @ R + R @ H.T - moved @ R, H + moved, M)
+
+
+def _pack(inertia: ArticulatedInertia) -> Float[Array, "27"]:
+    return jnp.concatenate([block.reshape(-1) for block in inertia])
+
+
+def _unpack(numbers: Float[Array, "27"]) -> ArticulatedInertia:
+    return ArticulatedInertia(*numbers.reshape(3, 3, 3))

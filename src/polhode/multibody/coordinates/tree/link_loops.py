@@ -1,0 +1,105 @@
+"""Recursions along a tree as loops over its links: programs as long as those of one link, whatever their number."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.compiler.primitives.row_loop import scan_rows
+from polhode.linalg.registers import Registers, add, put, read
+from polhode.linalg.segment_sum import take
+from polhode.multibody.coordinates.tree.local_motions import LocalMotions
+from polhode.multibody.coordinates.tree.row_order import RowOrder
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
+from polhode.spaces.base import Vector, cross, hat
+
+
+class LinkStates(NamedTuple):
+    """Frames of links in the inertial frame, twists of their frames in themselves, and accelerations a + Kρ.
+
+    The accelerations are those at vanishing accelerations of all joints, with K = `spin`.
+    """
+
+    frame: Pose
+    twist: Twist
+    alpha: Float[Array, "links 3"]
+    spin: Float[Array, "links 3 3"]
+    a: Float[Array, "links 3"]
+
+
+class _Row(NamedTuple):
+    frame: Pose
+    omega: Float[Array, "3"]
+    u: Float[Array, "3"]
+    turning_drift: Float[Array, "3"]
+    sliding_drift: Float[Array, "3"]
+    ground: Float[Array, "3"]
+    on_ground: Float[Array, ""]
+
+
+def link_states(order: RowOrder, local: LocalMotions, ground: Float[Array, "links 3"]) -> LinkStates:
+    """States of all links; `ground`: acceleration of the ground for each link that it carries."""
+    on_ground = order.parents < 0
+    rows = _Row(
+        local.frame,
+        local.omega,
+        local.u,
+        local.turning_drift,
+        local.sliding_drift,
+        jnp.where(on_ground[:, None], ground, 0.0),
+        np.asarray(on_ground, float),  # pyright: ignore[reportArgumentType]
+    )
+    rows = jax.tree.map(lambda x: take(jnp.asarray(x), order.links), rows)
+    empty = jnp.zeros((order.registers.count, 33))
+    states = scan_rows(_next_state, None, empty, (rows, order.registers))[1]
+    return jax.tree.map(lambda x: take(x, np.argsort(order.links)), states)
+
+
+def _next_state(_: None, waiting: Array, entry: tuple[_Row, Registers]) -> tuple[Array, LinkStates]:
+    row, places = entry
+    (r, A), omega, u = row.frame, row.omega, row.u
+    below = _unpack(read(waiting, places.target))
+    o, F = below.frame.x, below.frame.R + row.on_ground * jnp.eye(3)
+    a = below.a + row.ground + below.spin @ r + 2 * cross(below.twist.omega, u) + row.sliding_drift
+    carried = below.twist.omega @ A
+    alpha = below.alpha @ A + cross(carried, omega) + row.turning_drift
+    turning = carried + omega
+    twist = Twist(turning, (below.twist.u + cross(below.twist.omega, r) + u) @ A)
+    spin = hat(alpha) + turning[:, None] * turning - (turning @ turning) * jnp.eye(3)
+    state = LinkStates(Pose(o + F @ r, F @ A), twist, alpha, spin, a @ A)
+    return put(waiting, _pack(state), places.source), state
+
+
+def project_loads(order: RowOrder, carriers: np.ndarray, local: LocalMotions, loads: Wrench) -> Vector:
+    """Generalised forces of loads on the links, about their origins and in their frames.
+
+    `carriers`: number of the link that each velocity moves.
+    """
+
+    def inwards(_: None, waiting: Array, entry: tuple[Pose, Wrench, Registers]) -> tuple[Array, Wrench]:
+        frame, own, places = entry
+        above = read(waiting, places.source)
+        torque, force = own.torque + above[:3], own.force + above[3:]
+        pull = frame.R @ force
+        below = jnp.concatenate((frame.R @ torque + cross(frame.x, pull), pull))
+        return add(waiting, below, places), Wrench(torque, force)
+
+    rows = jax.tree.map(lambda x: take(x, order.links), (local.frame, loads))
+    empty = jnp.zeros((order.registers.count, 6))
+    totals = scan_rows(inwards, None, empty, (*rows, order.registers), reverse=True)[1]
+    row_of_velocity = np.argsort(order.links)[carriers]
+    torques, forces = (take(x, row_of_velocity) for x in totals)
+    return jnp.sum(local.axes * torques + local.slides * forces, axis=1)
+
+
+def _pack(state: LinkStates) -> Float[Array, "33"]:
+    return jnp.concatenate([x.reshape(-1) for x in jax.tree.leaves(state)])
+
+
+def _unpack(numbers: Float[Array, "33"]) -> LinkStates:
+    o, F, omega, u, alpha, spin, a = jnp.split(numbers, (3, 12, 15, 18, 21, 30))
+    return LinkStates(Pose(o, F.reshape(3, 3)), Twist(omega, u), alpha, spin.reshape(3, 3), a)

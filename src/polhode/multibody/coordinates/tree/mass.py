@@ -1,0 +1,93 @@
+"""The mass matrix of a tree by composite bodies, from the leaves to the ground."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.multibody.coordinates.tree.links import Link, Loads
+from polhode.multibody.mechanism.poses import Pose
+from polhode.spaces.base import Point
+
+
+class Shares(NamedTuple):
+    """What the velocities of one joint are made of: sums of independent velocities times ratios.
+
+    - `places`: the velocity of the joint for each summand. - `numbers`: the independent one.
+    - `ratios`: their factors; None for 1.
+    """
+
+    places: np.ndarray
+    numbers: np.ndarray
+    ratios: Array | None = None
+
+    def sum_columns(self, values: Float[Array, "k own"]) -> Float[Array, "k summands"]:
+        """Values along the independent velocities, from those along the velocities of the joint."""
+        columns = values[:, self.places]
+        return columns if self.ratios is None else columns * self.ratios
+
+
+class _Columns(NamedTuple):
+    """Loads on one link of unit accelerations of independent velocities, whose `numbers` ascend."""
+
+    numbers: np.ndarray
+    loads: Loads
+
+    @classmethod
+    def merge(cls, parts: Sequence[_Columns]) -> _Columns:
+        """Loads of the same velocity add up, as those of fingers that one motor moves."""
+        repeated = np.concatenate([part.numbers for part in parts])
+        torques, forces = (jnp.concatenate(rows) for rows in zip(*(part.loads for part in parts), strict=True))
+        numbers, place = np.unique(repeated, return_inverse=True)
+        none = jnp.zeros((numbers.size, 3))
+        return cls(numbers, Loads(none.at[place].add(torques), none.at[place].add(forces)))
+
+
+def mass_matrix(
+    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], shares: Sequence[Shares], n: int
+) -> Float[Array, "n n"]:
+    """M along n independent velocities: power of the loads of unit accelerations in unit velocities."""
+    composites = [link.inertia for link in links]
+    arrived: list[list[_Columns]] = [[] for _ in links]
+    entries: list[tuple[np.ndarray, np.ndarray, Array]] = []
+    for i in reversed(range(len(links))):
+        link, point, frame, share = links[i], points[i], relative[i], shares[i]
+        work = lambda loads: share.sum_columns(link.work(point, frame.R, loads))  # noqa: B023, E731
+        outer = _Columns.merge(arrived[i]) if arrived[i] else None
+        if share.numbers.size:
+            if outer is not None:
+                values = work(outer.loads)
+                entries += [(share.numbers, outer.numbers, values.T), (outer.numbers, share.numbers, values)]
+            unit = link.unit_loads(point, frame.R, composites[i])
+            own = _Columns(share.numbers, Loads(*(share.sum_columns(rows.T).T for rows in unit)))
+            entries.append((share.numbers, share.numbers, work(own.loads)))
+            outer = _Columns.merge([own] if outer is None else [outer, own])
+        if link.parent >= 0:
+            composites[link.parent] = composites[link.parent].plus(composites[i].transform(frame))
+            if outer is not None:
+                arrived[link.parent].append(_Columns(outer.numbers, outer.loads.transform(frame)))
+    places = [np.broadcast_arrays(rows[:, None], columns[None]) for rows, columns, _ in entries]
+    rows, columns = (np.concatenate([x[k].reshape(-1) for x in places]) for k in (0, 1))
+    return jnp.zeros((n, n)).at[rows, columns].add(jnp.concatenate([values.reshape(-1) for _, _, values in entries]))
+
+
+def lump(links: Sequence[Link]) -> list[Link]:
+    """Links with the same motions, where what lies on the axis of a hinge belongs to the link that carries it.
+
+    There it moves the same way. Numbers that are zero then cost nothing in recursions (M. Gautier & W. Khalil,
+    *Direct calculation of minimum set of inertial parameters of serial robots*, 1990).
+    """
+    inertias = [link.inertia for link in links]
+    for i in reversed(range(len(links))):
+        link = links[i]
+        frame = link.motion.frame_with_axis
+        if frame is not None:
+            if link.parent >= 0:
+                inertias[link.parent] = inertias[link.parent].plus(inertias[i].on_axis().transform(frame))
+            inertias[i] = inertias[i].off_axis()
+    return [dataclasses.replace(link, inertia=inertia) for link, inertia in zip(links, inertias, strict=True)]

@@ -1,0 +1,82 @@
+"""Recursions along trees: short cuts and loops change nothing, coordinates that follow others carry their loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from compiling import evaluated
+from test_minimal import tree
+
+from polhode.linalg.blocks import to_dense
+from polhode.multibody.coordinates.tree import coordinates
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.coordinates.tree.dependent_coordinates import reduce_tree
+from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+from polhode.multibody.coordinates.tree.mass import lump
+
+TIME = jnp.zeros(())
+
+
+@pytest.fixture(scope="module")
+def system() -> Any:
+    """A tree with every kind of joint, away from its start."""
+    assembled, (q, v) = tree().assemble("minimal")
+    random = np.random.default_rng(4)
+    q = assembled.configuration.move(q, jnp.asarray(0.3 * random.standard_normal(assembled.n)))
+    return assembled, q, jnp.asarray(v + random.standard_normal(assembled.n))
+
+
+def matrix(of: Any, q: Any) -> np.ndarray:
+    return np.asarray(evaluated(lambda q: to_dense(of.mass(q), (of.n, of.n)), q))
+
+
+def agree(found: Any, expected: Any) -> None:
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-12 * np.abs(b).max(initial=1.0))
+
+
+def test_what_lies_on_the_axis_of_a_hinge_may_belong_to_its_carrier(system, monkeypatch):
+    system, q, v = system
+    parts = lambda q, v: (  # noqa: E731
+        to_dense(system.mass(TIME, q), (system.n,) * 2), system.force(TIME, q, v),
+        to_dense(system.stiffness(TIME, q, v), (system.n,) * 2), to_dense(system.damping(TIME, q, v), (system.n,) * 2),
+    )  # fmt: skip
+    found = evaluated(parts, q, v)
+    lumped = lump(system.coordinates.links)
+    hinges = [k for k, link in enumerate(system.coordinates.links) if link.motion.frame_with_axis is not None]
+    assert hinges
+    assert all(lumped[k].inertia.second[2, 2] == 0 for k in hinges)
+    monkeypatch.setattr(coordinates, "lump", list)
+    agree(found, evaluated(parts, q, v))
+
+
+def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatch):
+    system, q, v = system
+    parts = lambda q, v: (  # noqa: E731
+        system.accelerations(TIME, q, v)[0], system.force(TIME, q, v), system.energy(TIME, q, v), system.motion(q, v),
+    )  # fmt: skip
+    expected = evaluated(parts, q, v)
+    monkeypatch.setattr(coordinates, "LOOPED_LINKS", 2)
+    assert system.coordinates.looped
+    agree(evaluated(parts, q, v), expected)
+
+
+def test_followers_carry_their_loads_to_what_they_follow(system):
+    system, q, _ = system
+    whole: JointTree = system.coordinates
+    single = [k for k, link in enumerate(whole.links) if link.motion.n == 1]
+    place = lambda k, component=0: CoordinateIndex(  # noqa: E731
+        link=k, component=component, velocity=whole.links[k].first + component
+    )
+    inner, middle, outer, last = (place(k) for k in single)
+    # One follows two, the other one.
+    reduced = reduce_tree(whole, [(outer, {inner: 0.7, middle: -1.3}, 0.1), (last, {middle: 0.4}, 0.0)])
+    points = [x for k, x in enumerate(q) if k not in {outer.link, last.link}]
+    M = matrix(whole, reduced.whole(tuple(points)))
+    G = np.array([np.asarray(reduced.rates(jnp.asarray(e))) for e in np.eye(reduced.n)]).T
+    assert G.shape == (whole.n, whole.n - 2)
+    agree(matrix(reduced, tuple(points)), G.T @ M @ G)
