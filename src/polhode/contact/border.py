@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,15 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Blocks, Indices, Matrix, apply, apply_transposed, to_dense
+from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
+from polhode.linalg.compliant import refined
 from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.linalg.kkt import AbstractKKT
 
 _COMPLIANCE = 1e-12
 """Compliance of a contact in units of its own Q A⁻¹Pᵀ, so that contacts that depend on each other share their force."""
-
-_REFINEMENTS = 2
-"""Steps of iterative refinement, which remove the compliance."""
 
 
 class _Factors(NamedTuple):
@@ -69,16 +68,8 @@ class ContactKKT(AbstractKKT):
         motions, shares = factors.columns
         return x - forces @ motions, jnp.concatenate((multipliers - forces @ shares, forces))
 
-    def solution(
-        self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
-    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        factors = self.factor(A, P, Q)
-        x, multipliers = self.solve(factors, r, s)
-        for _ in range(_REFINEMENTS):
-            residual = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
-            dx, change = self.solve(factors, residual, s - apply(Q, x, self.m))
-            x, multipliers = x + dx, multipliers + change
-        return x, multipliers
+    def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
+        return refined(self, self.factor(A, P, Q), A, P, Q)
 
     def _parts(self, P: Matrix) -> tuple[Matrix, Float[Array, "k n"]]:
         """The blocks of all other rows, and the rows of contacts."""
