@@ -46,7 +46,7 @@ class AbstractKKT(eqx.Module):
         return other
 
     def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
-        """From r and s to x and λ for E = 0 and symmetric A, by one factorisation, without the error of a compliance."""
+        """From r and s to x and λ for E = 0 and symmetric A, by one factorisation, without a compliance."""
         factors = self.factor_symmetric(A, P, Q)
         return lambda r, s: self.solve(factors, r, s)
 
