@@ -51,7 +51,7 @@ def test_double_pendulum_has_its_closed_forms():
     same = {"rtol": 1e-13, "atol": 1e-13}
     np.testing.assert_allclose(dynamics.mass(state), M, **same)
     np.testing.assert_allclose(dynamics.bias(state), bias + spring, **same)
-    np.testing.assert_allclose(dynamics.unloaded.bias(state), bias, **same)
+    np.testing.assert_allclose(dynamics.without_loads().bias(state), bias, **same)
     acceleration = np.linalg.solve(M, torque - bias - spring)
     np.testing.assert_allclose(dynamics.forward(state, torque), acceleration, **same)
     np.testing.assert_allclose(dynamics.inverse(state, acceleration), torque, **same)
@@ -153,7 +153,7 @@ def test_robots_agree_with_pinocchio(name, floating):
     robot = pinocchio.buildModelFromUrdf(path, *base)
     data = robot.createData()
     problem = ph.load_model(path, **({"floating": True} if floating else {})).problem("minimal")
-    system, dynamics = problem.system, problem.dynamics.unloaded
+    system, dynamics = problem.system, problem.dynamics.without_loads()
     rng = np.random.default_rng(3)
     v = jnp.asarray(rng.normal(size=system.n))
     q = system.configuration.move(problem.state0[0], jnp.asarray(rng.normal(size=system.n)))

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
-from polhode.linalg.compliant import refined
+from polhode.linalg.compliant import refinement
 from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.linalg.kkt import AbstractKKT
 
@@ -69,7 +69,7 @@ class ContactKKT(AbstractKKT):
         return x - forces @ motions, jnp.concatenate((multipliers - forces @ shares, forces))
 
     def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
-        return refined(self, self.factor(A, P, Q), A, P, Q)
+        return refinement(self, self.factor(A, P, Q), A, P, Q)
 
     def _parts(self, P: Matrix) -> tuple[Matrix, Float[Array, "k n"]]:
         """The blocks of all other rows, and the rows of contacts."""

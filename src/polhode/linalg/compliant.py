@@ -69,10 +69,10 @@ class CompliantKKT(AbstractKKT):
         return self.inner.solve(factors, r, s)
 
     def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
-        return refined(self, self.factor_symmetric(A, P, Q), A, P, Q)
+        return refinement(self, self.factor_symmetric(A, P, Q), A, P, Q)
 
 
-def refined(
+def refinement(
     solver: AbstractKKT, factors: Any, A: Matrix, P: Matrix, Q: Matrix
 ) -> Callable[[Array, Array], tuple[Array, Array]]:
     """From r and s to x and λ for E = 0, with factors of a compliant matrix and `REFINEMENTS`."""

@@ -47,8 +47,7 @@ class Dynamics:
         self.system = system
         self._compiled: dict[Any, Callable[..., Any]] = {}
 
-    @property
-    def unloaded(self) -> Dynamics:
+    def without_loads(self) -> Dynamics:
         """The same with inertia and gravity alone, without springs, dampers, friction, motors and other loads."""
         mechanism = dataclasses.replace(self.system.mechanism, forces=())
         coordinates = self.system.coordinates.without_loads()
@@ -61,7 +60,7 @@ class Dynamics:
     def bias(self, state: State, t: Any = 0.0) -> Float[Array, " n"]:
         """b(t, q, v), τ without accelerations: gyroscopic forces, weight, and minus all loads of the model.
 
-        That of `unloaded` is Pinocchio's `nonLinearEffects`.
+        That of `without_loads` is Pinocchio's `nonLinearEffects`.
         """
         return self._call(_bias, state, _time(t))
 
@@ -89,7 +88,7 @@ class Dynamics:
         if name not in self.system.names:
             known = ", ".join(self.system.names)
             raise ValueError(
-                f"The system has no body `{name}`; it has {known}.{checks.nearest(name, self.system.names)}"
+                f"The system has no body `{name}`; it has {names}.{checks.nearest(name, self.system.names)}"
             )
         return self._call(_jacobian, state, checks.array("point", point, (3,), "on the body"), beside=name)
 
@@ -126,7 +125,8 @@ def _bias(system: MultibodySystem, state: State, t: Array) -> Vector:
 
 
 def _forward(system: MultibodySystem, state: State, effort: Vector, t: Array) -> tuple[Vector, Array]:
-    return system.accelerations_under(t, *state, effort)
+    q, v = state
+    return system.accelerations_under(t, q, v, effort)
 
 
 def _inverse(system: MultibodySystem, state: State, acceleration: Vector, t: Array) -> Vector:
