@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -15,6 +16,7 @@ from polhode.systems.base import AbstractSystem, Observable, State
 
 if TYPE_CHECKING:
     from polhode.assembly.name_table import NameTable
+    from polhode.multibody.dynamics import Dynamics
 
 
 class Choice(NamedTuple):
@@ -103,6 +105,22 @@ class Problem:
             ("chosen", str(self.choice)),
         ]
         return summary.html(f"Problem {self.name}", [row for row in rows if row[1]])
+
+    @functools.cached_property
+    def dynamics(self) -> Dynamics:
+        """M, bias, forward and inverse dynamics and Jacobians of a model as functions.
+
+        Raises ValueError for systems other than bodies in coordinates (q, v).
+        """
+        from polhode.multibody.dynamics import Dynamics
+        from polhode.multibody.system import MultibodySystem
+
+        if not isinstance(self.system, MultibodySystem):
+            raise ValueError(
+                f"`dynamics` are those of a model in coordinates (q, v), and problem `{self.name}` has a "
+                f"{self.system.kind_name}. Take the model in others: `model.problem('minimal')`."
+            )
+        return Dynamics(self.system)
 
     if not TYPE_CHECKING:
 

@@ -125,14 +125,14 @@ def test_second_derivatives_are_expressions(expressions):
     np.testing.assert_allclose(second, (jax.grad(end)(15.0 + e) - jax.grad(end)(15.0 - e)) / (2 * e), rtol=1e-5)
 
 
-def test_captured_values_have_their_gradient_as_an_expression(expressions):
+def test_captured_values_have_their_gradient_in_machine_code(expressions):
     def end(torque):
         field = ph.VectorField(ph.spaces.S2(), lambda t, q: torque * q[::-1])
         start = jnp.array([0.6, 0.0, 0.8])
         return ph.simulate(field, "lie-euler", h=0.1, t1=0.3, state0=start, save_every=None).state[-1] @ START
 
     slope = jax.grad(end)(0.7)
-    assert expressions
+    assert not expressions
     np.testing.assert_allclose(slope, (end(0.7 + 1e-5) - end(0.7 - 1e-5)) / 2e-5, rtol=1e-8)
 
 

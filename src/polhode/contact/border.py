@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
-from polhode.linalg.compliant import solve_refined
+from polhode.linalg.compliant import refinement
 from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.linalg.kkt import AbstractKKT
 
@@ -67,10 +68,8 @@ class ContactKKT(AbstractKKT):
         motions, shares = factors.columns
         return x - forces @ motions, jnp.concatenate((multipliers - forces @ shares, forces))
 
-    def solution(
-        self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
-    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        return solve_refined(self, self.factor(A, P, Q), (A, P, Q), r, s)
+    def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
+        return refinement(self, self.factor(A, P, Q), A, P, Q)
 
     def _parts(self, P: Matrix) -> tuple[Matrix, Float[Array, "k n"]]:
         """The blocks of all other rows, and the rows of contacts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -25,7 +26,7 @@ class CompliantKKT(AbstractKKT):
 
     Where constraints depend on each other, the multipliers of least norm (each in its own unit) come out instead of
     infinite ones. Newton's method needs no more than that: its residuals are exact, and it converges by a factor of
-    `COMPLIANCE` over the smallest eigenvalue of $QA^{-1}P^T$ in an iteration. For direct solutions `solution` removes
+    `COMPLIANCE` over the smallest eigenvalue of $QA^{-1}P^T$ in an iteration. For direct solutions `direct` removes
     the compliance by `REFINEMENTS` steps of iterative refinement, which leave an error of the third power of that
     factor: it is about 1e-4 where light bodies drive inertias that are 1e8 times theirs.
 
@@ -67,24 +68,21 @@ class CompliantKKT(AbstractKKT):
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         return self.inner.solve(factors, r, s)
 
-    def solution(
-        self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
-    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        return solve_refined(self, self.factor_symmetric(A, P, Q), (A, P, Q), r, s)
+    def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
+        return refinement(self, self.factor_symmetric(A, P, Q), A, P, Q)
 
 
-def solve_refined(
-    solver: AbstractKKT,
-    factors: Any,
-    matrices: tuple[Matrix, Matrix, Matrix],
-    r: Float[Array, " n"],
-    s: Float[Array, " m"],
-) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-    """The solution for `matrices`, A, P and Q, with factors of a system that has a compliance besides."""
-    A, P, Q = matrices
-    x, multipliers = solver.solve(factors, r, s)
-    for _ in range(REFINEMENTS):
-        residual = r - apply(A, x, solver.n) - apply_transposed(P, multipliers, solver.n)
-        dx, change = solver.solve(factors, residual, s - apply(Q, x, solver.m))
-        x, multipliers = x + dx, multipliers + change
-    return x, multipliers
+def refinement(
+    solver: AbstractKKT, factors: Any, A: Matrix, P: Matrix, Q: Matrix
+) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """From r and s to x and λ for E = 0, with factors of a compliant matrix and `REFINEMENTS`."""
+
+    def solve(r: Array, s: Array) -> tuple[Array, Array]:
+        x, multipliers = solver.solve(factors, r, s)
+        for _ in range(REFINEMENTS):
+            residual = r - apply(A, x, solver.n) - apply_transposed(P, multipliers, solver.n)
+            dx, change = solver.solve(factors, residual, s - apply(Q, x, solver.m))
+            x, multipliers = x + dx, multipliers + change
+        return x, multipliers
+
+    return solve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -45,8 +46,13 @@ class AbstractKKT(eqx.Module):
         """Another solver for the same matrices, with the same treatment of constraints that lose rank."""
         return other
 
+    def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
+        """From r and s to x and λ for E = 0 and symmetric A, by one factorisation, without a compliance."""
+        factors = self.factor_symmetric(A, P, Q)
+        return lambda r, s: self.solve(factors, r, s)
+
     def solution(
         self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        """x and λ for E = 0 and symmetric A, from one factorisation, without the error of a compliance."""
-        return self.solve(self.factor_symmetric(A, P, Q), r, s)
+        """The result of `direct` for one right-hand side."""
+        return self.direct(A, P, Q)(r, s)

@@ -270,6 +270,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         del t
         return self.coordinates.mass(q)
 
+    def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
+        del t
+        return self.coordinates.momentum(q, v)
+
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
         return self.coordinates.force(self._mechanism(q), t, q, v)
 

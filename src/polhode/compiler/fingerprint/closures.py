@@ -91,7 +91,8 @@ def frozen(tree: Any) -> Any:
     """`tree` with the values that its functions currently capture, which become part of their identity.
 
     Functions become `Closure`, and modules that hold functions in static fields are rebuilt. Captured
-    modules and traced values become inputs of compiled programs, all other captured values constants of them.
+    modules and traced values become inputs of compiled programs, all other captured values constants of them. What was
+    traced once remains an input when its value is known: it may be what a run is differentiated by.
     """
     return jax.tree.map(_freeze, tree, is_leaf=is_holder)
 
@@ -127,18 +128,19 @@ def _freeze(leaf: Any) -> Any:
     if isinstance(leaf, AbstractHolder):
         return leaf.refresh()
     if isinstance(leaf, Closure):
-        return _close(leaf.identity.rebind(leaf.cells))
+        return _close(leaf.identity.rebind(leaf.cells), leaf.identity.places)
     return _close(leaf) if is_function(leaf) else leaf
 
 
-def _close(function: Any) -> Any:
+def _close(function: Any, places: tuple[int, ...] = ()) -> Any:
+    """A function with its captured values; arrays at `places`, which were inputs before, stay inputs."""
     if is_fixed(function):
         return function
     cells: dict[int, Any] = {}
     if isinstance(function, types.FunctionType):
         for place, cell in enumerate(closure_of(function)):
             value = content_of_cell(cell)
-            if _is_input(value):
+            if _is_input(value) or (place in places and isinstance(value, jax.Array | np.ndarray)):
                 cells[place] = frozen(value)
     return Closure(tuple(cells.values()), FunctionIdentity(function, tuple(cells)))
 

@@ -31,7 +31,8 @@ def differentiable_solve(eqn: Any) -> core.ClosedJaxpr:
         matrix, of_matrix = linear_map(eqn.params, operands)
         solver, arguments = solve_program(eqn.params, operands)
         n, solve = len(matrix.out_avals), core.jaxpr_as_fun(solver)
-        of_solve, b = arguments[:-n], arguments[-n:]
+        # Factors have no part in it: they act on what is round-off.
+        of_solve, b = list(map(jax.lax.stop_gradient, arguments[:-n])), arguments[-n:]
         solution = [jax.lax.stop_gradient(x) for x in solve(*of_solve, *b)]
         image = core.jaxpr_as_fun(matrix)(*of_matrix, *solution[:n])
         correction = solve(*of_solve, *map(jax.lax.sub, b, image))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable
+from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Indices, Matrix
+from polhode.linalg.blocks import Indices, Matrix, apply
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.groups import ForceGroup, Motion
@@ -62,6 +63,10 @@ class AbstractCoordinates(eqx.Module):
     def has_own_loads(self) -> bool:
         """Whether there are loads along the coordinates themselves."""
         return False
+
+    def without_loads(self) -> Self:
+        """The same coordinates without loads along them."""
+        return self
 
     @property
     @abc.abstractmethod
@@ -212,6 +217,10 @@ class AbstractCoordinates(eqx.Module):
     @abc.abstractmethod
     def mass(self, q: Point) -> Matrix:
         """M."""
+
+    def momentum(self, q: Point, v: Vector) -> Vector:
+        """M v, shape (n,)."""
+        return apply(self.mass(q), v, self.n)
 
     @abc.abstractmethod
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:

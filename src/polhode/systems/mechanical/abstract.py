@@ -18,6 +18,7 @@ from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import library_solver
+from polhode.linalg.symmetric_solution import solve_symmetric
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -174,8 +175,13 @@ class AbstractMechanical(AbstractSystem):
         Constrained methods need them at the start only, so LAPACK, which compiles at once and pivots, replaces the
         solver of the step there, except in native code.
         """
+        return self.accelerations_under(t, q, v, None)
+
+    def accelerations_under(self, t: Array, q: Point, v: Vector, effort: Vector | None) -> tuple[Vector, Multipliers]:
+        """The same with further generalised forces, if there are any."""
         Z = self.curvature(t, q, v) if self.m else jnp.zeros(0)
-        return self._balance(t, q, self.force(t, q, v), Z)
+        f = self.force(t, q, v)
+        return self._balance(t, q, f if effort is None else f + effort, Z)
 
     def resting_multipliers(self, t: Array, q: Point) -> Multipliers:
         """λ of constraints that stand still, as at equilibria: M a + Bᵀλ = f and B a = 0, whatever drives do later."""
@@ -184,10 +190,18 @@ class AbstractMechanical(AbstractSystem):
     def _balance(self, t: Array, q: Point, f: Vector, Z: Multipliers) -> tuple[Vector, Multipliers]:
         """a and λ with M a + Bᵀλ = f and B a = -Z."""
         B, M = self.jacobian(t, q), self.mass(t, q)
+
+        def product(a: Vector, multipliers: Multipliers) -> tuple[Vector, Multipliers]:
+            momentum = self.momentum(t, q, a)
+            if not self.m:
+                return momentum, multipliers
+            return momentum + apply_transposed(B, multipliers, self.n), apply(B, a, self.m)
+
         if self.m == 0 or self.n + self.m > _DENSE:
-            return self.kkt.solution(M, B, B, f, -Z)
+            return solve_symmetric(product, self.kkt.direct(M, B, B), f, -Z)
         library = self.kkt.over(library_solver(self.n, self.m))
-        return lapack_or(library.solution, self.kkt.solution, (f, Z), M, B, B, f, -Z)
+        solve = lambda r, s: lapack_or(library.solution, self.kkt.solution, (f, Z), M, B, B, r, s)  # noqa: E731
+        return solve_symmetric(product, solve, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""

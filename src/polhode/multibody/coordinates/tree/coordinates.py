@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import equinox as eqx
@@ -47,7 +48,7 @@ from polhode.multibody.mechanism.batches import RaggedRows
 from polhode.multibody.mechanism.groups import Motion, stack_trees
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist, Wrench
-from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.base import AbstractSpace, Point, Vector, hat
 from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -121,6 +122,9 @@ class JointTree(AbstractCoordinates):
     @property
     def has_own_loads(self) -> bool:
         return bool(self.efforts)
+
+    def without_loads(self) -> JointTree:
+        return dataclasses.replace(self, efforts=())
 
     @property
     def brief(self) -> bool:
@@ -262,6 +266,20 @@ class JointTree(AbstractCoordinates):
         places = np.array([rotor.place for rotor in self.rotors])
         return jnp.zeros(self.n).at[places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
 
+    def momentum(self, q: Point, v: Vector) -> Vector:
+        relative, points = self._relative(q), self._points(q)
+        torques: list[Vec] = []
+        forces: list[Vec] = []
+        for link, (omega, u) in zip(self.links, self._link_twists(v, points, relative), strict=True):
+            # The momenta of a body are what its inertia takes for accelerations of the size of its velocities.
+            momenta = inertial_load(link.inertia, LinkAcceleration(NONE, omega, hat(omega), u), Wrench(NONE, NONE))
+            torques.append(momenta.torque)
+            forces.append(momenta.force)
+        momentum = self._project_loads(points, relative, torques, forces)
+        for rotor in self.rotors:
+            momentum = momentum.at[rotor.place].add(rotor.inertia * v[rotor.place])
+        return momentum
+
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         if self.looped:
             return self._force_in_loops(mechanism, t, q, v)
@@ -366,7 +384,7 @@ class JointTree(AbstractCoordinates):
         loads = jax.tree.map(lambda x: jnp.zeros((len(self.links), 3)), Wrench(NONE, NONE))
         if mechanism.forces:
             torque, force = mechanism.loads(t, self._motion(states, True))
-            rows = Wrench(torque[:-1], force[:-1])
+            rows = Wrench(torque, force)
             places = stack_trees([(link.centre, link.attitude) for link in self.links])
             loads = jax.vmap(load_on_link)(rows, states.frame.R, *places)
         accelerations = LinkAcceleration(states.twist.omega, states.alpha, states.spin, states.a)

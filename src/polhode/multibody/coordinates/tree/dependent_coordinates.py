@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -145,6 +146,9 @@ class ReducedTree(AbstractCoordinates):
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.power(t, self.whole(q), self.rates(v))
 
+    def without_loads(self) -> ReducedTree:
+        return dataclasses.replace(self, tree=self.tree.without_loads())
+
     @property
     def masses(self) -> Float[Array, " rows"]:
         return self.tree.masses
@@ -223,6 +227,9 @@ class ReducedTree(AbstractCoordinates):
                 own = np.searchsorted(self._independent, np.arange(link.first, link.last))
                 shares.append(Shares(np.arange(link.motion.n), own))
         return shares
+
+    def momentum(self, q: Point, v: Vector) -> Vector:
+        return self._reduce_rows(self.tree.momentum(self.whole(q), self.rates(v)))
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         return self._reduce_rows(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
