@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,18 @@ _SHALLOW = 1e-6
 
 _JUMP = 1e-6
 """Part of a step that a continuous function takes at most, at its rate, from zero to its value after the event."""
+
+
+class _WatchedStep(NamedTuple):
+    """An attempt from `p` to `new`, whether it is `accepted`, or a `partial` step, and what the functions do in it."""
+
+    p: Progress
+    new: Progress
+    accepted: Array
+    partial: Array
+    end: StepEnd
+    motion: Motion
+    crossing: Crossing
 
 
 class EventDetectingStepper(AbstractStepper):
@@ -116,35 +128,60 @@ class EventDetectingStepper(AbstractStepper):
         t = jnp.where(partial, p.t + share * w.whole, new.t)
         length = trial.stepper.length(p, new)
         motion = self._motion(system, new._replace(t=t), new.carry)
-        values, end = motion.values, StepEnd(t, trial.begin, length, *motion)
+        end = StepEnd(t, trial.begin, length, *motion)
         crossing = self._find_crossing(system, integrator, p, new, end)
+        step = _WatchedStep(p, new, accepted, partial, end, motion, crossing)
+        # Nearly all steps are ordinary, and the arithmetic of the others costs as much as a small system's step.
+        ordinary = accepted & ~w.searching & ~crossing.crossed
+        return jax.lax.cond(ordinary, lambda s: self._complete(s), lambda s: self._search(s), step)
+
+    def _complete(self, step: _WatchedStep) -> Progress:
+        """The progress after a step without an event, while none is being located."""
+        p, new, end = step.p, step.new, step.end
+        signs = self._reclosing_signs(p.events, step.crossing.signs, step.motion)
+        idle = self._idle_state(new, signs, step.motion)
+        return new._replace(events=idle._replace(begin=end.begin, length=end.length, whole=end.t - p.t))
+
+    def _search(self, step: _WatchedStep) -> Progress:
+        """The progress after an attempt at an event, or after a step in which there is one."""
+        p, new, end, crossing = step.p, step.new, step.end, step.crossing
+        w: EventState = p.events
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
-        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, t, values, crossing))
+        retry = p._replace(
+            newton=new.newton, events=self._next_attempt(w, new.t - p.t, end.t, end.values, crossing)
+        )
         # A crossing of the estimates within a step need not be one of a step that ends there.
-        missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, values) >= 0)
+        missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, end.values) >= 0)
+        ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
+        return select(~step.accepted, failed, select(ends, self._complete_at(step, missed), retry))
+
+    def _complete_at(self, step: _WatchedStep, missed: Array) -> Progress:
+        """The progress after a step that ends at an event, or where there was none after all."""
+        p, new, end, motion = step.p, step.new, step.end, step.motion
+        w: EventState = p.events
         at_event = w.searching & w.final
         fired = at_event & self._simultaneous(w, end) & ~self._has_jumped(w, end, new.carry.state)
-        after = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, values), crossing.signs)
+        after = jnp.where(
+            at_event | missed, self.functions.updated_signs(w.signs, end.values), step.crossing.signs
+        )
         idle = self._idle_state(new, self._reclosing_signs(w, after, motion), motion)
         # A gap that has jumped has no sign until it is positive.
         after_jump = (
-            at_event & ~fired & self.functions.has_crossed(w.signs, values) & np.array(self.functions.unilateral)
+            at_event & ~fired & self.functions.has_crossed(w.signs, end.values) & np.array(self.functions.unilateral)
         )
         # The sign after an event that has fired is determined after its action.
         signs = jnp.where(fired, w.signs, jnp.where(after_jump, 0.0, idle.signs))
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
-        complete = new._replace(
-            n=jnp.where(partial, p.n, new.n),
-            t=t,
+        return new._replace(
+            n=jnp.where(step.partial, p.n, new.n),
+            t=end.t,
             h=jnp.where(w.searching, p.h, new.h),
             result=result,
             events=idle._replace(
-                signs=signs, begin=trial.begin, length=length, cut=partial, fired=fired, whole=t - p.t
+                signs=signs, begin=end.begin, length=end.length, cut=step.partial, fired=fired, whole=end.t - p.t
             ),
         )
-        ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
-        return select(~accepted, failed, select(ends, complete, retry))
 
     def after_event(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
@@ -272,7 +309,7 @@ class EventDetectingStepper(AbstractStepper):
     def _motion(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
         """The functions, their rates along the run, which may be backward in time, and the velocity."""
         state, way = carry.state, jnp.sign(p.h)
-        velocity = system.velocity(p.t, state)
+        velocity = self.functions.velocity(system, p.t, state)
         if velocity is None:
             return Motion(self.functions(p.t, state), None, None)
         space, zero = system.state_space, jnp.zeros(())

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.events.event import Event, Function
-from polhode.events.impacts import Impact
+from polhode.events.impacts import Impact, depends_on_velocities
 from polhode.simulation.events.bracket import Bracket
 from polhode.systems.base import AbstractSystem, State
+from polhode.systems.mechanical import AbstractMechanical
 
 
 class EventState(NamedTuple):
@@ -82,6 +83,17 @@ class EventFunctions(eqx.Module):
 
     def __call__(self, t: Array, state: State) -> Float[Array, " k"]:
         return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])
+
+    def velocity(self, system: AbstractSystem, t: Array, state: State) -> Float[Array, " n"] | None:
+        """Velocity of the state, if states determine it; without accelerations where no function depends on them."""
+        velocity = system.velocity(t, state)
+        same_states = isinstance(self.source, AbstractMechanical) and all(f.back is None for f in self.functions)
+        if velocity is None or not same_states:
+            return velocity
+        if any(depends_on_velocities(f, state, self.source) for f in self.functions):
+            return velocity
+        q, v = state
+        return jnp.concatenate((self.source.kinematics(q, v), jnp.zeros(v.shape)))
 
     def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Which crossings count, given the last signs and the watched directions."""

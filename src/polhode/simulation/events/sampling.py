@@ -16,6 +16,10 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 _CLOSE = 0.1
 """Relative error of a cubic at a sample, in parts of the largest value nearby, above which samples are refined."""
 
+_CALM = 20.0
+"""How many times its change from one sample to the next a function is away from zero where neither a crossing nor a
+finer sample can lie between: what follows from `_CLOSE` for cubics is 16."""
+
 _NARROW = 2.0**-30
 """Part of a step within which a function that no cubic fits counts as discontinuous."""
 
@@ -129,6 +133,7 @@ def find_crossing(
     `skip`: whether to search at all.
     """
     zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (functions.inside + 1))
+    skip = skip | _is_calm(functions, signs, at, first, last)
     crossing = Crossing(signs, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
     crossing = crossing._replace(at_low=functions.first_crossing(signs, first.values))
 
@@ -159,6 +164,35 @@ def find_crossing(
 
     start = _SearchState(crossing, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(more, body, start).crossing
+
+
+def _is_calm(
+    functions: EventFunctions, signs: Values, at: Callable[[Array], Sample], first: Sample, last: Sample
+) -> Array:
+    """Whether all functions stay so far from zero that a search can't find anything, as in nearly all steps.
+
+    The search would take the same samples, find that cubics fit, and leave the signs as they are.
+    """
+    spacing = 1.0 / (functions.inside + 1)
+
+    def more(loop: tuple[Sample, Array]) -> Array:
+        before, far = loop
+        return far & (before.s + 1.5 * spacing < 1)
+
+    def body(loop: tuple[Sample, Array]) -> tuple[Sample, Array]:
+        before, _ = loop
+        sample = at(before.s + spacing)
+        return sample, _are_far(signs, before, sample)
+
+    before, far = jax.lax.while_loop(more, body, (first, jnp.ones((), bool)))
+    return far & _are_far(signs, before, last)
+
+
+def _are_far(signs: Values, a: Sample, b: Sample) -> Array:
+    """Whether all functions are much farther from zero at two samples than they change between them."""
+    distance = jnp.minimum(signs * a.values, signs * b.values)
+    change = jnp.maximum(jnp.abs(b.values - a.values), (b.s - a.s) * jnp.maximum(jnp.abs(a.rates), jnp.abs(b.rates)))
+    return jnp.all(distance > _CALM * change)
 
 
 def _cubic(a: Sample, b: Sample, u: Array) -> Values:
