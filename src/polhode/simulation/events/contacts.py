@@ -22,6 +22,7 @@ from polhode.events.impacts import Impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import IncompatibleSystem, accepts, convert_for
 from polhode.multibody.measurements.joints import EFFORTS, LOADS
+from polhode.simulation.events.responses import LastingContacts
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -179,6 +180,18 @@ class Contacts:
             return None
         k = self.numbers.index(number)
         return Function(_ClosingFunction(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
+
+    @property
+    def present(self) -> tuple[Any, Any]:
+        """What event functions and responses depend on: other objects after each change."""
+        return self.closed, self._slack
+
+    @property
+    def lasting(self) -> LastingContacts:
+        """The contacts with their active set, for compiled steps."""
+        closed = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
+        numbers, shortest = tuple(self.numbers), jnp.asarray(self._shortest)
+        return LastingContacts(self.contacts, jnp.asarray(closed), shortest, numbers, self.closed is not None)
 
     @property
     def are_forces(self) -> tuple[bool, ...]:

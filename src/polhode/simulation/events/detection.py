@@ -22,7 +22,9 @@ from polhode.simulation.events.event_functions import (
     roundoff,
 )
 from polhode.simulation.events.records import Aftermath
+from polhode.simulation.events.responses import EventResponses
 from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
+from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select
 from polhode.systems.base import AbstractSystem, State
@@ -59,6 +61,8 @@ class EventDetectingStepper(AbstractStepper):
     A step in which a function crosses zero is rejected and tried again, shorter, until the event is bracketed; each
     attempt uses the same program as all steps. Then the progress has the result `event_reached`, and the loop continues
     with `after_event`. Numbers of steps count those that end as planned.
+
+    - `responses`: of events that compiled steps deal with by themselves; None where the loop around them does.
     """
 
     on_grid: ClassVar[bool] = False
@@ -67,10 +71,13 @@ class EventDetectingStepper(AbstractStepper):
     right_limit_offset: Any
     inner: AbstractStepper
     functions: EventFunctions
+    responses: EventResponses | None
 
-    def __init__(self, inner: AbstractStepper, functions: EventFunctions) -> None:
+    def __init__(
+        self, inner: AbstractStepper, functions: EventFunctions, responses: EventResponses | None = None
+    ) -> None:
         self.t0, self.t1, self.right_limit_offset = inner.t0, inner.t1, inner.right_limit_offset
-        self.inner, self.functions = inner, functions
+        self.inner, self.functions, self.responses = inner, functions, responses
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.inner.first_step(system, integrator, state)
@@ -148,9 +155,7 @@ class EventDetectingStepper(AbstractStepper):
         w: EventState = p.events
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
-        retry = p._replace(
-            newton=new.newton, events=self._next_attempt(w, new.t - p.t, end.t, end.values, crossing)
-        )
+        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, end.t, end.values, crossing))
         # A crossing of the estimates within a step need not be one of a step that ends there.
         missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, end.values) >= 0)
         ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
@@ -162,9 +167,7 @@ class EventDetectingStepper(AbstractStepper):
         w: EventState = p.events
         at_event = w.searching & w.final
         fired = at_event & self._simultaneous(w, end) & ~self._has_jumped(w, end, new.carry.state)
-        after = jnp.where(
-            at_event | missed, self.functions.updated_signs(w.signs, end.values), step.crossing.signs
-        )
+        after = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, end.values), step.crossing.signs)
         idle = self._idle_state(new, self._reclosing_signs(w, after, motion), motion)
         # A gap that has jumped has no sign until it is positive.
         after_jump = (
@@ -219,7 +222,9 @@ class EventDetectingStepper(AbstractStepper):
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.functions.functions), bool)
-        return EventState(signs, *motion, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        tally = EventTally.empty() if p.events is None else p.events.tally
+        whole, begin = jnp.asarray(p.h, float), p.t + zero
+        return EventState(signs, *motion, no, no, bracket, one, whole, begin, zero, no, fired, tally)
 
     def _reclosing_signs(self, w: EventState, signs: Float[Array, " k"], motion: Motion) -> Float[Array, " k"]:
         """Signs with those of gaps that close again before they were open: the next attempt finds their impact."""

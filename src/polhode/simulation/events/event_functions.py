@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from polhode.events.event import Event, Function
 from polhode.events.impacts import Impact, depends_on_velocities
 from polhode.simulation.events.bracket import Bracket
+from polhode.simulation.events.tally import EventTally
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -25,7 +26,7 @@ class EventState(NamedTuple):
     - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
     - `bracket`: of it, in fractions of the rejected step of length `whole`. - `share`: that of the next attempt.
     - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
-    - `fired`: the events at which it ended.
+    - `fired`: the events at which it ended, until they are dealt with. - `tally`: of the events so far.
     """
 
     signs: Float[Array, " k"]
@@ -41,6 +42,7 @@ class EventState(NamedTuple):
     length: Array
     cut: Array
     fired: Bool[Array, " k"]
+    tally: EventTally
 
 
 _ULPS = 64

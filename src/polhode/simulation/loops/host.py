@@ -16,6 +16,7 @@ from polhode.result_codes import Result
 from polhode.results.observer import BatchedObserver
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.handler import handler_at
+from polhode.simulation.events.tally import EventTally
 from polhode.simulation.loops import native, transitions
 from polhode.simulation.loops.frame_output import FrameOutput, Rows, row
 from polhode.simulation.loops.signals import Interrupts
@@ -28,6 +29,9 @@ from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
+_EVENT_ROWS = 256
+"""Rows of a block in runs with events, at least: few save as many frames."""
+
 _BY_XLA = CompileReport(None, "xla", kept=False)
 
 
@@ -95,6 +99,9 @@ class _Run:
             assert events is not None
             p = self.stepper.with_aftermath(p, start.aftermath)
             events.check_gaps(p.events)
+        if p.events is not None and (start.checkpoint is None or not start.checkpoint.event_arrays):
+            # The events of another run, at whose end this one begins, are not its own.
+            p = p._replace(events=p.events._replace(tally=EventTally.empty()))
         return p
 
     @property
@@ -166,7 +173,8 @@ class _Run:
         step_loop, arguments = self.native
         if step_loop is not None:
             every, targets = int(self.every), self.targets
-            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, self.capacity)
+            room = self.capacity if self.p.events is None else max(self.capacity, _EVENT_ROWS)
+            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, room)
             return block[0], Buffer(block[1], *block[2])
         limits = jnp.asarray(n_limit), self.every, self.targets, jnp.asarray(self.saved_count), jnp.asarray(last)
         return run_block(self.stepper, self.system, self.integrator, self.p, *limits, self.capacity)
@@ -187,6 +195,7 @@ class _Run:
                 continue
             block_began, before = time.perf_counter(), int(self.p.n)
             self.p, buffer = jax.block_until_ready(self.block(steps))
+            buffer = self.record_events(buffer)
             elapsed, count = time.perf_counter() - block_began, int(buffer.count)
             self.saved_count += count
             if count:
@@ -202,18 +211,30 @@ class _Run:
             # The last state, to diagnose the failure. Runs that can be resumed have only their own frames.
             self.output.append(self.output.frames(row(self.p)), self.checkpoint)
 
+    def record_events(self, buffer: Buffer) -> Buffer:
+        """Records events that compiled steps have dealt with, and returns the frames among the rows."""
+        count, events = int(buffer.count), buffer.events
+        if events is None or not count:
+            return buffer
+        assert self.events is not None
+        t, state, multipliers = _head(buffer, count)
+        self.events.record(t, state, events)
+        at = np.flatnonzero(events.is_frame)
+        return Buffer(len(at), *jax.tree.map(lambda x: x[at], (t, state, multipliers)))
+
     def apply_event(self) -> None:
-        """Carries out the event at which the steps have stopped."""
+        """Carries out the event at which the steps have stopped, and with which they can't deal themselves."""
         assert self.events is not None
         system = self.system
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         rows = self.rows_until(at)
+        before = len(self.events.records)
         state, ends = self.events.act(float(at.t), at.carry.state, at.events)
-        if ends:
-            self.stop = Result.event_reached
-        elif self.events.accumulate(float(at.t)):
-            self.stop = Result.events_accumulate
+        event_state, full = self.events.count(float(at.t), at.events, len(self.events.records) - before)
+        at = at._replace(events=event_state)
+        if ends or full:
+            self.stop = Result.event_reached if ends else Result.events_accumulate
         former_observer = self.output.observer
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
@@ -254,8 +275,10 @@ class _Run:
 
     @eager_numpy()
     def is_segment_over(self) -> bool:
-        """Whether the segment's end is reached and all save times up to there are saved."""
+        """Whether the segment's end is reached and all events and save times up to there are dealt with."""
         if not bool(self.stepper.is_finished(self.p)):
+            return False
+        if self.p.events is not None and np.any(self.p.events.fired):
             return False
         if self.targets is None or self.saved_count >= self.targets.shape[0] - 1:
             return True

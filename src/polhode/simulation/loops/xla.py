@@ -16,12 +16,13 @@ from polhode.systems.base import AbstractSystem
 
 
 class Buffer(NamedTuple):
-    """Frames saved so far, `count` of them, in arrays with room for more."""
+    """Frames saved so far, `count` of them, in arrays with room for more; `events`: those of rows of compiled steps."""
 
     count: Any
     t: Any
     state: Any
     multipliers: Array | None
+    events: Any = None
 
 
 @xla_jit
