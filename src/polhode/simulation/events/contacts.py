@@ -187,7 +187,7 @@ class Contacts:
         return self.closed, self._slack
 
     @property
-    def lasting(self) -> LastingContacts:
+    def compiled_contacts(self) -> LastingContacts:
         """The contacts with their active set, for compiled steps."""
         closed = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
         numbers, shortest = tuple(self.numbers), jnp.asarray(self._shortest)

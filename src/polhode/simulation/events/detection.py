@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from polhode.simulation.events.event_functions import (
 from polhode.simulation.events.records import Aftermath
 from polhode.simulation.events.responses import EventResponses
 from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
+from polhode.simulation.events.step_attempt import StepAttempt
 from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select
@@ -35,24 +36,11 @@ _NEAR = 1e-9
 _THROUGH = 1e-9
 """Part of its rate before an event that a function must keep after it to have crossed zero: less is rounding."""
 
-
 _SHALLOW = 1e-6
 """Depth of a gap up to which it may close again before it was open."""
 
 _JUMP = 1e-6
 """Part of a step that a continuous function takes at most, at its rate, from zero to its value after the event."""
-
-
-class _WatchedStep(NamedTuple):
-    """An attempt from `p` to `new`, whether it is `accepted`, or a `partial` step, and what the functions do in it."""
-
-    p: Progress
-    new: Progress
-    accepted: Array
-    partial: Array
-    end: StepEnd
-    motion: Motion
-    crossing: Crossing
 
 
 class EventDetectingStepper(AbstractStepper):
@@ -112,11 +100,11 @@ class EventDetectingStepper(AbstractStepper):
 
     def with_event_state(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The progress of a run without events, with an initial event state."""
-        values, slopes = self._rates(system, integrator, p, p.carry)
+        values, slopes = self.functions.rates(system, integrator, p.t, p.h, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
         signs = jnp.where(np.array(self.functions.unilateral) & (values >= -CONTACT_DEPTH), 1.0, signs)
-        return p._replace(events=self._idle_state(p, signs, self._motion(system, p, p.carry)))
+        return p._replace(events=self._idle_state(p, signs, self.functions.motion(system, p.t, p.h, p.carry.state)))
 
     def with_aftermath(self, p: Progress, aftermath: Aftermath | None) -> Progress:
         """The progress after another run: a function that it has left at zero keeps its sign of before."""
@@ -134,22 +122,22 @@ class EventDetectingStepper(AbstractStepper):
         partial = w.searching & (share < 1)
         t = jnp.where(partial, p.t + share * w.whole, new.t)
         length = trial.stepper.length(p, new)
-        motion = self._motion(system, new._replace(t=t), new.carry)
+        motion = self.functions.motion(system, t, new.h, new.carry.state)
         end = StepEnd(t, trial.begin, length, *motion)
         crossing = self._find_crossing(system, integrator, p, new, end)
-        step = _WatchedStep(p, new, accepted, partial, end, motion, crossing)
+        step = StepAttempt(p, new, accepted, partial, end, motion, crossing)
         # Nearly all steps are ordinary, and the arithmetic of the others costs as much as a small system's step.
         ordinary = accepted & ~w.searching & ~crossing.crossed
         return jax.lax.cond(ordinary, lambda s: self._complete(s), lambda s: self._search(s), step)
 
-    def _complete(self, step: _WatchedStep) -> Progress:
+    def _complete(self, step: StepAttempt) -> Progress:
         """The progress after a step without an event, while none is being located."""
         p, new, end = step.p, step.new, step.end
         signs = self._reclosing_signs(p.events, step.crossing.signs, step.motion)
         idle = self._idle_state(new, signs, step.motion)
         return new._replace(events=idle._replace(begin=end.begin, length=end.length, whole=end.t - p.t))
 
-    def _search(self, step: _WatchedStep) -> Progress:
+    def _search(self, step: StepAttempt) -> Progress:
         """The progress after an attempt at an event, or after a step in which there is one."""
         p, new, end, crossing = step.p, step.new, step.end, step.crossing
         w: EventState = p.events
@@ -161,7 +149,7 @@ class EventDetectingStepper(AbstractStepper):
         ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
         return select(~step.accepted, failed, select(ends, self._complete_at(step, missed), retry))
 
-    def _complete_at(self, step: _WatchedStep, missed: Array) -> Progress:
+    def _complete_at(self, step: StepAttempt, missed: Array) -> Progress:
         """The progress after a step that ends at an event, or where there was none after all."""
         p, new, end, motion = step.p, step.new, step.end, step.motion
         w: EventState = p.events
@@ -199,8 +187,8 @@ class EventDetectingStepper(AbstractStepper):
         _, trial, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, trial.h, p.carry._replace(state=state))
         start = start._replace(h=trial.h, carry=self.initial_carry(system, integrator, begin, trial.h, carry))
-        _, before = self._rates(system, integrator, p, start.carry._replace(state=p.carry.state))
-        values, slopes = self._rates(system, integrator, start, start.carry)
+        _, before = self.functions.rates(system, integrator, p.t, p.h, start.carry._replace(state=p.carry.state))
+        values, slopes = self.functions.rates(system, integrator, start.t, start.h, start.carry)
         span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
         rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
@@ -215,7 +203,9 @@ class EventDetectingStepper(AbstractStepper):
         gaps = np.array(self.functions.unilateral)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
         signs = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), signs)
-        return start._replace(events=self._idle_state(p, signs, self._motion(system, start, start.carry)))
+        return start._replace(
+            events=self._idle_state(p, signs, self.functions.motion(system, start.t, start.h, start.carry.state))
+        )
 
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
         """The event state while no event is being located."""
@@ -310,33 +300,3 @@ class EventDetectingStepper(AbstractStepper):
         return w._replace(
             signs=signs, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
-
-    def _motion(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
-        """The functions, their rates along the run, which may be backward in time, and the velocity."""
-        state, way = carry.state, jnp.sign(p.h)
-        velocity = self.functions.velocity(system, p.t, state)
-        if velocity is None:
-            return Motion(self.functions(p.t, state), None, None)
-        space, zero = system.state_space, jnp.zeros(())
-        along = lambda s: self.functions(p.t + s, space.move(state, s * velocity))  # noqa: E731
-        values, rates = jax.jvp(along, (zero,), (way,))
-        return Motion(values, rates, velocity)
-
-    def _rates(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
-    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The functions and their rates, from a small step where a state has no velocity of its own."""
-        values, rates, _ = self._motion(system, p, carry)
-        return (values, self._probe_rates(system, integrator, p, carry, values)) if rates is None else (values, rates)
-
-    def _probe_rates(
-        self,
-        system: AbstractSystem,
-        integrator: AbstractIntegrator,
-        p: Progress,
-        carry: Carry,
-        values: Float[Array, " k"],
-    ) -> Float[Array, " k"]:
-        h = 1e-4 * p.h
-        after = counted_angles.step(integrator, system, p.t, h, carry)[0]
-        return (self.functions(p.t + h, after.state) - values) / jnp.abs(h)

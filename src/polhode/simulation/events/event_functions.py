@@ -12,8 +12,10 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.events.event import Event, Function
 from polhode.events.impacts import Impact, depends_on_velocities
+from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.events.bracket import Bracket
 from polhode.simulation.events.tally import EventTally
+from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -96,6 +98,27 @@ class EventFunctions(eqx.Module):
             return velocity
         q, v = state
         return jnp.concatenate((self.source.kinematics(q, v), jnp.zeros(v.shape)))
+
+    def motion(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Motion:
+        """The functions, their rates along the run, which is backward in time if h is negative, and the velocity."""
+        velocity = self.velocity(system, t, state)
+        if velocity is None:
+            return Motion(self(t, state), None, None)
+        space, zero = system.state_space, jnp.zeros(())
+        along = lambda s: self(t + s, space.move(state, s * velocity))  # noqa: E731
+        values, rates = jax.jvp(along, (zero,), (jnp.sign(h),))
+        return Motion(values, rates, velocity)
+
+    def rates(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
+    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+        """The functions and their rates, from a small step where a state has no velocity of its own."""
+        values, rates, _ = self.motion(system, t, h, carry.state)
+        if rates is not None:
+            return values, rates
+        short = 1e-4 * h
+        after = counted_angles.step(integrator, system, t, short, carry)[0]
+        return values, (self(t + short, after.state) - values) / jnp.abs(short)
 
     def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Which crossings count, given the last signs and the watched directions."""

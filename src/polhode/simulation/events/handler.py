@@ -23,7 +23,8 @@ from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventFunctions, EventState
 from polhode.simulation.events.event_plan import EventPlan
 from polhode.simulation.events.records import EventRecords
-from polhode.simulation.events.responses import SPARE_VIOLATION, EventResponses, EventRow
+from polhode.simulation.events.responses import EventResponses, EventRow
+from polhode.simulation.events.validity import are_no_worse, differ_in_numbers, violations
 from polhode.simulation.run_types import Start
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.spaces.checks import check_point
@@ -68,7 +69,8 @@ class EventHandler:
         present = (self.source, self.conversion, *(() if contacts is None else contacts.present))
         if self._detection is None or any(a is not b for a, b in zip(present, self._detection[0], strict=True)):
             forces = None if contacts is None else contacts.are_forces
-            lasting, openings = (None, 0) if contacts is None else (contacts.lasting, len(contacts.contacts))
+            lasting = None if contacts is None else contacts.compiled_contacts
+            openings = 0 if contacts is None else len(contacts.contacts)
             functions = EventFunctions.of(events, self._functions(), self.source, forces)
             limit = self._plan.max_events
             responses = EventResponses.of(events, lasting, openings, self.source, self.conversion, limit)
@@ -189,7 +191,7 @@ class EventHandler:
     def _change(self, event: Event, t: Any, before: State, after: State) -> None:
         assert event.change is not None
         source = event.change(t, before, self.source)
-        if not _alike(source, self.source):
+        if not differ_in_numbers(source, self.source):
             raise ValueError(
                 f"The change of event `{event.name}` must return the system with other numbers in the same places. For "
                 "another system, such as a model without a joint, make the event terminal and begin a second run in "
@@ -216,28 +218,19 @@ class EventHandler:
             check_point(self.source.state_space, state, "state0")
             self.source.check(t, state)
         except ValueError as error:
-            if self._is_no_worse(t, before, state):
+            # A violation that was there before is the method's, not the action's.
+            was, now = (violations(self.source, jnp.asarray(t), s) for s in (before, state))
+            if np.any(was) and are_no_worse(was, now):
                 return
             message = str(error).replace("`state0`", "the state that it returns")
             raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {message}") from None
-
-    def _is_no_worse(self, t: float, before: State, after: State) -> bool:
-        """Whether the violation of constraints is the method's, not the action's."""
-        was, now = (
-            {
-                name: float(jnp.max(jnp.abs(x), initial=0.0))
-                for name, x in self.source.residuals(jnp.asarray(t), s).items()
-            }
-            for s in (before, after)
-        )
-        return any(was.values()) and all(now[name] <= 2 * was[name] + SPARE_VIOLATION for name in was)
 
     def table(self) -> dict[str, Any]:
         """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`.
 
         `jumps`: changes of the invariants, by name, for audits.
         """
-        records = self.records.stacked()._asdict()
+        records = self.records.stack()._asdict()
         count = len(self.records)
         if not count or self.changed:
             return records
@@ -300,11 +293,3 @@ def handler_at(start: Start, plan: EventPlan | None) -> EventHandler | None:
 @numpy_jit
 def _call_traced(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
     return action(t, state, system)
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two systems differ in numbers only."""
-    if jax.tree.structure(a) != jax.tree.structure(b):
-        return False
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(np.shape(x) == np.shape(y) if eqx.is_array_like(x) else x is y or x == y for x, y in pairs)

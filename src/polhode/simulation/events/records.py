@@ -58,7 +58,7 @@ class EventRecords:
         impulse = np.asarray(rows.impulses)[k, number]
         self.append(RecordBlock(t[k], number, impulse, choose(number > first[k]), choose(number >= first[k])))
 
-    def stacked(self) -> RecordBlock:
+    def stack(self) -> RecordBlock:
         """All events."""
         if len(self._blocks) > 1:
             self._blocks = [RecordBlock(*(_concatenate(parts) for parts in zip(*self._blocks, strict=True)))]
@@ -69,7 +69,7 @@ class EventRecords:
 
     def pack(self) -> dict[str, np.ndarray]:
         """Arrays of a checkpoint."""
-        records = self.stacked()
+        records = self.stack()
         arrays = {f"events-{name}": getattr(records, name) for name in ("t", "number", "impulse")}
         for part in ("before", "after"):
             arrays |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(getattr(records, part))}

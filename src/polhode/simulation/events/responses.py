@@ -14,11 +14,9 @@ from polhode.contact.response import respond
 from polhode.events.event import Event, Function
 from polhode.events.impacts import Impact
 from polhode.simulation.events.event_functions import EventState
+from polhode.simulation.events.validity import are_no_worse, violations
 from polhode.spaces.checks import TOLERANCE
 from polhode.systems.base import AbstractSystem, Converted, State
-
-SPARE_VIOLATION = 1e-12
-"""Increase of the violation of constraints that an action may cause."""
 
 
 class EventRow(NamedTuple):
@@ -154,9 +152,8 @@ class EventResponses(eqx.Module):
         valid = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(new)]))
         if isinstance(action.function, Impact):
             return new, valid
-        was, now = (source.residuals(t, s) for s in (before, after))
-        no_worse = [now[name] <= 2 * was[name] + SPARE_VIOLATION for name in was]
-        return new, valid & jnp.all(jnp.stack([*no_worse, source.state_space.residual(after) <= TOLERANCE]))
+        was, now = (violations(source, t, s) for s in (before, after))
+        return new, valid & are_no_worse(was, now) & (source.state_space.residual(after) <= TOLERANCE)
 
 
 def _like(state: Any, like: State) -> State:

@@ -199,7 +199,7 @@ class _Run:
             elapsed, count = time.perf_counter() - block_began, int(buffer.count)
             self.saved_count += count
             if count:
-                self.save(_head(buffer, count))
+                self.save(buffer.head())
                 t_saved = float(buffer.t[count - 1])
             else:
                 self.stop = self.output.append_none(self.p, self.checkpoint)
@@ -213,14 +213,12 @@ class _Run:
 
     def record_events(self, buffer: Buffer) -> Buffer:
         """Records events that compiled steps have dealt with, and returns the frames among the rows."""
-        count, events = int(buffer.count), buffer.events
-        if events is None or not count:
+        if buffer.events is None:
             return buffer
         assert self.events is not None
-        t, state, multipliers = _head(buffer, count)
-        self.events.record(t, state, events)
-        at = np.flatnonzero(events.is_frame)
-        return Buffer(len(at), *jax.tree.map(lambda x: x[at], (t, state, multipliers)))
+        t, state, _ = buffer.head()
+        self.events.record(t, state, buffer.events)
+        return buffer.select_frames()
 
     def apply_event(self) -> None:
         """Carries out the event at which the steps have stopped, and with which they can't deal themselves."""
@@ -305,8 +303,3 @@ def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECON
     It counts the steps that were made, not those that were allowed: full buffers end blocks early.
     """
     return int(steps * np.clip(target_seconds / max(seconds, 1e-6), 0.1, 10.0)) + 1
-
-
-def _head(buffer: Buffer, count: int) -> Rows:
-    t, state, multipliers = jax.tree.map(lambda x: np.asarray(x)[:count], (buffer.t, buffer.state, buffer.multipliers))
-    return t, state, multipliers
