@@ -12,15 +12,9 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
+from polhode.simulation.events import event_functions
 from polhode.simulation.events.bracket import Bracket
-from polhode.simulation.events.event_functions import (
-    CONTACT_DEPTH,
-    EventFunctions,
-    EventState,
-    Motion,
-    StepEnd,
-    roundoff,
-)
+from polhode.simulation.events.event_functions import EventFunctions, EventState, Motion, StepEnd, roundoff
 from polhode.simulation.events.records import Aftermath
 from polhode.simulation.events.responses import EventResponses
 from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
@@ -103,7 +97,7 @@ class EventDetectingStepper(AbstractStepper):
         values, slopes = self.functions.rates(system, integrator, p.t, p.h, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
-        signs = jnp.where(np.array(self.functions.unilateral) & (values >= -CONTACT_DEPTH), 1.0, signs)
+        signs = jnp.where(np.array(self.functions.unilateral) & (values >= -event_functions.CONTACT_DEPTH), 1.0, signs)
         return p._replace(events=self._idle_state(p, signs, self.functions.motion(system, p.t, p.h, p.carry.state)))
 
     def with_aftermath(self, p: Progress, aftermath: Aftermath | None) -> Progress:

@@ -90,14 +90,14 @@ class EventFunctions(eqx.Module):
 
     def velocity(self, system: AbstractSystem, t: Array, state: State) -> Float[Array, " n"] | None:
         """Velocity of the state, if states determine it; without accelerations where no function depends on them."""
-        velocity = system.velocity(t, state)
-        same_states = isinstance(self.source, AbstractMechanical) and all(f.back is None for f in self.functions)
-        if velocity is None or not same_states:
+        velocity, source = system.velocity(t, state), self.source
+        same_states = all(function.back is None for function in self.functions)
+        if velocity is None or not same_states or not isinstance(source, AbstractMechanical):
             return velocity
-        if any(depends_on_velocities(f, state, self.source) for f in self.functions):
+        if any(depends_on_velocities(function, state, source) for function in self.functions):
             return velocity
         q, v = state
-        return jnp.concatenate((self.source.kinematics(q, v), jnp.zeros(v.shape)))
+        return jnp.concatenate((source.kinematics(q, v), jnp.zeros(v.shape)))
 
     def motion(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Motion:
         """The functions, their rates along the run, which is backward in time if h is negative, and the velocity."""

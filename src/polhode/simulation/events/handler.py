@@ -161,9 +161,10 @@ class EventHandler:
         self.records.append_rows(t, before, rows, np.array([event.action is not None for event in self._events]))
 
     @eager_numpy()
-    def count(self, t: float, event_state: EventState, records: int) -> tuple[EventState, bool]:
-        """The event state with `records` more events in its tally, and whether they accumulate or exceed the limit."""
-        tally = event_state.tally.add(jnp.asarray(t), records, min(event.tolerance for event in self._events))
+    def count(self, t: float, event_state: EventState) -> tuple[EventState, bool]:
+        """The event state with all records in its tally, and whether they accumulate or exceed the limit."""
+        new = len(self.records) - int(event_state.tally.count)
+        tally = event_state.tally.add(jnp.asarray(t), new, min(event.tolerance for event in self._events))
         return event_state._replace(tally=tally), bool(tally.is_full(self._plan.max_events))
 
     def _apply(self, event: Event, t: Any, state: State) -> State:

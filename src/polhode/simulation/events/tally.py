@@ -26,7 +26,7 @@ class EventTally(NamedTuple):
         """Without an event, or without one of this run, after `count` records."""
         return cls(jnp.full((), jnp.nan), jnp.zeros((), jnp.int64), jnp.full((), count, jnp.int64))
 
-    def add(self, t: Array, records: Array, tolerance: float) -> Self:
+    def add(self, t: Array, records: Array | int, tolerance: float) -> Self:
         """After an instant with events; `tolerance`: the shortest of theirs."""
         shortest = jnp.maximum(tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
         since = jnp.abs(t - self.last)

@@ -16,7 +16,6 @@ from polhode.result_codes import Result
 from polhode.results.observer import BatchedObserver
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.handler import handler_at
-from polhode.simulation.events.tally import EventTally
 from polhode.simulation.loops import native, transitions
 from polhode.simulation.loops.frame_output import FrameOutput, Rows, row
 from polhode.simulation.loops.signals import Interrupts
@@ -99,10 +98,8 @@ class _Run:
             assert events is not None
             p = self.stepper.with_aftermath(p, start.aftermath)
             events.check_gaps(p.events)
-        if p.events is not None and (start.checkpoint is None or not start.checkpoint.event_arrays):
-            # The events of another run, at whose end this one begins, are not its own.
-            p = p._replace(events=p.events._replace(tally=EventTally.empty()))
-        return p
+        is_resumed = start.checkpoint is not None and start.checkpoint.event_arrays
+        return p if is_resumed else transitions.with_empty_tally(p)
 
     @property
     def stepper(self) -> AbstractStepper:
@@ -173,8 +170,8 @@ class _Run:
         step_loop, arguments = self.native
         if step_loop is not None:
             every, targets = int(self.every), self.targets
-            room = self.capacity if self.p.events is None else max(self.capacity, _EVENT_ROWS)
-            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, room)
+            rows = self.capacity if self.p.events is None else max(self.capacity, _EVENT_ROWS)
+            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, rows)
             return block[0], Buffer(block[1], *block[2])
         limits = jnp.asarray(n_limit), self.every, self.targets, jnp.asarray(self.saved_count), jnp.asarray(last)
         return run_block(self.stepper, self.system, self.integrator, self.p, *limits, self.capacity)
@@ -227,9 +224,8 @@ class _Run:
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         rows = self.rows_until(at)
-        before = len(self.events.records)
         state, ends = self.events.act(float(at.t), at.carry.state, at.events)
-        event_state, full = self.events.count(float(at.t), at.events, len(self.events.records) - before)
+        event_state, full = self.events.count(float(at.t), at.events)
         at = at._replace(events=event_state)
         if ends or full:
             self.stop = Result.event_reached if ends else Result.events_accumulate
