@@ -187,11 +187,11 @@ class Contacts:
         return self.closed, self._slack
 
     @property
-    def compiled_contacts(self) -> LastingContacts:
-        """The contacts with their active set, for compiled steps."""
-        closed = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
-        numbers, shortest = tuple(self.numbers), jnp.asarray(self._shortest)
-        return LastingContacts(self.contacts, jnp.asarray(closed), shortest, numbers, self.closed is not None)
+    def compiled_contacts(self) -> LastingContacts | None:
+        """The contacts for compiled steps; None if one has closed."""
+        if self.closed is not None:
+            return None
+        return LastingContacts(self.contacts, jnp.asarray(self._shortest), tuple(self.numbers))
 
     @property
     def are_forces(self) -> tuple[bool, ...]:

@@ -48,23 +48,21 @@ class Response(NamedTuple):
 
 
 class LastingContacts(eqx.Module):
-    """Contacts that may rest, with their active set; `numbers`: of their impacts among the events."""
+    """Contacts that may rest, before any has closed; `numbers`: of their impacts among the events."""
 
     contacts: tuple[Impact, ...]
-    closed: Bool[Array, " c"]
     shortest: Float[Array, ""]
     numbers: tuple[int, ...] = eqx.field(static=True)
-    may_be_closed: bool = eqx.field(static=True)
 
     def __call__(self, fired: Bool[Array, " k"], t: Array, state: State, source: AbstractSystem) -> Response:
-        """Impacts that leave the active set as it is; others are not valid here."""
+        """Impacts behind which all contacts are open; others are not valid here."""
         at, none = np.array(self.numbers), jnp.zeros(len(self.contacts), bool)
-        response = respond(self.contacts, t, state, source, self.closed, none, self.shortest)
-        hit = (response.impulses > 0) & (~self.closed | fired[at])
+        response = respond(self.contacts, t, state, source, none, none, self.shortest)
+        hit = response.impulses > 0
         happened = jnp.zeros(fired.shape, bool).at[at].set(hit)
         impulses = jnp.full(fired.shape, jnp.nan).at[at].set(jnp.where(hit, response.impulses, jnp.nan))
         velocity = jnp.where(jnp.any(hit), response.velocity, state[1])
-        valid = jnp.all(response.closed == self.closed) & jnp.all(jnp.isfinite(velocity))
+        valid = ~jnp.any(response.closed) & jnp.all(jnp.isfinite(velocity))
         return Response((state[0], velocity), happened, impulses, valid)
 
 
@@ -94,11 +92,17 @@ class EventResponses(eqx.Module):
         conversion: Converted,
         max_events: int,
     ) -> EventResponses:
-        """Of the events of a run, of which the last `openings` are those of contacts."""
+        """Of the events of a run, of which the last `openings` are those of contacts.
+
+        `contacts` are None where one has closed, too. What follows is left to the host: few impacts come after it, and
+        the program of their response takes as long to compile as many of them on the host.
+        """
         actions = tuple(None if event.action is None else Function(event.action) for event in events)
         first_opening = len(events) - openings
+        closed = openings > 0 and contacts is None
         for_host = tuple(
-            event.terminal or event.change is not None or k >= first_opening for k, event in enumerate(events)
+            event.terminal or event.change is not None or k >= first_opening or (closed and event.action is not None)
+            for k, event in enumerate(events)
         )
         tolerance = min(event.tolerance for event in events)
         return cls(actions, contacts, source, conversion, jnp.asarray(max_events), for_host, tolerance)
@@ -118,8 +122,6 @@ class EventResponses(eqx.Module):
         # Records have one state before and one after: at most one action, or contacts alone.
         alone = (jnp.sum(fired & acting) <= 1) & ~(in_contact & jnp.any(fired & ~of_contacts))
         valid = alone & ~jnp.any(fired & np.array(self.for_host))
-        if self.contacts is not None and self.contacts.may_be_closed:
-            valid = valid & ~jnp.any(fired & acting)
         response = Response(state, fired, jnp.full(fired.shape, jnp.nan), valid)
         for k in np.flatnonzero(acting & ~np.array(self.for_host)):
             response = self._act(int(k), fired, t, response)

@@ -30,7 +30,6 @@ _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
 _EVENT_ROWS = 256
 """Rows of a block in runs with events, at least: few save as many frames."""
-
 _BY_XLA = CompileReport(None, "xla", kept=False)
 
 
