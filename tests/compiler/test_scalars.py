@@ -69,3 +69,13 @@ def test_known_indices_leave_no_indexing():
     assert "gather" not in text
     assert cost(jax.make_jaxpr(lambda v: v.at[np.array([0, 2, 0])].add(v))(V).jaxpr) == 3
     assert cost(jax.make_jaxpr(jnp.cumsum)(V).jaxpr) == 2
+
+
+def test_a_number_at_known_places_is_an_array_without_dimension():
+    numbers = jax.lax.GatherDimensionNumbers((), (0, 1), (0, 1))
+
+    def fun(a):
+        return 2.0 * jax.lax.gather(a, np.array([1, 0]), numbers, (1, 1), mode="clip")
+
+    program = TracedFunction(fun, A)
+    assert jax.jit(lambda a: program(split(a)))(A)[0] == 2.0 * A[1, 0]

@@ -55,21 +55,23 @@ def test_a_run_with_events_continues_where_it_was_interrupted(tmp_path, steps, m
     assert len(whole.events) == 9
     same(whole, ph.simulate(SYSTEM, "rkmk54", t1=20.0, **START, **steps))
     same(whole, ph.load(tmp_path / "whole"))
-    # After its fourth event the run ends, as if it had met an error.
+    # At the third event that the host has to deal with the run ends, as if it had met an error.
     from polhode.simulation.events.handler import EventHandler
 
     calls, act = [], EventHandler.act
 
     def failing(self, *args):
         calls.append(args)
-        if len(calls) == 5:
+        if len(calls) == 3:
             raise RuntimeError("enough")
         return act(self, *args)
 
     monkeypatch.setattr(EventHandler, "act", failing)
     with pytest.raises(ph.SimulationError, match="enough"):
         ph.simulate(SYSTEM, "rkmk54", t1=20.0, store=tmp_path / "part", **START, **steps)
-    assert len(ph.load(tmp_path / "part").events) == 4
+    part = ph.load(tmp_path / "part").events
+    assert 2 <= len(part) <= 4
+    assert part.name == whole.events.name[: len(part)]
     with pytest.raises(ValueError, match="watches `rest`, `half`, and this one none"):
         ph.resume(tmp_path / "part", problem=SYSTEM)
     on = ph.resume(tmp_path / "part", problem=SYSTEM, events=START["events"])

@@ -31,7 +31,8 @@ class Event(eqx.Module):
       of an output that is one number. Traceable by JAX, and continuous: a jump across zero, as that of an angle
       after half a turn, is no crossing, except of functions that are constant between jumps.
     - `action`: (t, state) or (t, state, system) → the state after the event. It must keep the constraints.
-      None: the state stays.
+      None: the state stays. One that JAX can trace is a part of the compiled steps; others are called from Python,
+      which takes milliseconds each time.
     - `change`: (t, state, system) → the system after the event, with other numbers of the same shapes, such as a
       coefficient of friction or a stiffness; `state` is that before the action. None: the system stays.
     - `terminal`: whether the run ends there.

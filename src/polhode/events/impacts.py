@@ -103,7 +103,7 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
     gap: Callable[..., Array] = event.action.gap
     if isinstance(system, AbstractReformulation):
         gap, state = _BaseGap(gap, system), jax.eval_shape(system.to_base, state)
-    if _depends_on_velocities(gap, state, system):
+    if depends_on_velocities(gap, state, system):
         raise ValueError(
             f"The gap of event `{event.name}` depends on velocities. It is called with (t, state), where state is "
             "(q, v), or with (t, state, system), and has to depend on t and q = state[0] only, so that its rate is "
@@ -111,10 +111,10 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
         )
 
 
-def _depends_on_velocities(gap: Callable[..., Array], state: State, system: Any) -> bool:
-    """Whether a gap depends on the velocities of a state (q, v)."""
+def depends_on_velocities(function: Callable[..., Array], state: State, system: Any) -> bool:
+    """Whether a function of time, state and system depends on the velocities of a state (q, v)."""
     q, v = state
-    program = jax.make_jaxpr(lambda v, t, q: gap(t, (q, v), system))(v, jnp.zeros(()), q)
+    program = jax.make_jaxpr(lambda v, t, q: function(t, (q, v), system))(v, jnp.zeros(()), q)
     live = {id(x) for x in program.jaxpr.outvars}
     for equation in reversed(program.jaxpr.eqns):
         if any(id(x) in live for x in equation.outvars):

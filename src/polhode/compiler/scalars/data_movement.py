@@ -64,7 +64,7 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     if not all(is_known(i) for i in indices.flat):
         return None
     places = gather_scatter.gather_positions(eqn.params, x.shape, indices.astype(np.int64))
-    return None if (places == gather_scatter.OUTSIDE).any() else [x.reshape(-1)[places]]
+    return None if (places == gather_scatter.OUTSIDE).any() else [x.reshape(-1)[places, ...]]
 
 
 def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:

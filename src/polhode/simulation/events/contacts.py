@@ -22,6 +22,7 @@ from polhode.events.impacts import Impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import IncompatibleSystem, accepts, convert_for
 from polhode.multibody.measurements.joints import EFFORTS, LOADS
+from polhode.simulation.events.responses import LastingContacts
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -179,6 +180,18 @@ class Contacts:
             return None
         k = self.numbers.index(number)
         return Function(_ClosingFunction(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
+
+    @property
+    def present(self) -> tuple[Any, Any]:
+        """What event functions and responses depend on: other objects after each change."""
+        return self.closed, self._slack
+
+    @property
+    def compiled_contacts(self) -> LastingContacts | None:
+        """The contacts for compiled steps; None if one has closed."""
+        if self.closed is not None:
+            return None
+        return LastingContacts(self.contacts, jnp.asarray(self._shortest), tuple(self.numbers))
 
     @property
     def are_forces(self) -> tuple[bool, ...]:

@@ -12,17 +12,14 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
+from polhode.simulation.events import event_functions
 from polhode.simulation.events.bracket import Bracket
-from polhode.simulation.events.event_functions import (
-    CONTACT_DEPTH,
-    EventFunctions,
-    EventState,
-    Motion,
-    StepEnd,
-    roundoff,
-)
+from polhode.simulation.events.event_functions import EventFunctions, EventState, Motion, StepEnd, roundoff
 from polhode.simulation.events.records import Aftermath
+from polhode.simulation.events.responses import EventResponses
 from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
+from polhode.simulation.events.step_attempt import StepAttempt
+from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select
 from polhode.systems.base import AbstractSystem, State
@@ -32,7 +29,6 @@ _NEAR = 1e-9
 
 _THROUGH = 1e-9
 """Part of its rate before an event that a function must keep after it to have crossed zero: less is rounding."""
-
 
 _SHALLOW = 1e-6
 """Depth of a gap up to which it may close again before it was open."""
@@ -47,6 +43,8 @@ class EventDetectingStepper(AbstractStepper):
     A step in which a function crosses zero is rejected and tried again, shorter, until the event is bracketed; each
     attempt uses the same program as all steps. Then the progress has the result `event_reached`, and the loop continues
     with `after_event`. Numbers of steps count those that end as planned.
+
+    - `responses`: of events that compiled steps deal with by themselves; None where the loop around them does.
     """
 
     on_grid: ClassVar[bool] = False
@@ -55,10 +53,13 @@ class EventDetectingStepper(AbstractStepper):
     right_limit_offset: Any
     inner: AbstractStepper
     functions: EventFunctions
+    responses: EventResponses | None
 
-    def __init__(self, inner: AbstractStepper, functions: EventFunctions) -> None:
+    def __init__(
+        self, inner: AbstractStepper, functions: EventFunctions, responses: EventResponses | None = None
+    ) -> None:
         self.t0, self.t1, self.right_limit_offset = inner.t0, inner.t1, inner.right_limit_offset
-        self.inner, self.functions = inner, functions
+        self.inner, self.functions, self.responses = inner, functions, responses
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.inner.first_step(system, integrator, state)
@@ -93,11 +94,11 @@ class EventDetectingStepper(AbstractStepper):
 
     def with_event_state(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The progress of a run without events, with an initial event state."""
-        values, slopes = self._rates(system, integrator, p, p.carry)
+        values, slopes = self.functions.rates(system, integrator, p.t, p.h, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
-        signs = jnp.where(np.array(self.functions.unilateral) & (values >= -CONTACT_DEPTH), 1.0, signs)
-        return p._replace(events=self._idle_state(p, signs, self._motion(system, p, p.carry)))
+        signs = jnp.where(np.array(self.functions.unilateral) & (values >= -event_functions.CONTACT_DEPTH), 1.0, signs)
+        return p._replace(events=self._idle_state(p, signs, self.functions.motion(system, p.t, p.h, p.carry.state)))
 
     def with_aftermath(self, p: Progress, aftermath: Aftermath | None) -> Progress:
         """The progress after another run: a function that it has left at zero keeps its sign of before."""
@@ -115,36 +116,57 @@ class EventDetectingStepper(AbstractStepper):
         partial = w.searching & (share < 1)
         t = jnp.where(partial, p.t + share * w.whole, new.t)
         length = trial.stepper.length(p, new)
-        motion = self._motion(system, new._replace(t=t), new.carry)
-        values, end = motion.values, StepEnd(t, trial.begin, length, *motion)
+        motion = self.functions.motion(system, t, new.h, new.carry.state)
+        end = StepEnd(t, trial.begin, length, *motion)
         crossing = self._find_crossing(system, integrator, p, new, end)
+        step = StepAttempt(p, new, accepted, partial, end, motion, crossing)
+        # Nearly all steps are ordinary, and the arithmetic of the others costs as much as a small system's step.
+        ordinary = accepted & ~w.searching & ~crossing.crossed
+        return jax.lax.cond(ordinary, lambda s: self._complete(s), lambda s: self._search(s), step)
+
+    def _complete(self, step: StepAttempt) -> Progress:
+        """The progress after a step without an event, while none is being located."""
+        p, new, end = step.p, step.new, step.end
+        signs = self._reclosing_signs(p.events, step.crossing.signs, step.motion)
+        idle = self._idle_state(new, signs, step.motion)
+        return new._replace(events=idle._replace(begin=end.begin, length=end.length, whole=end.t - p.t))
+
+    def _search(self, step: StepAttempt) -> Progress:
+        """The progress after an attempt at an event, or after a step in which there is one."""
+        p, new, end, crossing = step.p, step.new, step.end, step.crossing
+        w: EventState = p.events
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
-        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, t, values, crossing))
+        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, end.t, end.values, crossing))
         # A crossing of the estimates within a step need not be one of a step that ends there.
-        missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, values) >= 0)
+        missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, end.values) >= 0)
+        ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
+        return select(~step.accepted, failed, select(ends, self._complete_at(step, missed), retry))
+
+    def _complete_at(self, step: StepAttempt, missed: Array) -> Progress:
+        """The progress after a step that ends at an event, or where there was none after all."""
+        p, new, end, motion = step.p, step.new, step.end, step.motion
+        w: EventState = p.events
         at_event = w.searching & w.final
         fired = at_event & self._simultaneous(w, end) & ~self._has_jumped(w, end, new.carry.state)
-        after = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, values), crossing.signs)
+        after = jnp.where(at_event | missed, self.functions.updated_signs(w.signs, end.values), step.crossing.signs)
         idle = self._idle_state(new, self._reclosing_signs(w, after, motion), motion)
         # A gap that has jumped has no sign until it is positive.
         after_jump = (
-            at_event & ~fired & self.functions.has_crossed(w.signs, values) & np.array(self.functions.unilateral)
+            at_event & ~fired & self.functions.has_crossed(w.signs, end.values) & np.array(self.functions.unilateral)
         )
         # The sign after an event that has fired is determined after its action.
         signs = jnp.where(fired, w.signs, jnp.where(after_jump, 0.0, idle.signs))
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
-        complete = new._replace(
-            n=jnp.where(partial, p.n, new.n),
-            t=t,
+        return new._replace(
+            n=jnp.where(step.partial, p.n, new.n),
+            t=end.t,
             h=jnp.where(w.searching, p.h, new.h),
             result=result,
             events=idle._replace(
-                signs=signs, begin=trial.begin, length=length, cut=partial, fired=fired, whole=t - p.t
+                signs=signs, begin=end.begin, length=end.length, cut=step.partial, fired=fired, whole=end.t - p.t
             ),
         )
-        ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
-        return select(~accepted, failed, select(ends, complete, retry))
 
     def after_event(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
@@ -159,8 +181,8 @@ class EventDetectingStepper(AbstractStepper):
         _, trial, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, trial.h, p.carry._replace(state=state))
         start = start._replace(h=trial.h, carry=self.initial_carry(system, integrator, begin, trial.h, carry))
-        _, before = self._rates(system, integrator, p, start.carry._replace(state=p.carry.state))
-        values, slopes = self._rates(system, integrator, start, start.carry)
+        _, before = self.functions.rates(system, integrator, p.t, p.h, start.carry._replace(state=p.carry.state))
+        values, slopes = self.functions.rates(system, integrator, start.t, start.h, start.carry)
         span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
         rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
@@ -175,14 +197,18 @@ class EventDetectingStepper(AbstractStepper):
         gaps = np.array(self.functions.unilateral)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
         signs = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), signs)
-        return start._replace(events=self._idle_state(p, signs, self._motion(system, start, start.carry)))
+        return start._replace(
+            events=self._idle_state(p, signs, self.functions.motion(system, start.t, start.h, start.carry.state))
+        )
 
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
         """The event state while no event is being located."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.functions.functions), bool)
-        return EventState(signs, *motion, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        tally = EventTally.empty() if p.events is None else p.events.tally
+        whole, begin = jnp.asarray(p.h, float), p.t + zero
+        return EventState(signs, *motion, no, no, bracket, one, whole, begin, zero, no, fired, tally)
 
     def _reclosing_signs(self, w: EventState, signs: Float[Array, " k"], motion: Motion) -> Float[Array, " k"]:
         """Signs with those of gaps that close again before they were open: the next attempt finds their impact."""
@@ -268,33 +294,3 @@ class EventDetectingStepper(AbstractStepper):
         return w._replace(
             signs=signs, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
-
-    def _motion(self, system: AbstractSystem, p: Progress, carry: Carry) -> Motion:
-        """The functions, their rates along the run, which may be backward in time, and the velocity."""
-        state, way = carry.state, jnp.sign(p.h)
-        velocity = system.velocity(p.t, state)
-        if velocity is None:
-            return Motion(self.functions(p.t, state), None, None)
-        space, zero = system.state_space, jnp.zeros(())
-        along = lambda s: self.functions(p.t + s, space.move(state, s * velocity))  # noqa: E731
-        values, rates = jax.jvp(along, (zero,), (way,))
-        return Motion(values, rates, velocity)
-
-    def _rates(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
-    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The functions and their rates, from a small step where a state has no velocity of its own."""
-        values, rates, _ = self._motion(system, p, carry)
-        return (values, self._probe_rates(system, integrator, p, carry, values)) if rates is None else (values, rates)
-
-    def _probe_rates(
-        self,
-        system: AbstractSystem,
-        integrator: AbstractIntegrator,
-        p: Progress,
-        carry: Carry,
-        values: Float[Array, " k"],
-    ) -> Float[Array, " k"]:
-        h = 1e-4 * p.h
-        after = counted_angles.step(integrator, system, p.t, h, carry)[0]
-        return (self.functions(p.t + h, after.state) - values) / jnp.abs(h)

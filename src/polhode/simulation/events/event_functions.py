@@ -11,9 +11,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.events.event import Event, Function
-from polhode.events.impacts import Impact
+from polhode.events.impacts import Impact, depends_on_velocities
+from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.events.bracket import Bracket
+from polhode.simulation.events.tally import EventTally
+from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, State
+from polhode.systems.mechanical import AbstractMechanical
 
 
 class EventState(NamedTuple):
@@ -24,7 +28,7 @@ class EventState(NamedTuple):
     - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
     - `bracket`: of it, in fractions of the rejected step of length `whole`. - `share`: that of the next attempt.
     - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
-    - `fired`: the events at which it ended.
+    - `fired`: the events at which it ended, until they are dealt with. - `tally`: of the events so far.
     """
 
     signs: Float[Array, " k"]
@@ -40,6 +44,7 @@ class EventState(NamedTuple):
     length: Array
     cut: Array
     fired: Bool[Array, " k"]
+    tally: EventTally
 
 
 _ULPS = 64
@@ -82,6 +87,38 @@ class EventFunctions(eqx.Module):
 
     def __call__(self, t: Array, state: State) -> Float[Array, " k"]:
         return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])
+
+    def velocity(self, system: AbstractSystem, t: Array, state: State) -> Float[Array, " n"] | None:
+        """Velocity of the state, if states determine it; without accelerations where no function depends on them."""
+        velocity, source = system.velocity(t, state), self.source
+        same_states = all(function.back is None for function in self.functions)
+        if velocity is None or not same_states or not isinstance(source, AbstractMechanical):
+            return velocity
+        if any(depends_on_velocities(function, state, source) for function in self.functions):
+            return velocity
+        q, v = state
+        return jnp.concatenate((source.kinematics(q, v), jnp.zeros(v.shape)))
+
+    def motion(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Motion:
+        """The functions, their rates along the run, which is backward in time if h is negative, and the velocity."""
+        velocity = self.velocity(system, t, state)
+        if velocity is None:
+            return Motion(self(t, state), None, None)
+        space, zero = system.state_space, jnp.zeros(())
+        along = lambda s: self(t + s, space.move(state, s * velocity))  # noqa: E731
+        values, rates = jax.jvp(along, (zero,), (jnp.sign(h),))
+        return Motion(values, rates, velocity)
+
+    def rates(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
+    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+        """The functions and their rates, from a small step where a state has no velocity of its own."""
+        values, rates, _ = self.motion(system, t, h, carry.state)
+        if rates is not None:
+            return values, rates
+        short = 1e-4 * h
+        after = counted_angles.step(integrator, system, t, short, carry)[0]
+        return values, (self(t + short, after.state) - values) / jnp.abs(short)
 
     def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Which crossings count, given the last signs and the watched directions."""

@@ -20,25 +20,16 @@ from polhode.integrators.compatibility import convert_for
 from polhode.results.observer import BatchedObserver, Observer
 from polhode.simulation.events.contacts import Contacts
 from polhode.simulation.events.detection import EventDetectingStepper
-from polhode.simulation.events.event_functions import EventFunctions
-from polhode.simulation.events.event_functions import EventState as EventWatch
+from polhode.simulation.events.event_functions import EventFunctions, EventState
 from polhode.simulation.events.event_plan import EventPlan
-from polhode.simulation.events.records import EventRecord, pack_records, stack_records, unpack_records
+from polhode.simulation.events.records import EventRecords
+from polhode.simulation.events.responses import EventResponses, EventRow
+from polhode.simulation.events.validity import are_no_worse, differ_in_numbers, violations
 from polhode.simulation.run_types import Start
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.spaces.checks import check_point
 from polhode.storage import frame_layout
 from polhode.systems.base import AbstractSystem, State
-
-_CROWD = 20
-"""Consecutive events at the time resolution after which Zeno behaviour is reported."""
-
-
-_SOON = 1e6
-"""Distance of two events, in units of the time resolution, up to which the later one keeps the count of a crowd."""
-
-_SPARE = 1e-12
-"""Increase of the violation of constraints that an action may cause."""
 
 _OBSERVED = 64
 """Events whose invariants are evaluated at a time."""
@@ -56,8 +47,8 @@ class EventHandler:
         self.source, self.conversion = plan.run_system.source, plan.run_system.conversion
         self.changed = False
         self.contacts = Contacts(plan.events) if plan.holds_contacts else None
-        self.rows: list[EventRecord] = []
-        self._crowd, self._last = 0, float("nan")
+        self.records = EventRecords(plan.state0)
+        self._detection: tuple[Any, EventFunctions, EventResponses] | None = None
         self._untraceable: list[Any] = []
         self._structure = jax.tree.structure(plan.state0)
 
@@ -70,8 +61,21 @@ class EventHandler:
         """Steps that end at the events, if there are any."""
         if not self._events:
             return inner
-        forces = None if self.contacts is None else self.contacts.are_forces
-        return EventDetectingStepper(inner, EventFunctions.of(self._events, self._functions(), self.source, forces))
+        return EventDetectingStepper(inner, *self._detection_parts())
+
+    def _detection_parts(self) -> tuple[EventFunctions, EventResponses]:
+        """Event functions and responses with the present system and contacts."""
+        contacts, events = self.contacts, self._events
+        present = (self.source, self.conversion, *(() if contacts is None else contacts.present))
+        if self._detection is None or any(a is not b for a, b in zip(present, self._detection[0], strict=True)):
+            forces = None if contacts is None else contacts.are_forces
+            lasting = None if contacts is None else contacts.compiled_contacts
+            openings = 0 if contacts is None else len(contacts.contacts)
+            functions = EventFunctions.of(events, self._functions(), self.source, forces)
+            limit = self._plan.max_events
+            responses = EventResponses.of(events, lasting, openings, self.source, self.conversion, limit)
+            self._detection = present, functions, responses
+        return self._detection[1:]
 
     @property
     def observer(self) -> Observer:
@@ -116,7 +120,7 @@ class EventHandler:
         return state
 
     @eager_numpy()
-    def act(self, t: float, state: State, event_state: EventWatch) -> tuple[State, bool]:
+    def act(self, t: float, state: State, event_state: EventState) -> tuple[State, bool]:
         """The state after the events that have fired, and whether the run ends there."""
         ends = False
         state = jax.tree.map(jnp.asarray, state)
@@ -130,7 +134,7 @@ class EventHandler:
                 state = self._respond(contact_numbers, t, state) if number == contact_numbers[0] else state
                 continue
             after = self._apply(event, jnp.asarray(t), state)
-            self.rows.append(EventRecord.of(t, number, state, after))
+            self.records.append_one(t, number, state, after)
             state, ends = after, ends or event.terminal
             if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
                 state = self._respond((), t, state)
@@ -141,7 +145,7 @@ class EventHandler:
         assert self.contacts is not None
         after, contact_events = self.contacts.act(fired, jnp.asarray(t), state, self.source)
         for number, impulse in contact_events:
-            self.rows.append(EventRecord.of(t, number, state, after, impulse))
+            self.records.append_one(t, number, state, after, impulse)
             state = after
         self._convert(t, state)
         return state
@@ -151,14 +155,17 @@ class EventHandler:
         if self.contacts is not None and self.contacts.closed is not None:
             self.conversion = self.contacts.convert(self.source, self._plan.integrator, t, state)
 
-    def accumulate(self, t: float) -> bool:
-        """Whether events accumulate or exceed the limit; to be called once for each instant with events."""
-        shortest = max(min(event.tolerance for event in self._events), 4 * np.spacing(abs(t)))
-        since = abs(t - self._last)
-        # At contacts that rounding opens and closes, some occur a little later.
-        self._crowd = self._crowd + 1 if since <= 4 * shortest else self._crowd if since <= _SOON * shortest else 0
-        self._last = t
-        return self._crowd >= _CROWD or len(self.rows) >= self._plan.max_events
+    def record(self, t: np.ndarray, before: State, rows: EventRow) -> None:
+        """Records the events of rows that compiled steps have saved, with their times and the states before."""
+        self._structure = jax.tree.structure(before)
+        self.records.append_rows(t, before, rows, np.array([event.action is not None for event in self._events]))
+
+    @eager_numpy()
+    def count(self, t: float, event_state: EventState) -> tuple[EventState, bool]:
+        """The event state with all records in its tally, and whether they accumulate or exceed the limit."""
+        new = len(self.records) - int(event_state.tally.count)
+        tally = event_state.tally.add(jnp.asarray(t), new, min(event.tolerance for event in self._events))
+        return event_state._replace(tally=tally), bool(tally.is_full(self._plan.max_events))
 
     def _apply(self, event: Event, t: Any, state: State) -> State:
         state_at_source = self.conversion.to_source(state)
@@ -185,7 +192,7 @@ class EventHandler:
     def _change(self, event: Event, t: Any, before: State, after: State) -> None:
         assert event.change is not None
         source = event.change(t, before, self.source)
-        if not _alike(source, self.source):
+        if not differ_in_numbers(source, self.source):
             raise ValueError(
                 f"The change of event `{event.name}` must return the system with other numbers in the same places. For "
                 "another system, such as a model without a joint, make the event terminal and begin a second run in "
@@ -195,7 +202,7 @@ class EventHandler:
         self.conversion = convert_for(source, self._plan.integrator, float(t), after, check_state=False).converted
         self._convert(float(t), after)
 
-    def check_gaps(self, event_state: EventWatch) -> None:
+    def check_gaps(self, event_state: EventState) -> None:
         """Raises ValueError for impacts whose gap is negative at the start."""
         for event, sign, value in zip(
             self._events, np.asarray(event_state.signs), np.asarray(event_state.values), strict=True
@@ -212,31 +219,23 @@ class EventHandler:
             check_point(self.source.state_space, state, "state0")
             self.source.check(t, state)
         except ValueError as error:
-            if self._is_no_worse(t, before, state):
+            # A violation that was there before is the method's, not the action's.
+            was, now = (violations(self.source, jnp.asarray(t), s) for s in (before, state))
+            if np.any(was) and are_no_worse(was, now):
                 return
             message = str(error).replace("`state0`", "the state that it returns")
             raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {message}") from None
-
-    def _is_no_worse(self, t: float, before: State, after: State) -> bool:
-        """Whether the violation of constraints is the method's, not the action's."""
-        was, now = (
-            {
-                name: float(jnp.max(jnp.abs(x), initial=0.0))
-                for name, x in self.source.residuals(jnp.asarray(t), s).items()
-            }
-            for s in (before, after)
-        )
-        return any(was.values()) and all(now[name] <= 2 * was[name] + _SPARE for name in was)
 
     def table(self) -> dict[str, Any]:
         """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`.
 
         `jumps`: changes of the invariants, by name, for audits.
         """
-        records = stack_records(self.rows, self._plan.state0)
-        if not self.rows or self.changed:
+        records = self.records.stack()._asdict()
+        count = len(self.records)
+        if not count or self.changed:
             return records
-        structure, observer = self._structure, BatchedObserver(self.observer, min(len(self.rows), _OBSERVED))
+        structure, observer = self._structure, BatchedObserver(self.observer, min(count, _OBSERVED))
         state_pair = (jax.tree.unflatten(structure, records[part]) for part in ("before", "after"))
         before, after = (frame_layout.flatten(observer.frames(records["t"], states, None))[1] for states in state_pair)
         names = [name for name in before if name.startswith("invariants.")]
@@ -244,12 +243,11 @@ class EventHandler:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of a checkpoint: the records, and the numbers of the system if they have changed."""
-        state_arrays = pack_records(self.rows, self._plan.state0)
+        state_arrays = self.records.pack()
         if self.changed:
             leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
             state_arrays |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        contacts = {} if self.contacts is None else self.contacts.arrays()
-        return {**state_arrays, **contacts, "events-crowd": np.array([self._crowd, self._last])}
+        return {**state_arrays, **({} if self.contacts is None else self.contacts.arrays())}
 
     @eager_numpy()
     def restore_contacts(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -263,9 +261,7 @@ class EventHandler:
         """Restores what `arrays` returned, or a part of it; `state` is that at t."""
         self._structure = jax.tree.structure(state)
         if "events-t" in checkpoint:
-            self.rows += unpack_records(checkpoint, state)
-            crowd, self._last = (float(x) for x in checkpoint["events-crowd"])
-            self._crowd = int(crowd)
+            self.records.restore(checkpoint)
         if "system-0" in checkpoint:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
@@ -298,11 +294,3 @@ def handler_at(start: Start, plan: EventPlan | None) -> EventHandler | None:
 @numpy_jit
 def _call_traced(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
     return action(t, state, system)
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two systems differ in numbers only."""
-    if jax.tree.structure(a) != jax.tree.structure(b):
-        return False
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(np.shape(x) == np.shape(y) if eqx.is_array_like(x) else x is y or x == y for x, y in pairs)

@@ -3,69 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from polhode.simulation.events.responses import EventRow
 from polhode.systems.base import State
 
 
-class EventRecord(NamedTuple):
-    """One event: its time, its number among those of the run, and the leaves of the states before and after.
+class RecordBlock(NamedTuple):
+    """Some events: times, numbers among those of the run, and the leaves of the states before and after, stacked.
 
-    - `impulse`: of a contact, along its gap; NaN for events of other kinds.
+    - `impulse`: of contacts, along their gaps; NaN for events of other kinds.
     """
 
-    t: float
-    number: int
+    t: np.ndarray
+    number: np.ndarray
+    impulse: np.ndarray
     before: list[np.ndarray]
     after: list[np.ndarray]
-    impulse: float = float("nan")
-
-    @classmethod
-    def of(cls, t: float, number: int, before: State, after: State, impulse: float = float("nan")) -> Self:
-        """From the states before and after."""
-        return cls(t, number, _leaves(before), _leaves(after), impulse)
 
 
-def stack_records(rows: list[EventRecord], example: State) -> dict[str, Any]:
-    """All records as plain arrays; `example` is a state like theirs."""
+class EventRecords:
+    """The events of a run; `example`: a state like theirs."""
 
-    def stack(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
-        return [
-            np.array([part[k] for part in parts], x.dtype).reshape(len(parts), *x.shape)
-            for k, x in enumerate(_leaves(example))
-        ]
+    def __init__(self, example: State) -> None:
+        leaves = [np.empty((0, *np.shape(x)), np.asarray(x).dtype) for x in jax.tree.leaves(example)]
+        self._blocks = [RecordBlock(np.empty(0), np.empty(0, int), np.empty(0), leaves, leaves)]
 
-    return {
-        "t": np.array([row.t for row in rows], float),
-        "number": np.array([row.number for row in rows], int),
-        "impulse": np.array([row.impulse for row in rows], float),
-        "before": stack([row.before for row in rows]),
-        "after": stack([row.after for row in rows]),
-    }
+    def append(self, block: RecordBlock) -> None:
+        """Appends stacked events."""
+        self._blocks.append(block)
+
+    def append_one(self, t: float, number: int, before: State, after: State, impulse: float = float("nan")) -> None:
+        """Appends one event."""
+        states = ([np.asarray(x)[None] for x in jax.tree.leaves(state)] for state in (before, after))
+        self.append(RecordBlock(np.array([t]), np.array([number]), np.array([impulse]), *states))
+
+    def append_rows(self, t: np.ndarray, before: State, rows: EventRow, acts: np.ndarray) -> None:
+        """Appends the events of rows that compiled steps have saved; `acts`: which events have an action.
+
+        At one instant at most one action, or the common one of contacts, leads from the state before to that after.
+        """
+        happened = np.asarray(rows.happened)
+        acting = happened & acts
+        first = np.where(acting.any(axis=1), acting.argmax(axis=1), happened.shape[1])
+        k, number = np.nonzero(happened)
+        states = [[np.asarray(x)[k] for x in jax.tree.leaves(state)] for state in (before, rows.after)]
+
+        def choose(is_after: np.ndarray) -> list[np.ndarray]:
+            return [np.where(is_after.reshape(-1, *(1,) * (x.ndim - 1)), y, x) for x, y in zip(*states, strict=True)]
+
+        impulse = np.asarray(rows.impulses)[k, number]
+        self.append(RecordBlock(t[k], number, impulse, choose(number > first[k]), choose(number >= first[k])))
+
+    def stack(self) -> RecordBlock:
+        """All events."""
+        if len(self._blocks) > 1:
+            self._blocks = [RecordBlock(*(_concatenate(parts) for parts in zip(*self._blocks, strict=True)))]
+        return self._blocks[0]
+
+    def __len__(self) -> int:
+        return sum(len(block.t) for block in self._blocks)
+
+    def pack(self) -> dict[str, np.ndarray]:
+        """Arrays of a checkpoint."""
+        records = self.stack()
+        arrays = {f"events-{name}": getattr(records, name) for name in ("t", "number", "impulse")}
+        for part in ("before", "after"):
+            arrays |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(getattr(records, part))}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restores what `pack` returned."""
+        count = len(self._blocks[0].before)
+        states = [[np.asarray(arrays[f"events-{part}-{k}"]) for k in range(count)] for part in ("before", "after")]
+        t, number, impulse = (np.asarray(arrays[f"events-{name}"]) for name in ("t", "number", "impulse"))
+        self.append(RecordBlock(t, number, impulse, *states))
 
 
-def pack_records(rows: list[EventRecord], example: State) -> dict[str, np.ndarray]:
-    """Arrays of a checkpoint."""
-    records = stack_records(rows, example)
-    arrays = {f"events-{name}": records[name] for name in ("t", "number", "impulse")}
-    for part in ("before", "after"):
-        arrays |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(records[part])}
-    return arrays
-
-
-def unpack_records(arrays: Mapping[str, np.ndarray], example: State) -> list[EventRecord]:
-    """The records from the arrays of a checkpoint."""
-    count = len(jax.tree.leaves(example))
-    parts = [[arrays[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
-    records = []
-    rows = zip(arrays["events-t"], arrays["events-number"], arrays["events-impulse"], strict=True)
-    for k, (t, number, impulse) in enumerate(rows):
-        before, after = ([leaf[k] for leaf in part] for part in parts)
-        records.append(EventRecord(float(t), int(number), before, after, float(impulse)))
-    return records
+def _concatenate(parts: Sequence[Any]) -> Any:
+    """Arrays, or lists of them, joined."""
+    if isinstance(parts[0], list):
+        return [np.concatenate(leaves) for leaves in zip(*parts, strict=True)]
+    return np.concatenate(parts)
 
 
 class Aftermath(NamedTuple):
@@ -94,7 +116,3 @@ class Aftermath(NamedTuple):
         signs = np.array([signs_by_name.get(name, np.nan) for name in names])
         changes = self.changes if source == self.source else {}
         return Aftermath(tuple(names), source, signs, int(np.sign(way)), changes)
-
-
-def _leaves(state: State) -> list[np.ndarray]:
-    return [np.asarray(x) for x in jax.tree.leaves(state)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,6 +16,13 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 
 _CLOSE = 0.1
 """Relative error of a cubic at a sample, in parts of the largest value nearby, above which samples are refined."""
+
+_CALM = 20.0
+"""How many times its change from one sample to the next a function is away from zero where neither a crossing nor a
+finer sample can lie between: what follows from `_CLOSE` for cubics is 16."""
+
+_BEND = 4 / 27
+"""Largest value of u (1-u)², by which each end of a cubic bends it away from the line between them."""
 
 _NARROW = 2.0**-30
 """Part of a step within which a function that no cubic fits counts as discontinuous."""
@@ -129,6 +137,7 @@ def find_crossing(
     `skip`: whether to search at all.
     """
     zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (functions.inside + 1))
+    skip = skip | _is_calm(functions, signs, at, (first, last), skip)
     crossing = Crossing(signs, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
     crossing = crossing._replace(at_low=functions.first_crossing(signs, first.values))
 
@@ -159,6 +168,52 @@ def find_crossing(
 
     start = _SearchState(crossing, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(more, body, start).crossing
+
+
+def _is_calm(
+    functions: EventFunctions, signs: Values, at: Callable[[Array], Sample], ends: tuple[Sample, Sample], skip: Array
+) -> Array:
+    """Whether a search can't find anything, because all functions stay far from zero, as in nearly all steps.
+
+    It would take the same samples, find that cubics fit, and leave the signs as they are.
+    """
+    (first, last), spacing = ends, 1.0 / (functions.inside + 1)
+
+    def more(loop: tuple[Sample, Sample, Array, Array]) -> Array:
+        _, sample, _, calm = loop
+        return calm & (sample.s + 0.5 * spacing < 1)
+
+    def body(loop: tuple[Sample, Sample, Array, Array]) -> tuple[Sample, Sample, Array, Array]:
+        before, sample, far_before, _ = loop
+        s = sample.s + spacing
+        after = select(s + 0.5 * spacing < 1, at(s), last)
+        far = _are_far(signs, sample, after)
+        passes = functools.partial(_passes, signs)
+        calm = jax.lax.cond(far & far_before, lambda *_: far, passes, before, sample, after)
+        return sample, after, far, calm
+
+    return jax.lax.while_loop(more, body, (first, first, ~skip, ~skip))[3]
+
+
+def _passes(signs: Values, a: Sample, m: Sample, b: Sample) -> Array:
+    """Whether cubics fit three samples, and neither they nor their errors reach zero."""
+    misfit = _misfit(a, m, b)
+    room = jnp.minimum(_room(signs, a, m), _room(signs, m, b))
+    return jnp.all((room > misfit) & (misfit <= _CLOSE * jnp.abs(m.values)))
+
+
+def _room(signs: Values, a: Sample, b: Sample) -> Values:
+    """A lower bound of the distance from zero of the cubics between two samples; negative beyond zero."""
+    width, rise = b.s - a.s, b.values - a.values
+    bend = jnp.abs(width * a.rates - rise) + jnp.abs(width * b.rates - rise)
+    return jnp.minimum(signs * a.values, signs * b.values) - _BEND * bend
+
+
+def _are_far(signs: Values, a: Sample, b: Sample) -> Array:
+    """Whether all functions are much farther from zero at two samples than they change between them."""
+    distance = jnp.minimum(signs * a.values, signs * b.values)
+    change = jnp.maximum(jnp.abs(b.values - a.values), (b.s - a.s) * jnp.maximum(jnp.abs(a.rates), jnp.abs(b.rates)))
+    return jnp.all(distance > _CALM * change)
 
 
 def _cubic(a: Sample, b: Sample, u: Array) -> Values:
@@ -193,13 +248,18 @@ def _fits(a: Sample, m: Sample, b: Sample, rounding: Array) -> Bool[Array, " k"]
     """Whether the cubic through two samples is accurate: about right at a sample between them, slope included, and
     without an extremum so close to zero that it might have crossed.
     """
-    width = b.s - a.s
-    u = (m.s - a.s) / jnp.where(width > 0, width, 1.0)
-    misfit = jnp.maximum(jnp.abs(_cubic(a, b, u) - m.values), 0.125 * width * jnp.abs(_slope(a, b, u) - m.rates))
+    misfit = _misfit(a, m, b)
     largest = jnp.maximum(jnp.maximum(jnp.abs(a.values), jnp.abs(m.values)), jnp.abs(b.values))
     unclear = _nearly(a, m, misfit) | _nearly(m, b, misfit)
     # Without a distance there is nothing between.
     return (m.s <= a.s) | (misfit <= rounding) | ((misfit <= _CLOSE * largest) & ~unclear)
+
+
+def _misfit(a: Sample, m: Sample, b: Sample) -> Values:
+    """The error of cubics at a sample between two others, that of their slope included."""
+    width = b.s - a.s
+    u = (m.s - a.s) / jnp.where(width > 0, width, 1.0)
+    return jnp.maximum(jnp.abs(_cubic(a, b, u) - m.values), 0.125 * width * jnp.abs(_slope(a, b, u) - m.rates))
 
 
 def _nearly(a: Sample, b: Sample, misfit: Values) -> Bool[Array, " k"]:

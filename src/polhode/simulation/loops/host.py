@@ -28,6 +28,8 @@ from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
+_EVENT_ROWS = 256
+"""Rows of a block in runs with events, at least: few save as many frames."""
 _BY_XLA = CompileReport(None, "xla", kept=False)
 
 
@@ -95,7 +97,8 @@ class _Run:
             assert events is not None
             p = self.stepper.with_aftermath(p, start.aftermath)
             events.check_gaps(p.events)
-        return p
+        is_resumed = start.checkpoint is not None and start.checkpoint.event_arrays
+        return p if is_resumed else transitions.with_empty_tally(p)
 
     @property
     def stepper(self) -> AbstractStepper:
@@ -166,7 +169,8 @@ class _Run:
         step_loop, arguments = self.native
         if step_loop is not None:
             every, targets = int(self.every), self.targets
-            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, self.capacity)
+            rows = self.capacity if self.p.events is None else max(self.capacity, _EVENT_ROWS)
+            block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, rows)
             return block[0], Buffer(block[1], *block[2])
         limits = jnp.asarray(n_limit), self.every, self.targets, jnp.asarray(self.saved_count), jnp.asarray(last)
         return run_block(self.stepper, self.system, self.integrator, self.p, *limits, self.capacity)
@@ -187,10 +191,11 @@ class _Run:
                 continue
             block_began, before = time.perf_counter(), int(self.p.n)
             self.p, buffer = jax.block_until_ready(self.block(steps))
+            buffer = self.record_events(buffer)
             elapsed, count = time.perf_counter() - block_began, int(buffer.count)
             self.saved_count += count
             if count:
-                self.save(_head(buffer, count))
+                self.save(buffer.head())
                 t_saved = float(buffer.t[count - 1])
             else:
                 self.stop = self.output.append_none(self.p, self.checkpoint)
@@ -202,18 +207,27 @@ class _Run:
             # The last state, to diagnose the failure. Runs that can be resumed have only their own frames.
             self.output.append(self.output.frames(row(self.p)), self.checkpoint)
 
+    def record_events(self, buffer: Buffer) -> Buffer:
+        """Records events that compiled steps have dealt with, and returns the frames among the rows."""
+        if buffer.events is None:
+            return buffer
+        assert self.events is not None
+        t, state, _ = buffer.head()
+        self.events.record(t, state, buffer.events)
+        return buffer.select_frames()
+
     def apply_event(self) -> None:
-        """Carries out the event at which the steps have stopped."""
+        """Carries out the event at which the steps have stopped, and with which they can't deal themselves."""
         assert self.events is not None
         system = self.system
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         rows = self.rows_until(at)
         state, ends = self.events.act(float(at.t), at.carry.state, at.events)
-        if ends:
-            self.stop = Result.event_reached
-        elif self.events.accumulate(float(at.t)):
-            self.stop = Result.events_accumulate
+        event_state, full = self.events.count(float(at.t), at.events)
+        at = at._replace(events=event_state)
+        if ends or full:
+            self.stop = Result.event_reached if ends else Result.events_accumulate
         former_observer = self.output.observer
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
@@ -254,8 +268,10 @@ class _Run:
 
     @eager_numpy()
     def is_segment_over(self) -> bool:
-        """Whether the segment's end is reached and all save times up to there are saved."""
+        """Whether the segment's end is reached and all events and save times up to there are dealt with."""
         if not bool(self.stepper.is_finished(self.p)):
+            return False
+        if self.p.events is not None and np.any(self.p.events.fired):
             return False
         if self.targets is None or self.saved_count >= self.targets.shape[0] - 1:
             return True
@@ -282,8 +298,3 @@ def _next_block(steps: int, seconds: float, target_seconds: float = _BLOCK_SECON
     It counts the steps that were made, not those that were allowed: full buffers end blocks early.
     """
     return int(steps * np.clip(target_seconds / max(seconds, 1e-6), 0.1, 10.0)) + 1
-
-
-def _head(buffer: Buffer, count: int) -> Rows:
-    t, state, multipliers = jax.tree.map(lambda x: np.asarray(x)[:count], (buffer.t, buffer.state, buffer.multipliers))
-    return t, state, multipliers

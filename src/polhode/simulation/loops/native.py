@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -14,9 +15,13 @@ from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.step_loop import LoopControl, StepLoop
+from polhode.compiler.loops.step_loop_ir import ADDITION, FRAME
 from polhode.compiler.placement import on_host
 from polhode.integrators.base import AbstractIntegrator
-from polhode.simulation.stepping.stepper import AbstractStepper, Progress, advance, dense_output
+from polhode.result_codes import Result
+from polhode.simulation.events.event_functions import EventState
+from polhode.simulation.events.responses import EventRow
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, advance, dense_output, select
 from polhode.systems.base import AbstractSystem
 
 
@@ -26,19 +31,57 @@ def more(args: Any, p: Progress, c: LoopControl) -> Array:
     unfinished = ~stepper.is_finished(p)
     if p.before is not None:
         unfinished = unfinished | (c.has_target & stepper.has_passed(p, c.target))
-    return unfinished & (p.n < c.n_limit) & (p.result == 0)
+    unfinished = unfinished & (p.n < c.n_limit)
+    return (unfinished if p.events is None else unfinished | jnp.any(p.events.fired)) & (p.result == 0)
 
 
 def advance_to_frame(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, Array, Any]:
-    """The progress at the next frame or at the end of the block, whether that is a frame, and its contents."""
+    """The progress at the next row or at the end of the block, whether that is a row to save, and its contents.
+
+    Rows are frames, and in runs with events these as well: see `_respond`.
+    """
     stepper, system, integrator = args
     if p.before is None:
         p = advance(stepper, system, integrator, p, jnp.minimum((p.n // c.every + 1) * c.every, c.n_limit), None)
-        save = ((p.n % c.every == 0) | (c.last & stepper.is_finished(p))) & (p.result == 0)
-        return p, save, (p.t, p.carry.state, p.carry.multipliers)
-    p = advance(stepper, system, integrator, p, c.n_limit, c.target)
-    save = c.has_target & stepper.has_passed(p, c.target) & (p.result == 0)
-    return p, save, (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
+        due, row = (p.n % c.every == 0) | (c.last & stepper.is_finished(p)), frame(p)
+    else:
+        p = advance(stepper, system, integrator, p, c.n_limit, c.target)
+        due = c.has_target & stepper.has_passed(p, c.target)
+        row = (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
+    return (p, due & (p.result == 0), row) if p.events is None else _respond(args, p, due, row)
+
+
+def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Array, Any]:
+    """The same after the response to events, if the steps have ended at some and can deal with them.
+
+    Frames between the ends of steps come before the events at the end: they are interpolated from what was before.
+    The kind of a row is an integer, see `StepLoop`. Where the host has to deal with events, the result remains
+    `event_reached`, and it makes the frames of their step.
+    """
+    stepper, system, integrator = args
+    w: EventState = p.events
+    at_event = jnp.any(w.fired) & ((p.result == 0) | (p.result == int(Result.event_reached)))
+    if p.before is None:
+        due, now = due & ~(at_event & w.cut), at_event
+        pending = at_event & False
+    else:
+        now = at_event & ~due
+        pending = at_event & due
+
+    def respond(p: Progress) -> tuple[Progress, EventRow]:
+        response, state = stepper.responses(w, p.t, p.carry.state)
+        after = stepper.after_event(system, integrator, p._replace(events=state), response.state)
+        left = p._replace(result=jnp.full((), int(Result.event_reached), jnp.int32))
+        happened = response.happened & response.valid
+        return select(response.valid, after, left), EventRow(now, happened, response.state, response.impulses)
+
+    before = row if p.before is None else select(now, (p.t, p.carry.state, p.carry.multipliers), row)
+    skip = lambda p: (p, EventRow.empty(len(w.signs), p.carry.state))  # noqa: E731
+    p, events = jax.lax.cond(now, respond, skip, p)
+    p = p._replace(result=jnp.where(pending, 0, p.result).astype(jnp.int32))
+    is_frame = due & (p.result == 0)
+    kind = jnp.where(is_frame, FRAME, jnp.where(jnp.any(events.happened), ADDITION, 0)).astype(jnp.int32)
+    return p, kind, (*before, events._replace(is_frame=is_frame))
 
 
 def steps(
@@ -64,7 +107,7 @@ def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> 
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
-        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, frame(progress), report),)
+        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, _row(progress), report),)
     except UnsupportedNativeOperation:
         return (None,)
 
@@ -74,6 +117,11 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
+def _row(p: Progress) -> tuple[Any, ...]:
+    """Contents of a row: a frame, and in runs with events these."""
+    return frame(p) if p.events is None else (*frame(p), EventRow.empty(len(p.events.signs), p.carry.state))
+
+
 def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> None:
     if loops[0] is not None:
         loops[0].code.when_improved = write
@@ -81,7 +129,7 @@ def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> No
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
     dump=lambda loops: None if loops[0] is None else loops[0].code,
-    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], frame(inputs[1])),),
+    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], _row(inputs[1])),),
     watch=_on_improved,
 )
 

@@ -9,6 +9,7 @@ from jaxtyping import Array
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
 from polhode.simulation.events.detection import EventDetectingStepper
+from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, dense_output
 from polhode.systems.base import AbstractSystem, State
@@ -64,3 +65,8 @@ def with_previous(p: Progress, keep: bool) -> Progress:
     if not keep:
         return p._replace(t_before=None, before=None)
     return p if p.before is not None else p._replace(t_before=p.t, before=p.carry)
+
+
+def with_empty_tally(p: Progress) -> Progress:
+    """The progress of a run that begins at the end of another one, whose events are not its own."""
+    return p if p.events is None else p._replace(events=p.events._replace(tally=EventTally.empty()))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.cache.program_cache import xla_jit
@@ -16,12 +17,23 @@ from polhode.systems.base import AbstractSystem
 
 
 class Buffer(NamedTuple):
-    """Frames saved so far, `count` of them, in arrays with room for more."""
+    """Frames saved so far, `count` of them, in arrays with room for more; `events`: those of rows of compiled steps."""
 
     count: Any
     t: Any
     state: Any
     multipliers: Array | None
+    events: Any = None
+
+    def head(self) -> tuple[Any, Any, Any]:
+        """Times, states and multipliers of the frames that are there."""
+        rows = self.t, self.state, self.multipliers
+        return jax.tree.map(lambda x: np.asarray(x)[: int(self.count)], rows)
+
+    def select_frames(self) -> Buffer:
+        """The frames among rows of which some are events only."""
+        at = np.flatnonzero(self.events.is_frame)
+        return Buffer(len(at), *jax.tree.map(lambda x: x[at], self.head()))
 
 
 @xla_jit

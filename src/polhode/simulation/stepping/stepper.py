@@ -194,6 +194,8 @@ def advance(
 
     def more(p: Progress) -> Array:
         go = (p.n < n_stop) & ~stepper.is_finished(p) & (p.result == 0)
+        # Events that are not dealt with yet come before the next step.
+        go = go if p.events is None else go & ~jnp.any(p.events.fired)
         return go if target is None else go & ~stepper.has_passed(p, target)
 
     def step(p: Progress) -> Progress:
