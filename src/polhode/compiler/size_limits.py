@@ -35,6 +35,9 @@ WORTH_TRYING = 8
 TRACED_OPERATIONS = 3 * MACHINE_CODE
 """The count before simplification above which no program on scalars is built for machine code."""
 
+PROCEDURE = 1_000
+"""Operations from which on a program that another one calls several times is compiled once."""
+
 NUMBERS = 2_000
 """Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, even
 if it is only moved. The equations of `equilibrium` take as many for a rod of some 20 edges."""

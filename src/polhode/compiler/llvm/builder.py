@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 
 class Builder(Protocol):
     """See `polhode.compiler.llvm.ir_builder.IRBuilder`.
 
     - `width`: numbers in a variable of programs. - `lines`: the text so far. - `block`: label of the current block.
+    - `workspace`: its slots. - `module_lines`: the text after the function. - `procedures`: those of the module.
     """
 
     width: int
     lines: list[str]
     block: str
+    workspace: int
+    module_lines: list[str]
+    procedures: dict[Any, Any]
 
     def value(self, text: str) -> str:
         """A new value, computed by an instruction."""
@@ -78,6 +82,26 @@ class Builder(Protocol):
 
     def put(self, pointer: str, n: int, kind: str, value: str) -> None:
         """Store the n-th variable of a table."""
+        ...
+
+    def operand(self, x: Any) -> str:
+        """A variable or a constant."""
+        ...
+
+    def name(self, variable: Any, value: str) -> None:
+        """Sets the value of a variable that programs read without taking it as an argument."""
+        ...
+
+    def procedure(self) -> Self:
+        """A builder of another function of the module."""
+        ...
+
+    def reserve(self, slots: int) -> int:
+        """Where a new part of the workspace begins, for so many variables."""
+        ...
+
+    def slots(self, begin: int) -> str:
+        """A pointer to a part of the workspace."""
         ...
 
     def new_table(self, slots: int) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from polhode.compiler.llvm.control_flow import BLOCKS, Block
 from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
 from polhode.compiler.llvm.loop_builder import LoopBuilder
+from polhode.compiler.llvm.procedures import Procedure
 from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, type_of
 from polhode.compiler.scalars.program import Operation, Program, Variable
 
@@ -51,11 +52,17 @@ class IRBuilder:
         self.workspace = 0
         self.declared: set[str] = set()
         self.module_lines: list[str] = []
+        self.procedures: dict[Program, Procedure] = {}
         self._tables: list[np.ndarray] = []
         self.block = "entry"
         self._names: dict[Variable, str] = {}
         self._values = 0
         self._labels = 0
+
+    @property
+    def size(self) -> int:
+        """Lines of all functions."""
+        return len(self.lines) + len(self.module_lines)
 
     @property
     def tables(self) -> np.ndarray:
@@ -289,10 +296,25 @@ class IRBuilder:
             word = "sext" if kind == "i32" else "trunc"
         return self.value(f"{word} {self.of(kind)} {x} to {self.of(to)}")
 
+    def procedure(self) -> IRBuilder:
+        """A builder of another function of the module."""
+        w = IRBuilder(self.width, self.blocks)
+        w.workspace, w.procedures = self.workspace, self.procedures
+        w.declared, w.module_lines = self.declared, self.module_lines
+        return w
+
+    def reserve(self, slots: int) -> int:
+        """Where a new part of the workspace begins, for so many variables."""
+        at, self.workspace = self.workspace, self.workspace + slots * self.width
+        return at
+
+    def slots(self, begin: int) -> str:
+        """A pointer to a part of the workspace."""
+        return self.value(f"getelementptr i64, ptr %workspace, i64 {begin}")
+
     def new_table(self, slots: int) -> str:
         """A new part of the workspace, for so many variables."""
-        at, self.workspace = self.workspace, self.workspace + slots * self.width
-        return self.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        return self.slots(self.reserve(slots))
 
     def row(self, table: str, i: str, width: int) -> str:
         """A pointer to row i of a table of slots."""

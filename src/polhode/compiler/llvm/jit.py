@@ -61,10 +61,10 @@ class CompiledFunction:
         at_once: bool = False,
     ) -> None:
         self._count, self._workspace, self._tables = len(pointers) + 2, builder.workspace, builder.tables
-        small = at_once or len(builder.lines) <= _OPTIMISED_AT_ONCE
+        small = at_once or builder.size <= _OPTIMISED_AT_ONCE
         text = builder.function(pointers, result)
         self._objects: list[bytes] = []
-        self._operations, self._level = len(builder.lines), _O1 if small else _O0
+        self._operations, self._level = builder.size, _O1 if small else _O0
         self._generation = _O2 if at_once else _O0
         if tell is not None:
             tell(self.report)

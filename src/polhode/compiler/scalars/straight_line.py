@@ -18,6 +18,7 @@ from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
 from polhode.compiler.scalars.normal_form import ScalarNormaliser
 from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
+from polhode.compiler.scalars.procedures import repeated_calls, shared_operands
 from polhode.compiler.scalars.select_gather import as_selections
 
 
@@ -35,9 +36,13 @@ class AbstractUnroller(abc.ABC):
         self.graph = Graph(backend)
         self._backend = backend
         self._scalars_only = scalars_only
+        self._shared: dict[core.Jaxpr, list[bool]] = {}
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
-        program = ScalarNormaliser(self._backend).program(jaxpr)
+        repeated = repeated_calls(jaxpr) if self._backend.has_procedures else frozenset[core.Jaxpr]()
+        program = ScalarNormaliser(self._backend, repeated).program(jaxpr)
+        if repeated:
+            self._shared.update(shared_operands(program.equations))
         env: dict[Any, Elements] = dict(zip(program.inputs, (*consts, *args), strict=True))
         constants: dict[int, Elements] = {}
 
