@@ -44,6 +44,10 @@ class Builder(Protocol):
         """The type of variables of a kind: numbers, or vectors of lanes."""
         ...
 
+    def suffix(self, kind: str) -> str:
+        """The type in names of intrinsic functions."""
+        ...
+
     def number(self, kind: str, value: float) -> str:
         """A literal."""
         ...
@@ -110,6 +114,10 @@ class Builder(Protocol):
 
     def row(self, table: str, i: str, width: int) -> str:
         """Row i of a table."""
+        ...
+
+    def operation(self, operation: Any) -> None:
+        """An operation of a program."""
         ...
 
     def program(self, region: Any, arguments: Sequence[str]) -> list[str]:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 class Procedure(NamedTuple):
     """A function of the module.
 
-    - `name`: its name. - `captures`: variables of the surrounding program that it reads. - `arguments`, `results`:
-      where its variables lie in the workspace.
+    - `name`: its name. - `captures`: variables of the surrounding program that it reads. - `captured`, `arguments`,
+      `results`: where these and its own lie in the workspace.
     """
 
     name: str
     captures: list[Variable]
+    captured: int
     arguments: int
     results: int
 
@@ -31,10 +32,12 @@ def call(w: Builder, operation: Operation, x: list[str], mask: Any = None) -> li
     procedure = w.procedures.get(body)
     if procedure is None:
         procedure = w.procedures[body] = _write(w, body, mask if lanes else None)
-    values = [*x, *(w.operand(v) for v in procedure.captures)]
-    variables = [*body.inputs, *procedure.captures]
+        # All calls are in this program, after the first one.
+        captures = w.slots(procedure.captured)
+        for n, v in enumerate(procedure.captures):
+            w.put(captures, n, type_of(v), w.operand(v))
     arguments, results = w.slots(procedure.arguments), w.slots(procedure.results)
-    for n, (kind, value) in enumerate((*zip(map(type_of, variables), values, strict=True), *lanes)):
+    for n, (kind, value) in enumerate((*zip(map(type_of, body.inputs), x, strict=True), *lanes)):
         w.put(arguments, n, kind, value)
     w.lines.append(f"call void @{procedure.name}(ptr %workspace)")
     return [w.get(results, n, type_of(v)) for n, v in enumerate(body.outputs)]
@@ -42,23 +45,27 @@ def call(w: Builder, operation: Operation, x: list[str], mask: Any = None) -> li
 
 def _write(outer: Builder, body: Program, mask: Any) -> Procedure:
     """Writes the function."""
-    own = set(body.inputs)
+    own, w = set(body.inputs), outer.procedure()
     captures = [v for v in body.free_variables if v not in own]
-    variables, name = [*body.inputs, *captures], f"procedure{len(outer.procedures)}"
-    # Its name is taken before those of functions that it calls.
-    w = outer.procedure()
-    arguments, results = w.reserve(len(variables) + 1), w.reserve(len(body.outputs))
-    source, target = w.slots(arguments), w.slots(results)
-    values = [w.get(source, n, type_of(v)) for n, v in enumerate(variables)]
-    for v, value in zip(captures, values[len(body.inputs) :], strict=True):
-        w.name(v, value)
+    places = [w.reserve(n) for n in (len(captures), len(body.inputs) + 1, len(body.outputs))]
+    captured, arguments, results = map(w.slots, places)
+    unread = {v: (captured, n) for n, v in enumerate(captures)}
+    unread.update((v, (arguments, n)) for n, v in enumerate(body.inputs))
     if mask is not None:
-        before, mask.mask = mask.mask, w.get(source, len(variables), "i1")
-    outs = w.program(body, values[: len(body.inputs)])
+        before, mask.mask = mask.mask, w.get(arguments, len(body.inputs), "i1")
+    for operation in body.operations:
+        # Where they are first used: from the start on, there wouldn't be registers for all of them.
+        for v in operation.reads:
+            if v in unread:
+                w.name(v, w.get(*unread.pop(v), type_of(v)))
+        w.operation(operation)
     if mask is not None:
         mask.mask = before
-    for n, (v, value) in enumerate(zip(body.outputs, outs, strict=True)):
-        w.put(target, n, type_of(v), value)
+    for n, v in enumerate(body.outputs):
+        w.put(results, n, type_of(v), w.operand(v))
     outer.workspace = w.workspace
-    outer.module_lines += [f"define internal void @{name}(ptr %workspace) noinline {{", "entry:", *w.lines, "ret void", "}"]
-    return Procedure(name, captures, arguments, results)
+    # The functions that this one calls have their names by now.
+    name = f"procedure{len(outer.procedures)}"
+    head = f"define internal void @{name}(ptr %workspace) noinline {{", "entry:"
+    outer.module_lines += [*head, *w.lines, "ret void", "}"]
+    return Procedure(name, captures, *places)

@@ -27,6 +27,14 @@ class Operation:
     def __init__(self, name: str, params: dict[str, Any], operands: Sequence[Any], results: list[Variable]) -> None:
         self.name, self.params, self.operands, self.results = name, params, operands, results
 
+    @property
+    def reads(self) -> list[Variable]:
+        """The variables that it needs, those of the programs inside it included."""
+        return [
+            *(x for x in self.operands if isinstance(x, Variable)),
+            *(v for body in subprograms(self) for v in body.free_variables),
+        ]
+
 
 class Program:
     """A sequence of operations. Bodies of loops and branches also see the variables of the surrounding program."""
