@@ -36,7 +36,10 @@ TRACED_OPERATIONS = 3 * MACHINE_CODE
 """The count before simplification above which no program on scalars is built for machine code."""
 
 PROCEDURE = 1_000
-"""Operations from which on a program that another one calls several times is compiled once."""
+"""Operations from which on a program that another one calls several times is compiled once. With its four calls in
+`rkmk4` as long as one, a step of Talos in joint coordinates is compiled in 0.7 s instead of 6.6 and optimised in 13 s
+instead of 76, one of ANYmal in 0.1 instead of 0.3 and 1.1 instead of 5; both, and those of a Panda, whose
+accelerations take some 4,000, run as fast as before."""
 
 NUMBERS = 2_000
 """Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, even

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 
 class Builder(Protocol):
@@ -96,7 +96,7 @@ class Builder(Protocol):
         """Sets the value of a variable that programs read without taking it as an argument."""
         ...
 
-    def procedure(self) -> Self:
+    def procedure(self) -> Builder:
         """A builder of another function of the module."""
         ...
 

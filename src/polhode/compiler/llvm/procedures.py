@@ -51,8 +51,9 @@ def _write(outer: Builder, body: Program, mask: Any) -> Procedure:
     captured, arguments, results = map(w.slots, places)
     unread = {v: (captured, n) for n, v in enumerate(captures)}
     unread.update((v, (arguments, n)) for n, v in enumerate(body.inputs))
+    before = None if mask is None else mask.mask
     if mask is not None:
-        before, mask.mask = mask.mask, w.get(arguments, len(body.inputs), "i1")
+        mask.mask = w.get(arguments, len(body.inputs), "i1")
     for operation in body.operations:
         # Where they are first used: from the start on, there wouldn't be registers for all of them.
         for v in operation.reads:

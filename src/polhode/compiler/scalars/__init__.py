@@ -8,7 +8,7 @@ elements pays for a buffer and a kernel at every concatenation. Measured on the 
 on small arrays, 0.09 µs on scalars. So a step is traced on arrays, as the methods and systems are written, and this
 package unrolls the trace element by element into a graph of scalar operations: copying primitives (slices, stacks,
 transposes) vanish, products with structural zeros and ones are dropped, small matrix products are unrolled, equal
-expressions are shared. The graph is then emitted to a backend: as JAX operations, or as a program for machine code.
+expressions are shared; large programs that it calls several times become procedures. The graph is then emitted to a backend: as JAX operations, or as a program for machine code.
 
 For XLA, primitives without a rule here are bound on packed arrays, so every program runs; it is only not faster then.
 """

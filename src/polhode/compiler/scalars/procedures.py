@@ -124,9 +124,11 @@ class _Procedure(NamedTuple):
         parameters = {x: Variable(x.dtype) for x in places}
         body, before = Program([]), Program([])
         backend = ProgramBackend(body, before=before, inside=parameters.values())
-        values = function(backend, [parameters.get(x, x) if isinstance(x, Variable) else x for x in operands])
-        own = {v for operation in body.operations for v in operation.results}
-        body.outputs = list(dict.fromkeys(x for x in values if isinstance(x, Variable) and x in own))
+        # A variable may be shared as one operand and vary as another.
+        own = [x if is_shared else parameters.get(x, x) for x, is_shared in zip(operands, shared, strict=True)]
+        values = function(backend, own)
+        inner = {v for operation in body.operations for v in operation.results}
+        body.outputs = list(dict.fromkeys(x for x in values if isinstance(x, Variable) and x in inner))
         body.prune()
         if body.size < size_limits.PROCEDURE:
             return None
