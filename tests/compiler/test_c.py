@@ -13,6 +13,7 @@ import pytest
 from test_array_programs import PROGRAMS, WHERE, X
 
 import polhode as ph
+from polhode.compiler import size_limits
 from polhode.compiler.arrays.array_ir import Function, pointers_of
 from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.llvm_printer import compile_function
@@ -182,6 +183,23 @@ def test_loops_and_branches_of_programs_on_scalars(tmp_path):
     expected = [np.asarray(x, float).ravel() for x in jax.tree.leaves(function(jnp.asarray(values)))]
     np.testing.assert_allclose(c[:-1].view(float), np.concatenate(expected)[:-1], rtol=1e-14)
     assert c[-1] == expected[-1]
+
+
+def test_procedures_have_the_bytes_of_machine_code(tmp_path, monkeypatch):
+    def function(x):
+        call = jax.jit(lambda p, v: jnp.sin(p) * v + jax.lax.cond(v[0] > 0, lambda: jnp.cross(p, v), lambda: v * v))
+        return call(x[:3], call(x[:3], call(x[:3], x[2:])))
+
+    values = np.array([0.3, -0.7, 1.1, 0.4, -0.2])
+    monkeypatch.setattr(size_limits, "PROCEDURE", 10)
+    program = on_scalars(trace(function, values), values)
+    assert [o.name for o in program.operations].count("call") == 3
+    k, pointers = BlockBuilder(), pointers_of(("x", "out"))
+    for n, x in enumerate(k.call(program, list(values))):
+        k.store(pointers["out"], (n,), (1,), x)
+    native, c = both(Function(pointers, k.block, np.int64(7)), tmp_path, 3)
+    np.testing.assert_array_equal(native, c)
+    np.testing.assert_allclose(c.view(float), function(jnp.asarray(values)), rtol=1e-14)
 
 
 @pytest.mark.parametrize("level", ["-O2", "-O3"])

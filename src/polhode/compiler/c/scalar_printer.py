@@ -162,6 +162,12 @@ class ScalarPrinter:
         for k, v in enumerate(o.results[n_carry:]):
             self._names[v] = f"{results[k % len(results)]}[{k // len(results)}]"
 
+    def _call(self, o: Operation) -> None:
+        """Inlined: its variables get new names."""
+        body = o.params["body"]
+        self.program(body, [self.operand(x) for x in o.operands])
+        self._names.update(zip(o.results, [self.operand(x) for x in body.outputs], strict=True))
+
     def _table(self, like: Any, length: int, values: Sequence[str] = ()) -> str:
         """A local array."""
         name = self.new_name("r")
@@ -175,6 +181,7 @@ _BLOCKS: dict[str, Callable[[ScalarPrinter, Operation], None]] = {
     "cond": ScalarPrinter._cond,
     "rows": ScalarPrinter._rows,
     "read": ScalarPrinter._read,
+    "call": ScalarPrinter._call,
 }
 
 

@@ -10,11 +10,15 @@ class Builder(Protocol):
     """See `polhode.compiler.llvm.ir_builder.IRBuilder`.
 
     - `width`: numbers in a variable of programs. - `lines`: the text so far. - `block`: label of the current block.
+    - `workspace`: its slots. - `module_lines`: the text after the function. - `procedures`: those of the module.
     """
 
     width: int
     lines: list[str]
     block: str
+    workspace: int
+    module_lines: list[str]
+    procedures: dict[Any, Any]
 
     def value(self, text: str) -> str:
         """A new value, computed by an instruction."""
@@ -38,6 +42,10 @@ class Builder(Protocol):
 
     def of(self, kind: str) -> str:
         """The type of variables of a kind: numbers, or vectors of lanes."""
+        ...
+
+    def suffix(self, kind: str) -> str:
+        """The type in names of intrinsic functions."""
         ...
 
     def number(self, kind: str, value: float) -> str:
@@ -80,12 +88,36 @@ class Builder(Protocol):
         """Store the n-th variable of a table."""
         ...
 
+    def operand(self, x: Any) -> str:
+        """A variable or a constant."""
+        ...
+
+    def name(self, variable: Any, value: str) -> None:
+        """Sets the value of a variable that programs read without taking it as an argument."""
+        ...
+
+    def procedure(self) -> Builder:
+        """A builder of another function of the module."""
+        ...
+
+    def reserve(self, slots: int) -> int:
+        """Where a new part of the workspace begins, for so many variables."""
+        ...
+
+    def slots(self, begin: int) -> str:
+        """A pointer to a part of the workspace."""
+        ...
+
     def new_table(self, slots: int) -> str:
         """A table of variables in the workspace."""
         ...
 
     def row(self, table: str, i: str, width: int) -> str:
         """Row i of a table."""
+        ...
+
+    def operation(self, operation: Any) -> None:
+        """An operation of a program."""
         ...
 
     def program(self, region: Any, arguments: Sequence[str]) -> list[str]:

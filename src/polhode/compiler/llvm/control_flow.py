@@ -1,4 +1,4 @@
-"""Loops and branches of programs on single numbers, as basic blocks."""
+"""Loops and branches of programs on single numbers, as basic blocks, and calls."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from polhode.compiler.llvm.loop_builder import LoopBuilder
+from polhode.compiler.llvm.procedures import call
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
@@ -77,5 +78,5 @@ def branch(w: Builder, operation: Operation, x: list[str]) -> list[str]:
     ]
 
 
-BLOCKS: Mapping[str, Block] = {"while": loop, "cond": branch, "rows": rows}
+BLOCKS: Mapping[str, Block] = {"while": loop, "cond": branch, "rows": rows, "call": call}
 """Operations that become basic blocks of their own."""

@@ -167,3 +167,26 @@ INTEGERS: dict[str, Callable[[Builder, str, list[str]], str]] = {
     "abs": lambda w, kind, x: w.intrinsic("abs", kind, x[0], flag="false"),
 }
 """Operations on whole numbers and truth values."""
+
+
+def convert(w: Builder, kind: str, to: str, x: str) -> str:
+    """A conversion from one kind to another."""
+    if kind == to:
+        return x
+    if kind == "double":
+        # Conversions of other numbers must not be undefined.
+        if to == "i1":
+            return w.do("fcmp une", "double", x, w.number("double", 0.0))
+        name = f"llvm.fptosi.sat.{w.suffix(to)}.{w.suffix('double')}"
+        return w.call(name, w.of(to), (w.of("double"), x))
+    if kind == "i1" and to == "double":
+        return w.select(x, "double", w.number("double", 1.0), w.number("double", 0.0))
+    if to == "i1":
+        return w.do("icmp ne", kind, x, w.number(kind, 0))
+    if to == "double":
+        word = "sitofp"
+    elif kind == "i1":
+        word = "zext"
+    else:
+        word = "sext" if kind == "i32" else "trunc"
+    return w.value(f"{word} {w.of(kind)} {x} to {w.of(to)}")

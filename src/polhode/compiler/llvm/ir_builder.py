@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.llvm.control_flow import BLOCKS, Block
-from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
+from polhode.compiler.llvm.instructions import FLOATS, INTEGERS, convert
 from polhode.compiler.llvm.loop_builder import LoopBuilder
+from polhode.compiler.llvm.procedures import Procedure
 from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, slots_of, type_of
 from polhode.compiler.scalars.program import ArrayType, ConstantArray, Operation, Program, Variable
 
@@ -51,6 +52,7 @@ class IRBuilder:
         self.workspace = 0
         self.declared: set[str] = set()
         self.module_lines: list[str] = []
+        self.procedures: dict[Program, Procedure] = {}
         self._tables: list[np.ndarray] = []
         self._constant_arrays: dict[tuple[np.dtype, bytes], int] = {}
         self.block = "entry"
@@ -123,9 +125,10 @@ class IRBuilder:
     def intrinsic(self, name: str, kind: str, *x: str, flag: str = "") -> str:
         """One of LLVM's intrinsics, which is exact; `flag`: a truth value as an additional argument."""
         more = [("i1", flag)] if flag else []
-        return self.call(f"llvm.{name}.{self._suffix(kind)}", self.of(kind), *((self.of(kind), v) for v in x), *more)
+        return self.call(f"llvm.{name}.{self.suffix(kind)}", self.of(kind), *((self.of(kind), v) for v in x), *more)
 
-    def _suffix(self, kind: str) -> str:
+    def suffix(self, kind: str) -> str:
+        """The type in names of intrinsic functions."""
         return ("" if self.width == 1 else f"v{self.width}") + ("f64" if kind == "double" else kind)
 
     def library(self, name: str, *x: str) -> str:
@@ -254,7 +257,7 @@ class IRBuilder:
         kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
             # Powers may have an integer exponent.
-            floats = [self._convert(type_of(o), kind, v) for o, v in zip(operation.operands, x, strict=True)]
+            floats = [convert(self, type_of(o), kind, v) for o, v in zip(operation.operands, x, strict=True)]
             return [FLOATS[name](self, floats, params)]
         if name in _COMPARISONS:
             return [self._compare(_COMPARISONS[name], kind, *x)]
@@ -262,7 +265,7 @@ class IRBuilder:
             return [self._select(operation, kind, x)]
         is_unsigned = operation.results[0].dtype == np.uint32
         if name == "convert_element_type" and not (is_unsigned and kind == "double"):
-            result = self._convert(kind, type_of(operation.results[0]), x[0])
+            result = convert(self, kind, type_of(operation.results[0]), x[0])
         elif kind != "double" and name in INTEGERS:
             result = INTEGERS[name](self, kind, x)
         else:
@@ -307,31 +310,26 @@ class IRBuilder:
             value = self.blend(here, result, case, value)
         return value
 
-    def _convert(self, kind: str, to: str, x: str) -> str:
-        if kind == to:
-            return x
-        if kind == "double":
-            # Conversions of other numbers must not be undefined.
-            if to == "i1":
-                return self.do("fcmp une", "double", x, self.number("double", 0.0))
-            name = f"llvm.fptosi.sat.{self._suffix(to)}.{self._suffix('double')}"
-            return self.call(name, self.of(to), (self.of("double"), x))
-        if kind == "i1" and to == "double":
-            return self.select(x, "double", self.number("double", 1.0), self.number("double", 0.0))
-        if to == "i1":
-            return self.do("icmp ne", kind, x, self.number(kind, 0))
-        if to == "double":
-            word = "sitofp"
-        elif kind == "i1":
-            word = "zext"
-        else:
-            word = "sext" if kind == "i32" else "trunc"
-        return self.value(f"{word} {self.of(kind)} {x} to {self.of(to)}")
+    def procedure(self) -> IRBuilder:
+        """A builder of another function of the module."""
+        w = IRBuilder(self.width, self.blocks)
+        w.workspace, w.procedures = self.workspace, self.procedures
+        w.declared, w.module_lines = self.declared, self.module_lines
+        w._tables, w._constant_arrays = self._tables, self._constant_arrays
+        return w
+
+    def reserve(self, slots: int) -> int:
+        """Where a new part of the workspace begins, for so many variables."""
+        at, self.workspace = self.workspace, self.workspace + slots * self.width
+        return at
+
+    def slots(self, begin: int) -> str:
+        """A pointer to a part of the workspace."""
+        return self.value(f"getelementptr i64, ptr %workspace, i64 {begin}")
 
     def new_table(self, slots: int) -> str:
         """A new part of the workspace, for so many variables."""
-        at, self.workspace = self.workspace, self.workspace + slots * self.width
-        return self.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        return self.slots(self.reserve(slots))
 
     def row(self, table: str, i: str, width: int) -> str:
         """A pointer to row i of a table of slots."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.ir_builder import IRBuilder
+from polhode.compiler.llvm.short_blocks import with_short_blocks
 from polhode.jax_context import IS_KNOWN, NEWEST, warn
 
 try:
@@ -61,10 +62,11 @@ class CompiledFunction:
         at_once: bool = False,
     ) -> None:
         self._count, self._workspace, self._tables = len(pointers) + 2, builder.workspace, builder.tables
-        small = at_once or len(builder.lines) <= _OPTIMISED_AT_ONCE
+        lines = len(builder.lines) + len(builder.module_lines)
+        small = at_once or lines <= _OPTIMISED_AT_ONCE
         text = builder.function(pointers, result)
         self._objects: list[bytes] = []
-        self._operations, self._level = len(builder.lines), _O1 if small else _O0
+        self._operations, self._level = lines, _O1 if small else _O0
         self._generation = _O2 if at_once else _O0
         if tell is not None:
             tell(self.report)
@@ -126,7 +128,8 @@ class CompiledFunction:
         return self._operations * _SECONDS_EACH[min(self._level + 1, self._best)]
 
     def _compile(self, text: str, level: int) -> tuple[Any, Callable[..., int]]:
-        module, target = llvm.parse_assembly(text), _target(max(level, self._generation))
+        target = _target(max(level, self._generation))
+        module = llvm.parse_assembly(with_short_blocks(text) if level == _O0 else text)
         if level == _O2:
             # With unrolling, loops take five times as long to compile, and are no faster.
             options = llvm.create_pipeline_tuning_options(speed_level=1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from polhode.compiler.llvm.builder import Builder
 from polhode.compiler.llvm.control_flow import Block, rows
 from polhode.compiler.llvm.loop_builder import LoopBuilder
+from polhode.compiler.llvm.procedures import call
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class LaneMask:
     @property
     def blocks(self) -> Mapping[str, Block]:
         """Operations that become basic blocks of their own."""
-        return {"while": self._loop, "cond": self._branch, "rows": rows}
+        return {"while": self._loop, "cond": self._branch, "rows": rows, "call": self._call}
 
     def among(self, w: Builder, which: str) -> str:
         """The active ones among some lanes."""
@@ -58,6 +59,9 @@ class LaneMask:
         loop.end([old if new == old else w.blend(active, kind, new, old) for kind, new, old in values])
         w.open(after)
         return loop.values
+
+    def _call(self, w: Builder, operation: Operation, x: list[str]) -> list[str]:
+        return call(w, operation, x, self)
 
     def _branch(self, w: Builder, operation: Operation, x: list[str]) -> list[str]:
         kinds = [type_of(v) for v in operation.results]

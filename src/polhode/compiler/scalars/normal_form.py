@@ -22,6 +22,7 @@ from polhode.compiler.scalars.decompositions import (
 )
 from polhode.compiler.scalars.linear_algebra import expand_library_call
 from polhode.compiler.scalars.primitives import ELEMENTWISE
+from polhode.compiler.scalars.procedures import CALLS
 
 CUSTOM_JVP = ("custom_jvp_call",)
 CUSTOM_VJP = ("custom_vjp_call", "custom_vjp_call_jaxpr")
@@ -35,11 +36,12 @@ class ScalarNormaliser(AbstractNormaliser):
     **Arguments:**
 
     - `backend`: what the program will be unrolled for.
+    - `procedures`: programs whose calls stay calls.
     """
 
-    def __init__(self, backend: AbstractScalarBackend) -> None:
+    def __init__(self, backend: AbstractScalarBackend, procedures: frozenset[core.Jaxpr] = frozenset()) -> None:
         super().__init__()
-        self._backend = backend
+        self._backend, self._procedures = backend, procedures
         # Its derivative is zero.
         self.identities = IDENTITIES - {"stop_gradient"} if backend.keeps_rules else IDENTITIES
 
@@ -47,7 +49,10 @@ class ScalarNormaliser(AbstractNormaliser):
         return value if isinstance(value, Tracer) else super().constant(value)
 
     def inlines(self, eqn: Any) -> bool:
-        return not (self._backend.keeps_rules and eqn.primitive.name in (*CUSTOM_JVP, *CUSTOM_VJP))
+        name = eqn.primitive.name
+        if name in CALLS:
+            return eqn.params["jaxpr"].jaxpr not in self._procedures
+        return not (self._backend.keeps_rules and name in (*CUSTOM_JVP, *CUSTOM_VJP))
 
     def fold(self, eqn: Any, inputs: list[Any]) -> list[np.ndarray] | None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -49,6 +49,14 @@ class Operation:
     def __init__(self, name: str, params: dict[str, Any], operands: Sequence[Any], results: list[Variable]) -> None:
         self.name, self.params, self.operands, self.results = name, params, operands, results
 
+    @property
+    def reads(self) -> list[Variable]:
+        """The variables that it needs, those of the programs inside it included."""
+        return [
+            *(x for x in self.operands if isinstance(x, Variable)),
+            *(v for body in subprograms(self) for v in body.free_variables),
+        ]
+
 
 class Program:
     """A sequence of operations. Bodies of loops and branches also see the variables of the surrounding program.
@@ -63,9 +71,9 @@ class Program:
 
     @property
     def size(self) -> int:
-        """Number of operations; those of loops and branches count once."""
-        inner = (body for operation in self.operations for body in subprograms(operation))
-        n_passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
+        """Number of operations; those of loops, branches and procedures count once."""
+        inner = dict.fromkeys(body for operation in self.operations for body in subprograms(operation))
+        n_passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name in ("rows", "call"))
         return len(self.operations) + n_passed + sum(body.size for body in inner)
 
     @property
@@ -120,6 +128,7 @@ _SUBPROGRAMS = {
     "while": ("cond", "body"),
     "cond": ("branches",),
     "rows": ("body",),
+    "call": ("body",),
     "solution": ("equation", "precondition"),
     "ruled": ("tangents",),
 }
@@ -137,17 +146,31 @@ class ProgramBackend(AbstractScalarBackend):
 
     - `program`: to which they are appended.
     - `keeps_rules`: whether operations with a custom derivative keep it.
+    - `has_procedures`: whether repeated calls stay calls; never with `keeps_rules`.
+    - `before`: a program before this one, to which operations go that depend on nothing in `inside`.
     """
 
     has_rows = True
 
-    def __init__(self, program: Program, keeps_rules: bool = False) -> None:
-        self.program, self.keeps_rules = program, keeps_rules
+    def __init__(
+        self,
+        program: Program,
+        keeps_rules: bool = False,
+        has_procedures: bool = True,
+        before: Program | None = None,
+        inside: Iterable[Variable] = (),
+    ) -> None:
+        self.program, self.keeps_rules, self.has_procedures = program, keeps_rules, has_procedures and not keeps_rules
+        self._before, self._inside = before, set(inside)
 
     def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
         for node in nodes:
             operands = [getattr(o, "value", o) for o in node.operands]
-            (node.value,) = self._add(node.kind.name, node.kind.params, operands, [node.dtype])
+            if self._before is None or not self._inside.isdisjoint(o for o in operands if isinstance(o, Variable)):
+                (node.value,) = self._add(node.kind.name, node.kind.params, operands, [node.dtype])
+            else:
+                node.value = Variable(node.dtype)
+                self._before.operations.append(Operation(node.kind.name, node.kind.params, operands, [node.value]))
 
     def scalar(self, value: Any, dtype: Any) -> Any:
         if isinstance(value, Variable):
@@ -189,6 +212,16 @@ class ProgramBackend(AbstractScalarBackend):
         width = len(row)
         return results[:n], [results[n + k * width : n + (k + 1) * width] for k in range(length)]
 
+    def extend(self, operations: Sequence[Operation]) -> None:
+        """Append operations."""
+        self.program.operations += operations
+        if self._before is not None:
+            self._inside.update(v for operation in operations for v in operation.results)
+
+    def call(self, body: Program, operands: Values) -> Values:
+        """The results of a procedure."""
+        return self._add("call", {"body": body}, operands, [x.dtype for x in body.outputs])
+
     def solution(
         self,
         x: Values,
@@ -210,7 +243,7 @@ class ProgramBackend(AbstractScalarBackend):
     ) -> Values:
         program = Program([x.dtype for x in of])
         # Linear, so that its operations need no rules; some rules would recurse without end.
-        program.outputs = tangents(ProgramBackend(program), list(program.inputs))
+        program.outputs = tangents(ProgramBackend(program, has_procedures=False), list(program.inputs))
         return self._add("ruled", {"tangents": program}, [*outs, *of], [x.dtype for x in outs])
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
@@ -220,9 +253,9 @@ class ProgramBackend(AbstractScalarBackend):
         return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
 
     def _backend_of(self, program: Program) -> ProgramBackend:
-        return ProgramBackend(program, self.keeps_rules)
+        return ProgramBackend(program, self.keeps_rules, self.has_procedures)
 
     def _add(self, name: str, params: dict[str, Any], operands: Sequence[Any], dtypes: Sequence[Any]) -> list[Variable]:
         results = [Variable(d) for d in dtypes]
-        self.program.operations.append(Operation(name, params, operands, results))
+        self.extend([Operation(name, params, operands, results)])
         return results

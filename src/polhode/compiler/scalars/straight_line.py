@@ -20,6 +20,7 @@ from polhode.compiler.scalars.data_movement import MOVES, scatter_targets
 from polhode.compiler.scalars.graph import Elements, Graph, is_known
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, ScalarNormaliser
 from polhode.compiler.scalars.primitives import ELEMENTWISE, IDENTITIES, REDUCTIONS, SCATTERS
+from polhode.compiler.scalars.procedures import CALLS, repeated_calls, shared_operands
 from polhode.compiler.scalars.program import ConstantArray
 from polhode.compiler.scalars.select_gather import as_selections
 
@@ -39,9 +40,13 @@ class AbstractUnroller(abc.ABC):
         self._backend = backend
         self._scalars_only = scalars_only
         self._constant_arrays: dict[bytes, ConstantArray] = {}
+        self._shared: dict[core.Jaxpr, list[bool]] = {}
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
-        program = ScalarNormaliser(self._backend).program(jaxpr)
+        repeated = repeated_calls(jaxpr) if self._backend.has_procedures else frozenset[core.Jaxpr]()
+        program = ScalarNormaliser(self._backend, repeated).program(jaxpr)
+        if repeated:
+            self._shared.update(shared_operands(program.equations))
         env: dict[Any, Elements] = dict(zip(program.inputs, (*consts, *args), strict=True))
         constants: dict[int, Elements] = {}
 
@@ -238,7 +243,7 @@ class AbstractUnroller(abc.ABC):
         return out
 
 
-_WITH_PROGRAMS = frozenset(["while", "cond", "scan", SOLUTION, *CUSTOM_JVP])
+_WITH_PROGRAMS = frozenset(["while", "cond", "scan", SOLUTION, *CUSTOM_JVP, *CALLS])
 """Operations whose programs may look up in arrays in memory, too."""
 
 

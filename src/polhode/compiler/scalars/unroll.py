@@ -18,15 +18,23 @@ from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Elements, is_known
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP
+from polhode.compiler.scalars.procedures import CALLS, Procedures
+from polhode.compiler.scalars.program import ProgramBackend
 from polhode.compiler.scalars.straight_line import AbstractUnroller, element_array
 
 
 @final
 class Unroller(AbstractUnroller):
-    """Evaluates jaxprs element by element; each loop body and branch in a graph of its own."""
+    """Evaluates jaxprs element by element; each loop body, branch and procedure in a graph of its own."""
+
+    def __init__(self, backend: AbstractScalarBackend, scalars_only: bool = False) -> None:
+        super().__init__(backend, scalars_only)
+        self._procedures = Procedures()
 
     def _compound(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name = eqn.primitive.name
+        if name in CALLS:
+            return self._call(eqn, inputs)
         if name in CUSTOM_JVP:
             return self._custom_jvp(eqn, inputs)
         if name in CUSTOM_VJP:
@@ -40,6 +48,26 @@ class Unroller(AbstractUnroller):
         if name == SOLUTION:
             return self._solution(eqn, inputs)
         return self._foreign(eqn, inputs)
+
+    def _call(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        """A call of a procedure; a small one is inlined, and one that looks up in arrays in memory."""
+        program, avals = eqn.params["jaxpr"], [v.aval for v in eqn.invars]
+        if any(isinstance(x, ArrayView) for x in inputs):
+            return self.evaluate_closed(program, inputs)
+        backend, of_operands = self._backend, self._shared[program.jaxpr]
+        assert isinstance(backend, ProgramBackend)
+        shared = [is_shared for x, is_shared in zip(inputs, of_operands, strict=True) for _ in x.flat]
+
+        def run(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
+            unroller, values = Unroller(backend), iter(flat)
+            operands = [element_array(a.shape, (unroller.element(next(values)) for _ in range(a.size))) for a in avals]
+            return unroller.flatten(unroller.evaluate_closed(program, operands), program.out_avals)
+
+        outs = self._procedures.call(backend, program.jaxpr, run, self.flatten(inputs, avals), shared)
+        if outs is None:
+            return self.evaluate_closed(program, inputs)
+        elements = map(self.element, outs)
+        return [element_array(v.aval.shape, (next(elements) for _ in range(v.aval.size))) for v in eqn.outvars]
 
     def _while(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p = eqn.params
