@@ -100,7 +100,7 @@ def test_what_depends_on_common_operands_alone_is_computed_once(limit):
 
 def test_derivatives_are_those_of_inlined_programs(limit):
     limit(20)
-    program = on_scalars(trace(stages, P, V), P, V, differentiated=True)
+    program = on_scalars(trace(stages, P, V), P, V, wrt=(0, 1))
     assert "call" not in names(program)
 
 

@@ -78,9 +78,9 @@ class Program:
 
     @property
     def free_variables(self) -> dict[Variable, None]:
-        """Variables of the surrounding program that are used here, in order."""
+        """Variables of the surrounding program that are used here, in order; arrays of constants are everywhere."""
         own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
-        return {v: None for v in self.used_variables if v not in own}
+        return {v: None for v in self.used_variables if v not in own and not isinstance(v, ConstantArray)}
 
     @property
     def used_variables(self) -> dict[Variable, None]:
