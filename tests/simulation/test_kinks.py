@@ -73,6 +73,8 @@ def test_the_run_is_one_march_and_its_steps_survive_a_store(tmp_path):
     assert isinstance(stepper, PiecewiseSteps)
     again = grid_steps([*map(float, stepper.numbers()), np.nan])
     jax.tree.map(np.testing.assert_array_equal, again, stepper)
+    (constant,) = [s.stepper for s in ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.3, Breakpoints())]
+    jax.tree.map(np.testing.assert_array_equal, grid_steps(list(map(float, constant.numbers()))), constant)
 
 
 def test_frames_between_steps_and_runs_back_in_time_are_right():
