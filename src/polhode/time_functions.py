@@ -96,10 +96,11 @@ def breakpoints_of(*functions: Any) -> tuple[float, ...]:
 
 
 def kinks_of(*functions: Any) -> tuple[float, ...]:
-    """Those breakpoints of functions that are in the attribute `kinks` of all that have them."""
-    pairs = [(_instants(function, "breakpoints"), _instants(function, "kinks")) for function in functions]
-    jumps = [np.setdiff1d(every, kinks) for every, kinks in pairs]
-    kinks = [np.intersect1d(every, kinks) for every, kinks in pairs]
+    """The instants in the attributes `kinks` of functions, but for those at which another one jumps."""
+    kinks = [_instants(function, "kinks") for function in functions]
+    if len(functions) == 1 or not any(map(len, kinks)):
+        return _unique(kinks)
+    jumps = [np.setdiff1d(_instants(f, "breakpoints"), own) for f, own in zip(functions, kinks, strict=True)]
     return tuple(np.setdiff1d(_unique(kinks), _unique(jumps)).tolist())
 
 

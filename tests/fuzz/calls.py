@@ -220,6 +220,8 @@ CALLS = [
         length=0.4,
     ),
     Call(ph.PiecewiseLinear, {"times": (0.0, 1.0), "values": (1.0, 2.0)}, ("times", "values")),
+    Call(ph.CubicSpline, {"times": (0.0, 1.0, 2.0, 3.0), "values": (1.0, 2.0, 0.0, 1.0)}, ("times", "values")),
+    Call(ph.Table2D, {"x": (0.0, 1.0), "y": (0.0, 1.0), "values": ((1.0, 2.0), (3.0, 4.0))}, ("x", "y", "values")),
     Call(ph.rotation_vector, {"theta": (0.1, 0.2, 0.3)}, ("theta",)),
     Call(
         ph.studies.convergence,

@@ -15,6 +15,7 @@ import polhode as ph
 from polhode.simulation.stepping.grid_steps import PiecewiseSteps, grid_steps
 from polhode.simulation.stepping.kinks import choose_end_points
 from polhode.simulation.stepping.segments import Breakpoints
+from polhode.time_functions import kinks_of
 
 KNOTS = np.array([0.0, 0.3733, 0.6171, 0.8319, 1.3])
 HEIGHTS = np.array([0.0, 30.0, -20.0, 10.0, 0.0])
@@ -73,6 +74,8 @@ def test_the_run_is_one_march_and_its_steps_survive_a_store(tmp_path):
     assert isinstance(stepper, PiecewiseSteps)
     again = grid_steps([*map(float, stepper.numbers()), np.nan])
     jax.tree.map(np.testing.assert_array_equal, again, stepper)
+    (constant,) = [s.stepper for s in ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.3, Breakpoints())]
+    jax.tree.map(np.testing.assert_array_equal, grid_steps(list(map(float, constant.numbers()))), constant)
 
 
 def test_frames_between_steps_and_runs_back_in_time_are_right():
@@ -138,6 +141,17 @@ def test_where_steps_end_depends_on_the_order_and_the_number_of_kinks(method, h,
     found = choose_end_points(Breakpoints((0.7,)), kinks, ph.integrators.get(method), 0.0, 1.0, h)
     by = {"march": bool(found.breakpoints.kinks), "inside": bool(found.inside), "restart": len(found[0].inner) > 1}
     assert by == {name: name == chosen for name in by}
+
+
+def test_an_instant_at_which_one_of_several_loads_jumps_is_no_kink():
+    ramp, jump = ph.PiecewiseLinear((0.0, 1.0, 2.0), (0, 1, 0)), ph.PiecewiseLinear((1.0, 1.0), (0.0, 4.0))
+    assert kinks_of(ramp, jump) == (0.0, 2.0)
+    model = ph.Model()
+    body = model.add_body(mass=2.0, inertia=(1, 1, 1))
+    for load in (ramp, jump):
+        model.add(ph.forces.PointForce(body, ph.PiecewiseLinear(load.times, np.outer(load.values, np.eye(3)[0]))))
+    system = model.problem("SE3", t1=1.0).system
+    assert (system.kinks(), system.breakpoints()) == ((0.0, 2.0), (0.0, 1.0, 2.0))
 
 
 class Push(eqx.Module):

@@ -239,7 +239,8 @@ class PiecewiseSteps(AbstractGridSteps):
 def grid_steps(numbers: Sequence[float]) -> AbstractGridSteps:
     """Steps from their `numbers`, with any NaN after them."""
     values = [x for x in numbers if x == x]
-    if len(values) == len(ConstantSteps.__dataclass_fields__):
+    # Of pieces there are at least two, so more numbers.
+    if len(values) == len(dataclasses.fields(ConstantSteps)):
         *times, first, last = values
         t0, t1, right_limit_offset, h, spacing = map(np.asarray, times)
         return ConstantSteps(t0, t1, right_limit_offset, h, spacing, np.asarray(int(first)), np.asarray(int(last)))
