@@ -187,10 +187,8 @@ class Contacts:
         return self.closed, self._slack
 
     @property
-    def compiled_contacts(self) -> LastingContacts | None:
-        """The contacts for compiled steps; None if one has closed."""
-        if self.closed is not None:
-            return None
+    def compiled_contacts(self) -> LastingContacts:
+        """The contacts for compiled steps, as long as none has closed."""
         return LastingContacts(self.contacts, jnp.asarray(self._shortest), tuple(self.numbers))
 
     @property

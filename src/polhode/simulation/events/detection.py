@@ -43,8 +43,7 @@ class EventDetectingStepper(AbstractStepper):
     A step in which a function crosses zero is rejected and tried again, shorter, until the event is bracketed; each
     attempt uses the same program as all steps. Then the progress has the result `event_reached`, and the loop continues
     with `after_event`. Numbers of steps count those that end as planned.
-
-    - `responses`: of events that compiled steps deal with by themselves; None where the loop around them does.
+    `responses` are those of compiled steps; without them the loop around deals with all events.
     """
 
     on_grid: ClassVar[bool] = False
@@ -94,11 +93,12 @@ class EventDetectingStepper(AbstractStepper):
 
     def with_event_state(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The progress of a run without events, with an initial event state."""
-        values, slopes = self.functions.rates(system, integrator, p.t, p.h, p.carry)
+        motion, slopes = self.functions.slopes(system, integrator, p.t, p.h, p.carry)
+        values = motion.values
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         signs = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
         signs = jnp.where(np.array(self.functions.unilateral) & (values >= -event_functions.CONTACT_DEPTH), 1.0, signs)
-        return p._replace(events=self._idle_state(p, signs, self.functions.motion(system, p.t, p.h, p.carry.state)))
+        return p._replace(events=self._idle_state(p, signs, motion))
 
     def with_aftermath(self, p: Progress, aftermath: Aftermath | None) -> Progress:
         """The progress after another run: a function that it has left at zero keeps its sign of before."""
@@ -169,21 +169,24 @@ class EventDetectingStepper(AbstractStepper):
         )
 
     def after_event(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State, same_system: bool
     ) -> Progress:
         """The progress after an event, from the state after its action.
 
         A function that is still about zero gets the sign to which it moves now: its former one where the action has
-        turned it back, the opposite one where it has crossed.
+        turned it back, the opposite one where it has crossed. Rates before the event are known to be those of the step
+        that ends there if `same_system`.
         """
         w: EventState = p.events
         start = p._replace(result=jnp.zeros((), jnp.int32))
         _, trial, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, trial.h, p.carry._replace(state=state))
         start = start._replace(h=trial.h, carry=self.initial_carry(system, integrator, begin, trial.h, carry))
-        _, before = self.functions.rates(system, integrator, p.t, p.h, start.carry._replace(state=p.carry.state))
-        values, slopes = self.functions.rates(system, integrator, start.t, start.h, start.carry)
-        span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
+        before = w.rates if same_system else None
+        if before is None:
+            _, before = self.functions.slopes(system, integrator, p.t, p.h, start.carry._replace(state=p.carry.state))
+        motion, slopes = self.functions.slopes(system, integrator, start.t, start.h, start.carry)
+        values, span = motion.values, jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
         rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
         # Where the rate itself vanishes, it says nothing; but what has fired was at zero before the action.
@@ -197,9 +200,7 @@ class EventDetectingStepper(AbstractStepper):
         gaps = np.array(self.functions.unilateral)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
         signs = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), signs)
-        return start._replace(
-            events=self._idle_state(p, signs, self.functions.motion(system, start.t, start.h, start.carry.state))
-        )
+        return start._replace(events=self._idle_state(p, signs, motion))
 
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
         """The event state while no event is being located."""

@@ -94,7 +94,8 @@ class EventFunctions(eqx.Module):
         same_states = all(function.back is None for function in self.functions)
         if velocity is None or not same_states or not isinstance(source, AbstractMechanical):
             return velocity
-        if any(depends_on_velocities(function, state, source) for function in self.functions):
+        # Forces depend on velocities for certain, and take long to trace.
+        if any(self.forces) or any(depends_on_velocities(function, state, source) for function in self.functions):
             return velocity
         q, v = state
         return jnp.concatenate((source.kinematics(q, v), jnp.zeros(v.shape)))
@@ -109,16 +110,16 @@ class EventFunctions(eqx.Module):
         values, rates = jax.jvp(along, (zero,), (jnp.sign(h),))
         return Motion(values, rates, velocity)
 
-    def rates(
+    def slopes(
         self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry
-    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The functions and their rates, from a small step where a state has no velocity of its own."""
-        values, rates, _ = self.motion(system, t, h, carry.state)
-        if rates is not None:
-            return values, rates
+    ) -> tuple[Motion, Float[Array, " k"]]:
+        """The motion, and rates of the functions, from a small step where a state has no velocity of its own."""
+        motion = self.motion(system, t, h, carry.state)
+        if motion.rates is not None:
+            return motion, motion.rates
         short = 1e-4 * h
         after = counted_angles.step(integrator, system, t, short, carry)[0]
-        return values, (self(t + short, after.state) - values) / jnp.abs(short)
+        return motion, (self(t + short, after.state) - motion.values) / jnp.abs(short)
 
     def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Which crossings count, given the last signs and the watched directions."""

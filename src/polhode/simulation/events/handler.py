@@ -48,7 +48,7 @@ class EventHandler:
         self.changed = False
         self.contacts = Contacts(plan.events) if plan.holds_contacts else None
         self.records = EventRecords(plan.state0)
-        self._detection: tuple[Any, EventFunctions, EventResponses] | None = None
+        self._detection: tuple[Any, EventFunctions, EventResponses | None] | None = None
         self._untraceable: list[Any] = []
         self._structure = jax.tree.structure(plan.state0)
 
@@ -63,19 +63,22 @@ class EventHandler:
             return inner
         return EventDetectingStepper(inner, *self._detection_parts())
 
-    def _detection_parts(self) -> tuple[EventFunctions, EventResponses]:
+    def _detection_parts(self) -> tuple[EventFunctions, EventResponses | None]:
         """Event functions and responses with the present system and contacts."""
         contacts, events = self.contacts, self._events
         present = (self.source, self.conversion, *(() if contacts is None else contacts.present))
         if self._detection is None or any(a is not b for a, b in zip(present, self._detection[0], strict=True)):
             forces = None if contacts is None else contacts.are_forces
-            lasting = None if contacts is None else contacts.compiled_contacts
-            openings = 0 if contacts is None else len(contacts.contacts)
             functions = EventFunctions.of(events, self._functions(), self.source, forces)
-            limit = self._plan.max_events
-            responses = EventResponses.of(events, lasting, openings, self.source, self.conversion, limit)
-            self._detection = present, functions, responses
+            self._detection = present, functions, self._responses()
         return self._detection[1:]
+
+    def _responses(self) -> EventResponses | None:
+        """Responses of compiled steps; None with closed contacts, where compiling them takes longer than a few here."""
+        if self.has_closed_contacts:
+            return None
+        lasting = None if self.contacts is None else self.contacts.compiled_contacts
+        return EventResponses.of(self._events, lasting, self.source, self.conversion, self._plan.max_events)
 
     @property
     def observer(self) -> Observer:

@@ -87,22 +87,15 @@ class EventResponses(eqx.Module):
         cls,
         events: tuple[Event, ...],
         contacts: LastingContacts | None,
-        openings: int,
         source: AbstractSystem,
         conversion: Converted,
         max_events: int,
     ) -> EventResponses:
-        """Of the events of a run, of which the last `openings` are those of contacts.
-
-        `contacts` are None where one has closed, too. What follows is left to the host: few impacts come after it, and
-        the program of their response takes as long to compile as many of them on the host.
-        """
+        """Of the events of a run, of which those of openings of contacts come last."""
         actions = tuple(None if event.action is None else Function(event.action) for event in events)
-        first_opening = len(events) - openings
-        closed = openings > 0 and contacts is None
+        first_opening = len(events) - (0 if contacts is None else len(contacts.contacts))
         for_host = tuple(
-            event.terminal or event.change is not None or k >= first_opening or (closed and event.action is not None)
-            for k, event in enumerate(events)
+            event.terminal or event.change is not None or k >= first_opening for k, event in enumerate(events)
         )
         tolerance = min(event.tolerance for event in events)
         return cls(actions, contacts, source, conversion, jnp.asarray(max_events), for_host, tolerance)

@@ -173,7 +173,8 @@ class _Run:
             block = step_loop(arguments, self.p, n_limit, every, last, targets, self.saved_count, rows)
             return block[0], Buffer(block[1], *block[2])
         limits = jnp.asarray(n_limit), self.every, self.targets, jnp.asarray(self.saved_count), jnp.asarray(last)
-        return run_block(self.stepper, self.system, self.integrator, self.p, *limits, self.capacity)
+        p = transitions.without_responses(self.p)
+        return run_block(self.stepper, self.system, self.integrator, p, *limits, self.capacity)
 
     def _run_steps(self) -> None:
         steps, t_saved = _FIRST_BLOCK, float(self.p.t)
@@ -209,9 +210,8 @@ class _Run:
 
     def record_events(self, buffer: Buffer) -> Buffer:
         """Records events that compiled steps have dealt with, and returns the frames among the rows."""
-        if buffer.events is None:
+        if buffer.events is None or self.events is None:
             return buffer
-        assert self.events is not None
         t, state, _ = buffer.head()
         self.events.record(t, state, buffer.events)
         return buffer.select_frames()

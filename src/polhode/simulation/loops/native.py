@@ -19,6 +19,7 @@ from polhode.compiler.loops.step_loop_ir import ADDITION, FRAME
 from polhode.compiler.placement import on_host
 from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
+from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventState
 from polhode.simulation.events.responses import EventRow
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, advance, dense_output, select
@@ -48,7 +49,7 @@ def advance_to_frame(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, 
         p = advance(stepper, system, integrator, p, c.n_limit, c.target)
         due = c.has_target & stepper.has_passed(p, c.target)
         row = (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
-    return (p, due & (p.result == 0), row) if p.events is None else _respond(args, p, due, row)
+    return _respond(args, p, due, row) if _has_responses(stepper) else (p, due & (p.result == 0), row)
 
 
 def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Array, Any]:
@@ -70,7 +71,8 @@ def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Ar
 
     def respond(p: Progress) -> tuple[Progress, EventRow]:
         response, state = stepper.responses(w, p.t, p.carry.state)
-        after = stepper.after_event(system, integrator, p._replace(events=state), response.state)
+        p = p._replace(events=state)
+        after = stepper.after_event(system, integrator, p, response.state, same_system=True)
         left = p._replace(result=jnp.full((), int(Result.event_reached), jnp.int32))
         happened = response.happened & response.valid
         return select(response.valid, after, left), EventRow(now, happened, response.state, response.impulses)
@@ -107,7 +109,7 @@ def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> 
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
-        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, _row(progress), report),)
+        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, _row(args, progress), report),)
     except UnsupportedNativeOperation:
         return (None,)
 
@@ -117,9 +119,14 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
-def _row(p: Progress) -> tuple[Any, ...]:
-    """Contents of a row: a frame, and in runs with events these."""
-    return frame(p) if p.events is None else (*frame(p), EventRow.empty(len(p.events.signs), p.carry.state))
+def _row(args: Any, p: Progress) -> tuple[Any, ...]:
+    """Contents of a row: a frame, and events if the steps respond to them."""
+    return (*frame(p), EventRow.empty(len(p.events.signs), p.carry.state)) if _has_responses(args[0]) else frame(p)
+
+
+def _has_responses(stepper: AbstractStepper) -> bool:
+    """Whether compiled steps respond to events."""
+    return isinstance(stepper, EventDetectingStepper) and stepper.responses is not None
 
 
 def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> None:
@@ -129,7 +136,7 @@ def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> No
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
     dump=lambda loops: None if loops[0] is None else loops[0].code,
-    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], _row(inputs[1])),),
+    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], _row(*inputs)),),
     watch=_on_improved,
 )
 

@@ -255,7 +255,8 @@ def _find_segment(
         fixed = (stepper.inner.on_grid | (new.t == stepper.t1)) & ~w.cut
 
         def handle_event(p: Progress) -> Progress:
-            return stepper.after_event(system, integrator, p, actions(p.events.fired, p.t, p.carry.state))
+            state = actions(p.events.fired, p.t, p.carry.state)
+            return stepper.after_event(system, integrator, p, state, same_system=True)
 
         after = jax.lax.cond(event, handle_event, lambda p: p, new)
         row = _Steps(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
+from polhode.result_codes import Result
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
@@ -42,7 +45,7 @@ def after_event(
     stepper: EventDetectingStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
 ) -> Progress:
     """The progress after an event."""
-    return stepper.after_event(system, integrator, p, state)
+    return stepper.after_event(system, integrator, p, state, same_system=False)
 
 
 @numpy_jit
@@ -70,3 +73,10 @@ def with_previous(p: Progress, keep: bool) -> Progress:
 def with_empty_tally(p: Progress) -> Progress:
     """The progress of a run that begins at the end of another one, whose events are not its own."""
     return p if p.events is None else p._replace(events=p.events._replace(tally=EventTally.empty()))
+
+
+def without_responses(p: Progress) -> Progress:
+    """The progress for steps that don't respond to events, where others have left one to their next block."""
+    if p.events is None or not np.any(p.events.fired):
+        return p
+    return p._replace(result=jnp.asarray(int(Result.event_reached), jnp.int32))
