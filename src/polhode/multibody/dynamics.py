@@ -86,7 +86,7 @@ class Dynamics:
         """
         name = body if isinstance(body, str) else body.name
         if name not in self.system.names:
-            known = ", ".join(self.system.names)
+            names = ", ".join(self.system.names)
             raise ValueError(
                 f"The system has no body `{name}`; it has {names}.{checks.nearest(name, self.system.names)}"
             )
