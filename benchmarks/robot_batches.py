@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("robots", nargs="*", default=["panda", "quadruped"], metavar="ROBOT")
     parser.add_argument("--members", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=2000)
     options = parser.parse_args()
     print("| | first batch, s | `rkmk4` | MuJoCo, RK4 | MuJoCo, `implicitfast` | over RK4 |\n|---|---|---|---|---|---|")
     for name in options.robots:
@@ -86,7 +86,7 @@ def main() -> None:
             problem, text = model.problem(), model.to_mjcf()
         first, own = batch(problem, options.members, options.steps)
         theirs = [
-            mujoco_batch(text, problem.h, integrator, options.members, options.steps // 2)
+            mujoco_batch(text, problem.h, integrator, options.members, options.steps // 40)
             for integrator in ("RK4", "IMPLICITFAST")
         ]
         figures = (first, own, *theirs, own / theirs[0])
