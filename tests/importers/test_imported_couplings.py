@@ -253,7 +253,7 @@ def test_what_follows_starts_turns_away(
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-GEAR = """<mujoco><option gravity="0 0 0"/><worldbody>
+TURNING = """<mujoco><option gravity="0 0 0"/><worldbody>
 <body name="A"><joint name="x" type="hinge" axis="0 0 1"/><inertial pos="0 0 0" mass="1" diaginertia=".1 .1 .1"/></body>
 <body name="B" pos="2 0 0"><joint name="y" type="slide" axis="1 0 0"/>
 <inertial pos="0 0 0" mass="2" diaginertia=".1 .1 .1"/></body>
@@ -265,7 +265,7 @@ MOTOR = '<actuator><position joint="x" kp="1e-9"/></actuator>'
 @pytest.mark.parametrize("part", [RACK, pytest.param(MOTOR, marks=pytest.mark.exhaustive)], ids=["rack", "motor"])
 def test_turns_of_a_hinge_along_which_the_file_acts_are_read_in_absolute_coordinates(part, tmp_path):
     path = tmp_path / "gear.xml"
-    path.write_text(GEAR.format(part))
+    path.write_text(TURNING.format(part))
     model = ph.load_model(path)
     problem, hinge = model.problem("SO3xR3", t1=4.0, h=0.02), model.joints["x"]
     q, v = problem.state0

@@ -34,7 +34,8 @@ def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row])
     for (omega,) in chunks(speeds):
         fastest = np.maximum(fastest, np.max(np.linalg.norm(omega, axis=2), axis=0))
     time = columns["time"]
-    span = abs(float(time[len(time) - 1]) - float(time[0]))
+    # Stored columns are read by slices.
+    span = abs(float(time[len(time) - 1 :][0]) - float(time[:1][0]))
     step = span / max(int(solution.stats["steps"]), 1)
     names = list(solution.meta.get("names", {}).get("bodies", ()))
     coordinates = _coordinates_with_joints(solution)
