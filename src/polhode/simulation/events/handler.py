@@ -78,7 +78,7 @@ class EventHandler:
         if self.has_closed_contacts:
             return None
         lasting = None if self.contacts is None else self.contacts.compiled_contacts
-        return EventResponses.of(self._events, lasting, self.source, self.conversion, self._plan.max_events)
+        return EventResponses.of(self._events, lasting, self.conversion, self._plan.max_events)
 
     @property
     def observer(self) -> Observer:
