@@ -59,6 +59,8 @@ def test_the_host_and_compiled_steps_make_the_same_run(schedule, monkeypatch):
     on_host = run(concrete_kick)
     assert len(calls) == sum(name == "event" for name in on_host.events.name) > 0
     same(compiled, on_host)
+    assert "python_events" not in compiled.stats
+    assert on_host.stats["python_events"] == {"event": len(calls)}
 
 
 def test_two_actions_at_one_instant_act_in_order():

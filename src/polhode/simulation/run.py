@@ -88,6 +88,8 @@ def compute(run: PlannedRun, options: RunOptions, sink: StoreSink | None, interr
         stats = statistics(outcome.progress, method, result, _times(run, options, outcome))
         if outcome.events is not None and outcome.events.table is not None:
             stats["events"] = outcome.events.table
+        if outcome.events is not None and outcome.events.python_events:
+            stats["python_events"] = outcome.events.python_events
         show.finish(stats)
     explanation = diagnose(run, outcome, stats)
     solution = _solution(run, outcome, stats, sink)

@@ -61,11 +61,15 @@ class Plan(NamedTuple):
 
 
 class EventOutcome(NamedTuple):
-    """Events of a run: their table, if there are any, whether they have changed the system, or closed a contact."""
+    """Events of a run: their table, if there are any, whether they have changed the system, or closed a contact.
+
+    `python_events`: at how many instants each of those was dealt with that compiled steps left to Python, by name.
+    """
 
     table: dict[str, Any] | None
     changed: bool
     has_closed_contacts: bool
+    python_events: dict[str, int]
 
 
 class Outcome(NamedTuple):

@@ -182,10 +182,7 @@ class EventDetectingStepper(AbstractStepper):
         _, trial, begin = self.inner.trial_step(start, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = counted_angles.restart(integrator, system, begin, trial.h, p.carry._replace(state=state))
         start = start._replace(h=trial.h, carry=self.initial_carry(system, integrator, begin, trial.h, carry))
-        before = w.rates if same_system else None
-        if before is None:
-            _, before = self.functions.slopes(system, integrator, p.t, p.h, start.carry._replace(state=p.carry.state))
-        motion, slopes = self.functions.slopes(system, integrator, start.t, start.h, start.carry)
+        before, motion, slopes = self.functions.slopes_around(system, integrator, p, start, same_system)
         values, span = motion.values, jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
         rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
         zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate

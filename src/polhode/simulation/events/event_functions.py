@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.events.bracket import Bracket
 from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.stepper import Progress
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -120,6 +122,22 @@ class EventFunctions(eqx.Module):
         short = 1e-4 * h
         after = counted_angles.step(integrator, system, t, short, carry)[0]
         return motion, (self(t + short, after.state) - motion.values) / jnp.abs(short)
+
+    def slopes_around(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, start: Progress, same_system: bool
+    ) -> tuple[Float[Array, " k"], Motion, Float[Array, " k"]]:
+        """Slopes before an event, and the motion and slopes after it."""
+        slopes = functools.partial(self.slopes, system, integrator)
+        after = start.t, start.h, start.carry
+        if same_system and p.events.rates is not None:
+            return p.events.rates, *slopes(*after)
+        before = p.t, p.h, start.carry._replace(state=p.carry.state)
+        if p.events.rates is not None:
+            return slopes(*before)[1], *slopes(*after)
+        # Each takes a step of the method, which is compiled once for both.
+        pair = jax.tree.map(lambda *x: jnp.stack(x), before, after)
+        motions, both = jax.lax.map(lambda x: slopes(*x), pair)
+        return both[0], jax.tree.map(lambda x: x[1], motions), both[1]
 
     def may_cross(self, signs: Float[Array, " k"]) -> Bool[Array, " k"]:
         """Which crossings count, given the last signs and the watched directions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +40,7 @@ class EventHandler:
     """The events of one run.
 
     - `conversion`, `source`: the present system as the method takes it, and in the user's form.
-    - `changed`: whether they differ from those at the start.
+    - `changed`: whether they differ from those at the start. - `python_events`: how often `act` had each, by name.
     """
 
     def __init__(self, plan: EventPlan) -> None:
@@ -50,6 +51,7 @@ class EventHandler:
         self.records = EventRecords(plan.state0)
         self._detection: tuple[Any, EventFunctions, EventResponses | None] | None = None
         self._untraceable: list[Any] = []
+        self.python_events: collections.Counter[str] = collections.Counter()
         self._structure = jax.tree.structure(plan.state0)
 
     @property
@@ -78,7 +80,7 @@ class EventHandler:
         if self.has_closed_contacts:
             return None
         lasting = None if self.contacts is None else self.contacts.compiled_contacts
-        return EventResponses.of(self._events, lasting, self.source, self.conversion, self._plan.max_events)
+        return EventResponses.of(self._events, lasting, self.conversion, self._plan.max_events)
 
     @property
     def observer(self) -> Observer:
@@ -93,9 +95,8 @@ class EventHandler:
         contact_functions = (
             [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
         )
-        event_functions = (
-            function_of(event, self._plan.run_system.outputs, self.conversion.back) for event in self._events
-        )
+        outputs, back = self._plan.run_system.outputs, self.conversion.back
+        event_functions = (function_of(event, outputs, back) for event in self._events)
         return tuple(
             own or other
             for own, other in zip(contact_functions or (None,) * len(self._events), event_functions, strict=True)
@@ -125,10 +126,10 @@ class EventHandler:
     @eager_numpy()
     def act(self, t: float, state: State, event_state: EventState) -> tuple[State, bool]:
         """The state after the events that have fired, and whether the run ends there."""
-        ends = False
-        state = jax.tree.map(jnp.asarray, state)
+        ends, state = False, jax.tree.map(jnp.asarray, state)
         self._structure = jax.tree.structure(state)
         numbers = [int(number) for number in np.flatnonzero(event_state.fired)]
+        self.python_events.update(self._events[number].name for number in numbers)
         contact_numbers = [k for k in numbers if self.contacts is not None and self.contacts.has_event(k)]
         for number in numbers:
             event = self._events[number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -69,86 +70,93 @@ class LastingContacts(eqx.Module):
 class EventResponses(eqx.Module):
     """Actions of events as parts of compiled steps.
 
-    - `actions`: of each event, or None. - `for_host`: which events are left to the host: those that end the run, change
-      the system or open a contact. - `source`, `conversion`: the user's system, and states of the method's.
-    - `max_events`: that many records end the run.
+    - `actions`: those that steps apply, by event. - `into`, `back`: maps of states for them, as in `Converted`.
+    - `contacts`: those that may rest, if there are any. - `max_events`: that many records end the run.
+    - `for_host`: which events are left to the host: those that end the run, change the system or open a contact.
+
+    It holds no system, so that the arrays of programs remain few: those of systems are in their other arguments.
     """
 
     actions: tuple[Function | None, ...]
+    into: Callable[[State], State] | None
+    back: Callable[[State], State] | None
     contacts: LastingContacts | None
-    source: AbstractSystem
-    conversion: Converted
     max_events: Array
     for_host: tuple[bool, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
 
     @classmethod
     def of(
-        cls,
-        events: tuple[Event, ...],
-        contacts: LastingContacts | None,
-        source: AbstractSystem,
-        conversion: Converted,
-        max_events: int,
+        cls, events: tuple[Event, ...], contacts: LastingContacts | None, conversion: Converted, max_events: int
     ) -> EventResponses:
         """Of the events of a run, of which those of openings of contacts come last."""
-        actions = tuple(None if event.action is None else Function(event.action) for event in events)
-        first_opening = len(events) - (0 if contacts is None else len(contacts.contacts))
+        numbers, openings = ((), 0) if contacts is None else (contacts.numbers, len(contacts.contacts))
         for_host = tuple(
-            event.terminal or event.change is not None or k >= first_opening for k, event in enumerate(events)
+            event.terminal or event.change is not None or k >= len(events) - openings for k, event in enumerate(events)
         )
+        actions = tuple(
+            None if event.action is None or for_host[k] or k in numbers else Function(event.action)
+            for k, event in enumerate(events)
+        )
+        maps = (conversion.into, conversion.back) if any(actions) else (None, None)
         tolerance = min(event.tolerance for event in events)
-        return cls(actions, contacts, source, conversion, jnp.asarray(max_events), for_host, tolerance)
+        return cls(actions, *maps, contacts, jnp.asarray(max_events), for_host, tolerance)
 
-    def __call__(self, w: EventState, t: Array, state: State) -> tuple[Response, EventState]:
-        """The response to the events that have fired, and the event state with its tally."""
-        response = self._respond(w.fired, t, state)
-        tally = w.tally.add(t, jnp.sum(response.happened), self.tolerance)
-        response = response._replace(valid=response.valid & ~tally.is_full(self.max_events))
-        return response, w._replace(tally=tally)
+    def __call__(
+        self, w: EventState, t: Array, state: State, system: AbstractSystem, source: AbstractSystem
+    ) -> tuple[Response, EventState]:
+        """The response to the events that have fired, and the event state with its tally.
 
-    def _respond(self, fired: Bool[Array, " k"], t: Array, state: State) -> Response:
-        numbers = () if self.contacts is None else self.contacts.numbers
-        of_contacts = np.isin(np.arange(len(self.actions)), numbers)
-        acting = np.array([action is not None for action in self.actions]) & ~of_contacts
+        `source`: the system as the user gave it.
+        """
+        fired, conversion = w.fired, Converted(system, self.into, self.back)
+        of_contacts = np.isin(np.arange(len(fired)), () if self.contacts is None else self.contacts.numbers)
+        acting = np.array([action is not None for action in self.actions])
         in_contact = jnp.any(fired & of_contacts)
         # Records have one state before and one after: at most one action, or contacts alone.
         alone = (jnp.sum(fired & acting) <= 1) & ~(in_contact & jnp.any(fired & ~of_contacts))
         valid = alone & ~jnp.any(fired & np.array(self.for_host))
         response = Response(state, fired, jnp.full(fired.shape, jnp.nan), valid)
-        for k in np.flatnonzero(acting & ~np.array(self.for_host)):
-            response = self._act(int(k), fired, t, response)
-        if self.contacts is None:
-            return response
-        contacts, source = self.contacts, self.source
-        touch = lambda r: contacts(fired, t, r.state, source)  # noqa: E731
-        return jax.lax.cond(in_contact & valid, touch, lambda r: r, response)
+        for k, action in enumerate(self.actions):
+            if action is not None:
+                response = _act(action, fired[k], t, response, conversion, source)
+        if self.contacts is not None:
+            contacts = self.contacts
+            touch = lambda r: contacts(fired, t, r.state, source)  # noqa: E731
+            response = jax.lax.cond(in_contact & response.valid, touch, lambda r: r, response)
+        tally = w.tally.add(t, jnp.sum(response.happened), self.tolerance)
+        response = response._replace(valid=response.valid & ~tally.is_full(self.max_events))
+        return response, w._replace(tally=tally)
 
-    def _act(self, k: int, fired: Bool[Array, " k"], t: Array, response: Response) -> Response:
-        """The response with the action of one event; invalid if it has fired and can't be traced."""
 
-        def act(r: Response) -> Response:
-            state, valid = self._apply(k, t, r.state)
-            return r._replace(state=state, valid=valid)
+def _act(
+    action: Function, fired: Array, t: Array, response: Response, conversion: Converted, source: AbstractSystem
+) -> Response:
+    """The response with an action, if it has fired; invalid if it can't be traced."""
 
-        try:
-            return jax.lax.cond(fired[k] & response.valid, act, lambda r: r, response)
-        except Exception:
-            # Whatever is wrong with it, the host calls it with numbers, or reports the error at its time.
-            return response._replace(valid=response.valid & ~fired[k])
+    def act(r: Response) -> Response:
+        state, valid = _apply(action, t, r.state, conversion, source)
+        return r._replace(state=state, valid=valid)
 
-    def _apply(self, k: int, t: Array, state: State) -> tuple[State, Array]:
-        """The state after one action, and whether it needs no closer look."""
-        action, source = self.actions[k], self.source
-        assert action is not None
-        before = self.conversion.to_source(state)
-        after = _like(action(t, before, source), before)
-        new = _like(self.conversion.to_system(after), state)
-        valid = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(new)]))
-        if isinstance(action.function, Impact):
-            return new, valid
-        was, now = (violations(source, t, s) for s in (before, after))
-        return new, valid & are_no_worse(was, now) & (source.state_space.residual(after) <= TOLERANCE)
+    try:
+        return jax.lax.cond(fired & response.valid, act, lambda r: r, response)
+    except Exception:
+        # Whatever is wrong with it, the host calls it with numbers, or reports the error at its time.
+        return response._replace(valid=response.valid & ~fired)
+
+
+def _apply(
+    action: Function, t: Array, state: State, conversion: Converted, source: AbstractSystem
+) -> tuple[State, Array]:
+    """The state after one action, and whether it needs no closer look."""
+    before = conversion.to_source(state)
+    after = _like(action(t, before, source), before)
+    new = _like(conversion.to_system(after), state)
+    valid = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(new)]))
+    if isinstance(action.function, Impact):
+        return new, valid
+    was, now = (violations(source, t, s) for s in (before, after))
+    return new, valid & are_no_worse(was, now) & (source.state_space.residual(after) <= TOLERANCE)
 
 
 def _like(state: Any, like: State) -> State:

@@ -154,7 +154,7 @@ class _Run:
         if events is None or self.plan.events is None:
             return None
         table = events.table() if self.plan.events.events else None
-        return EventOutcome(table, events.changed, events.has_closed_contacts)
+        return EventOutcome(table, events.changed, events.has_closed_contacts, dict(events.python_events))
 
     def block(self, steps: int) -> tuple[Progress, Buffer]:
         if self.native is None:

@@ -70,7 +70,7 @@ def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Ar
         pending = at_event & due
 
     def respond(p: Progress) -> tuple[Progress, EventRow]:
-        response, state = stepper.responses(w, p.t, p.carry.state)
+        response, state = stepper.responses(w, p.t, p.carry.state, system, stepper.functions.source)
         p = p._replace(events=state)
         after = stepper.after_event(system, integrator, p, response.state, same_system=True)
         left = p._replace(result=jnp.full((), int(Result.event_reached), jnp.int32))
