@@ -15,6 +15,7 @@ X = np.linspace(0.0, 1.0, 2001)
 Y, Z = np.sin(7 * X), np.cos(3 * X)
 GRID = np.outer(Y, Z[:50])
 TIMES = np.random.default_rng(0).uniform(-0.1, 1.1, 200)
+ALIKE = np.linspace(1, 2, 21)
 NUMBERS = np.random.default_rng(1).integers(-2100, 2300, 200)
 
 
@@ -29,6 +30,11 @@ def _rows(t, a, b, c, d):
 LOOK_UPS = {
     "interpolation": (lambda c, t: jnp.interp(t, *c), (X, Y), TIMES),
     "constants": (lambda c, t: jnp.interp(t, X, Y) + c, np.float64(1.0), TIMES),
+    "constants of equal bytes": (
+        lambda c, k: jnp.asarray(ALIKE.view(np.int32))[k] + jnp.asarray(ALIKE)[k] + c,
+        np.float64(1.0),
+        NUMBERS,
+    ),
     "two places": (lambda c, k: c[k, k // 50], GRID, NUMBERS),
     "rows": (lambda c, k: c[k], GRID[:, :4].copy(), NUMBERS),
     "outside": (lambda c, k: c.at[k].get(mode="fill", fill_value=7.0), Y, NUMBERS),
@@ -56,6 +62,10 @@ def test_only_arrays_of_which_elements_are_read_stay_in_memory():
         return jnp.interp(y[k], x, x), 2 * z, y[3:5]
 
     assert read_only(jax.make_jaxpr(function)(X, Y, Z, 3).jaxpr) == [True, True, False, False]
+    rows = jax.make_jaxpr(lambda x, k: (2 * x[k], x[k][k], x[k + 1].T @ x[k]))(GRID[:, :7], 3)
+    assert read_only(rows.jaxpr) == [True, False]
+    joined = jax.make_jaxpr(lambda x, y, k: jnp.concatenate([x, y + 1])[k])(X, Y, 3)
+    assert read_only(joined.jaxpr) == [False, False, False]
     returned = jax.make_jaxpr(lambda x, k: (x, x[k]))(X, 3)
     assert read_only(returned.jaxpr) == [False, False]
 

@@ -9,11 +9,14 @@ import pytest
 
 import polhode as ph
 from polhode.compiler import size_limits
-from polhode.compiler.arrays.array_ir import Address, Function, pointers_of
+from polhode.compiler.arrays.array_ir import Function, pointers_of
 from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.llvm_printer import compile_function
 from polhode.compiler.cache import disk_cache, program_cache
 from polhode.compiler.llvm import ir_builder, short_blocks
+from polhode.compiler.loops import step_loop
+from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.scalars.program import subprograms
 from polhode.compiler.trace import on_scalars, trace
 
 V = np.array([0.3, -0.7, 1.1])
@@ -160,20 +163,76 @@ def test_look_ups_within_procedures_have_the_values_of_jax(limit):
     np.testing.assert_allclose(results(program), function(P, V), rtol=1e-13)
 
 
-def test_arrays_in_memory_are_looked_up_in_inlined_calls(limit):
-    def function(p, table):
-        call = jax.jit(lambda x: jnp.interp(x, jnp.linspace(0, 1, table.size), table) * jnp.tanh(x) + jnp.sin(x))
-        return call(call(p))
+def nested(x, table):
+    """Calls within calls that look up in arrays: in parts of one, at rows of it, and where another one says."""
+    call = jax.jit(lambda t, row: jnp.interp(t, X, row) * jnp.tanh(t) + row[jnp.int64(10 * t)])
+    rows = jax.jit(lambda t: jax.lax.scan(lambda s, row: (call(s, row), s), t, table)[0] + jnp.sin(t))
+    return call(x, table[0]) + call(x, table[1]) + rows(x) * rows(call(x, table[jnp.int64(2 * x)]))
 
-    table = np.linspace(0, 1, 40) ** 2
-    limit(20)
-    program = on_scalars(trace(function, P, table), P, table)
-    assert len(program.inputs) == 4
-    k, pointers, out = BlockBuilder(), pointers_of(("x", "table", "out")), np.zeros(3)
-    arguments = [k.load_slot(pointers["x"], n, np.dtype(float)) for n in range(3)]
-    *_, array = program.inputs
-    k.append(Address(array, pointers["table"], 0))
-    for n, x in enumerate(k.call(program, [*arguments, array])):
-        k.store(pointers["out"], (n,), (1,), x)
-    compile_function(Function(pointers, k.block, np.int64(0)))(P, table, out)
-    np.testing.assert_allclose(out, function(P, table), rtol=1e-13)
+
+X = np.linspace(0, 1, 40)
+TABLE = np.stack([X**2, np.cos(3 * X), np.sin(5 * X)])
+
+
+def test_arrays_in_memory_are_looked_up_in_procedures(limit):
+    times = np.random.default_rng(0).uniform(0, 1, 20)
+    limit(10)
+    program = on_scalars(trace(nested, 0.5, TABLE), 0.5, TABLE)
+    assert len(program.inputs) == 2
+    assert names(program).count("call") == 3
+    rows = RowMap.of(lambda table, t: nested(t, table), TABLE, times[0])
+    expected = jax.vmap(lambda t: nested(t, jnp.asarray(TABLE)))(times)
+    np.testing.assert_allclose(rows(TABLE, times), expected, rtol=1e-12)
+
+
+def test_parts_of_arrays_that_calls_return_are_looked_up_in_memory(limit):
+    def function(t, table):
+        call = jax.jit(lambda t: (jnp.stack([table[1], table[0]]), jnp.sin(t) * jnp.cos(t) + t**2))
+        (a, x), (b, y) = call(t), call(2 * t)
+        return jnp.interp(x, X, a[0]) + jnp.interp(y, X, b[1])
+
+    limit(3)
+    program = on_scalars(trace(function, 0.5, TABLE), 0.5, TABLE)
+    assert len(program.inputs) == 2
+    assert program.size < 400
+    rows = RowMap.of(lambda table, t: function(t, table), TABLE, X[0])
+    np.testing.assert_allclose(rows(TABLE, X), jax.vmap(lambda t: function(t, jnp.asarray(TABLE)))(X), rtol=1e-12)
+
+
+def test_tables_for_all_joints_of_a_robot_cost_few_operations(monkeypatch):
+    sizes = []
+
+    def note(program, *examples):
+        built = on_scalars(program, *examples)
+        bodies = {o.params["body"] for o in operations(built) if o.name == "call"}
+        if bodies:
+            sizes.append(built.size)
+            raise StopIteration
+        return built
+
+    def operations(program):
+        for operation in program.operations:
+            yield operation
+            for body in subprograms(operation):
+                yield from operations(body)
+
+    def size(control):
+        model, joints = ph.Model(gravity=(0, 0, -9.81)), []
+        below = model.ground
+        for k in range(7):
+            body = model.add_body(mass=1 + 0.1 * k, inertia=(0.02, 0.03, 0.04), position=(0.3 * k + 0.15, 0.02, 0.01))
+            joints.append(model.add(ph.joints.Revolute(below, body, point=(0.3 * k, 0, 0), axis=np.eye(3)[k % 3])))
+            below = body
+        model.add(ph.forces.JointControl(joints, control))
+        problem = model.problem("minimal", t1=0.01, h=0.01)
+        with pytest.raises(StopIteration):
+            ph.simulate(problem, "rkmk4", save_every=None)
+        return sizes.pop()
+
+    monkeypatch.setattr(step_loop, "on_scalars", note)
+    monkeypatch.setattr(disk_cache, "is_on", lambda: False)
+    knots = np.linspace(0, 1, 2001)
+    table = ph.PiecewiseLinear(knots, np.outer(np.sin(knots), np.arange(7.0)))
+    grid = ph.Table2D(knots[::50], knots[::100], np.outer(knots[::50], knots[::100]))
+    plain = size(lambda t, angles, rates: jnp.sin(t) * jnp.arange(7.0) - rates)
+    assert size(lambda t, angles, rates: table(t) * jnp.stack(list(map(grid, angles, rates)))) < 1.5 * plain

@@ -17,12 +17,13 @@ from polhode.compiler.scalars.read_only import programs_inside, read_only, rows_
 
 _READ_INDICES = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
 _WRITE_INDICES = slice(1, 2)
+_READS = frozenset(("gather", "dynamic_slice"))
 
 
 def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_read: Sequence[bool] = ()) -> bool:
-    """Whether a program has data-dependent indices, or sorts.
+    """Whether a program has data-dependent indices, or sorts; look-ups in constants don't count.
 
-    `is_constant`: which arguments are constants; none by default. `is_read`: into which arguments indices don't count.
+    `is_constant`: which arguments are constants; none by default. `is_read`: those in which they don't count, either.
     """
     constants = set(jaxpr.constvars)
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
@@ -32,7 +33,8 @@ def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_
         constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
         read_inputs = [not isinstance(v, core.Literal) and v in arrays for v in eqn.invars]
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
-        if not (any(read_inputs[:1]) or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs)):
+        looks_up = name in _READS and (read_inputs[0] or constant_inputs[0])
+        if not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs)):
             return True
         # Rows of loops differ from each other, even constant ones.
         varying = rows_of(eqn)

@@ -103,7 +103,8 @@ class ScalarPrinter:
     def _read(self, o: Operation) -> None:
         array, position = o.operands
         if isinstance(array, ConstantArray):
-            text = f"{self.constants(array.values.tobytes(), array.values)}[{self.operand(position)}]"
+            name = self.constants((array.values.dtype, array.values.tobytes()), array.values)
+            text = f"{name}[{self.operand(position)}]"
         else:
             text = slot_value(f"{self.operand(array)}[{self.operand(position)}]", c_type(o.results[0].dtype))
         self.define(o.results[0], text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polhode.compiler.llvm.types import type_of
+from polhode.compiler.scalars.program import ArrayType
 
 if TYPE_CHECKING:
     from polhode.compiler.llvm.builder import Builder
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 class Procedure(NamedTuple):
     """A function of the module.
 
-    - `name`: its name. - `captures`: variables of the surrounding program that it reads. - `captured`, `arguments`,
-      `results`: where these and its own lie in the workspace.
+    - `name`: its name. - `arrays`, `captures`: arrays in memory and variables of the surrounding program that it
+      reads. - `captured`, `arguments`, `results`: where the latter and its own lie in the workspace.
     """
 
     name: str
+    arrays: list[Variable]
     captures: list[Variable]
     captured: int
     arguments: int
@@ -39,14 +41,18 @@ def call(w: Builder, operation: Operation, x: list[str], mask: Any = None) -> li
     arguments, results = w.slots(procedure.arguments), w.slots(procedure.results)
     for n, (kind, value) in enumerate((*zip(map(type_of, body.inputs), x, strict=True), *lanes)):
         w.put(arguments, n, kind, value)
-    w.lines.append(f"call void @{procedure.name}(ptr %workspace, ptr %tables)")
+    pointers = ("%workspace", "%tables", *map(w.operand, procedure.arrays))
+    w.lines.append(f"call void @{procedure.name}({', '.join(f'ptr {x}' for x in pointers)})")
     return [w.get(results, n, type_of(v)) for n, v in enumerate(body.outputs)]
 
 
 def _write(outer: Builder, body: Program, mask: Any) -> Procedure:
     """Writes the function."""
-    own, w = set(body.inputs), outer.procedure()
-    captures = [v for v in body.free_variables if v not in own]
+    w, outside = outer.procedure(), body.free_variables
+    arrays = [v for v in outside if isinstance(v.dtype, ArrayType)]
+    captures = [v for v in outside if v not in arrays]
+    for n, v in enumerate(arrays):
+        w.name(v, f"%array{n}")
     places = [w.reserve(n) for n in (len(captures), len(body.inputs) + 1, len(body.outputs))]
     captured, arguments, results = map(w.slots, places)
     unread = {v: (captured, n) for n, v in enumerate(captures)}
@@ -67,6 +73,7 @@ def _write(outer: Builder, body: Program, mask: Any) -> Procedure:
     outer.workspace = w.workspace
     # The functions that this one calls have their names by now.
     name = f"procedure{len(outer.procedures)}"
-    head = f"define internal void @{name}(ptr %workspace, ptr %tables) noinline {{", "entry:"
+    pointers = ("%workspace", "%tables", *map(w.operand, arrays))
+    head = f"define internal void @{name}({', '.join(f'ptr {x}' for x in pointers)}) noinline {{", "entry:"
     outer.module_lines += [*head, *w.lines, "ret void", "}"]
-    return Procedure(name, captures, *places)
+    return Procedure(name, arrays, captures, *places)

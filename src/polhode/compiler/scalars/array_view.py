@@ -25,9 +25,9 @@ five instructions, and a comparison with a choice two for each position, without
 VIEWS = ("reshape", "squeeze", "expand_dims", "broadcast_in_dim", "slice", "stack", "concatenate")
 """Operations that may only say where elements are."""
 
-_INTEGER, _TRUTH = np.dtype(np.int64), np.dtype(bool)
+INTEGER, _TRUTH = np.dtype(np.int64), np.dtype(bool)
 _READ, _SELECT = Kind("read", {}), Kind("select_n", {})
-_CONVERT = Kind("convert_element_type", {"new_dtype": _INTEGER})
+_CONVERT = Kind("convert_element_type", {"new_dtype": INTEGER})
 
 
 class ArrayView(NamedTuple):
@@ -77,12 +77,12 @@ class ArrayView(NamedTuple):
         return self._replace(begins=_single(graph.binary("add", self.begins[()], slots)), shape=shape)
 
 
-def constant_view(elements: Elements, dtype: Any, arrays: dict[bytes, ConstantArray]) -> ArrayView | None:
+def constant_view(elements: Elements, dtype: Any, arrays: dict[tuple[Any, bytes], ConstantArray]) -> ArrayView | None:
     """A view of constants, for look-ups; None of others, and of few. `arrays`: equal ones are one."""
     if elements.size <= SELECTED or not all(map(is_known, elements.flat)):
         return None
     values = elements.astype(dtype)
-    array = arrays.setdefault(values.tobytes(), ConstantArray(values.reshape(-1)))
+    array = arrays.setdefault((values.dtype, values.tobytes()), ConstantArray(values.reshape(-1)))
     return ArrayView.at(array, np.int64(0), elements.shape, values.dtype)
 
 
@@ -194,7 +194,7 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 def _whole(graph: Graph, index: Any) -> Any:
     """An index as a number of 64 bits."""
-    return index if index.dtype == _INTEGER else graph.operation(_CONVERT, _INTEGER, (index,))
+    return index if index.dtype == INTEGER else graph.operation(_CONVERT, INTEGER, (index,))
 
 
 def _clip(graph: Graph, index: Any, high: int) -> Any:

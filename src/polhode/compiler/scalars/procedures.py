@@ -62,7 +62,8 @@ def shared_operands(equations: Sequence[Equation]) -> dict[core.Jaxpr, list[bool
     return shared
 
 
-Function = Callable[[ProgramBackend, Values], Values]
+Function = Callable[[ProgramBackend, Values], Values | None]
+"""The results of a program of these operands; None if they are no scalars."""
 
 
 class Procedures:
@@ -75,7 +76,7 @@ class Procedures:
     def call(
         self, backend: ProgramBackend, name: Hashable, function: Function, operands: Values, shared: Sequence[bool]
     ) -> Values | None:
-        """The results of a function of this name; None if it is too small for a procedure.
+        """The results of a function of this name; None if it is no procedure, because it is too small, for example.
 
         `shared`: which operands are expected to be the same in all calls.
         """
@@ -116,7 +117,7 @@ class _Procedure(NamedTuple):
 
     @classmethod
     def of(cls, function: Function, operands: Values, shared: Sequence[bool]) -> _Procedure | None:
-        """The procedure of a function; None if it is small."""
+        """The procedure of a function; None if it is small, or returns no scalars."""
         places: dict[Variable, int] = {}
         for n, (x, is_shared) in enumerate(zip(operands, shared, strict=True)):
             if isinstance(x, Variable) and not is_shared:
@@ -127,6 +128,8 @@ class _Procedure(NamedTuple):
         # A variable may be shared as one operand and vary as another.
         own = [x if is_shared else parameters.get(x, x) for x, is_shared in zip(operands, shared, strict=True)]
         values = function(backend, own)
+        if values is None:
+            return None
         inner = {v for operation in body.operations for v in operation.results}
         body.outputs = list(dict.fromkeys(x for x in values if isinstance(x, Variable) and x in inner))
         body.prune()

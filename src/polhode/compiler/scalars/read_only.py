@@ -11,8 +11,8 @@ from jax.extend import core
 from polhode.compiler.jaxprs import callee, parameters
 from polhode.compiler.scalars.array_view import SELECTED, VIEWS
 
-_SMALL = 4
-"""Numbers of a part of an array that may be read one by one."""
+_SMALL = 64
+"""Numbers of a part of an array that may be read one by one: values of a table for all joints of a robot."""
 
 Origins: TypeAlias = Mapping[Any, frozenset[int]]
 """For variables that are views of arguments, the numbers of these."""
@@ -25,7 +25,7 @@ def read_only(jaxpr: core.Jaxpr) -> list[bool]:
     others: set[int] = set()
     if large:
         views = _follow(jaxpr, large, others)
-        others.update(k for v in jaxpr.outvars if not isinstance(v, core.Literal) for k in views.get(v, ()))
+        others.update(k for v in jaxpr.outvars if not _is_small(v) for k in views.get(v, ()))
     return [v in large and k not in others for k, v in enumerate(jaxpr.invars)]
 
 
@@ -49,9 +49,8 @@ def _follow(jaxpr: core.Jaxpr, arguments: Origins, others: set[int]) -> Origins:
             # Few numbers for each of a batch of indices.
             if not _is_small(eqn.outvars[0], cast(Any, eqn.invars[1].aval).shape[:-1]):
                 others.update(origins)
-        elif name == "dynamic_slice" or name in VIEWS:
-            if not _is_small(eqn.outvars[0]):
-                views[eqn.outvars[0]] = origins
+        elif name == "dynamic_slice" or (name in VIEWS and all(operands)):
+            views[eqn.outvars[0]] = origins
         else:
             _follow_inside(eqn, operands, views, others)
     return views
@@ -69,10 +68,11 @@ def _follow_inside(eqn: Any, operands: Sequence[Any], views: dict[Any, frozenset
         for v, out in zip(inner.outvars, eqn.outvars, strict=False):
             origins = frozenset() if isinstance(v, core.Literal) else inside.get(v, frozenset())
             if call is None:
-                others.update(origins)
+                others.update(() if _is_small(out) else origins)
             elif origins:
                 views[out] = origins
-    others.update(k for n, operand in enumerate(operands) if n not in passed for k in operand)
+    direct = (operand for n, operand in enumerate(operands) if n not in passed and not _is_small(eqn.invars[n]))
+    others.update(k for operand in direct for k in operand)
 
 
 def programs_inside(eqn: Any) -> list[tuple[core.Jaxpr, list[int | None]]]:
@@ -102,5 +102,5 @@ def rows_of(eqn: Any) -> range:
     return range(p["num_consts"] + p["num_carry"], len(eqn.invars))
 
 
-def _is_small(out: Any, batch: tuple[int, ...] = ()) -> bool:
-    return math.prod(out.aval.shape) <= _SMALL * math.prod(batch)
+def _is_small(x: Any, batch: tuple[int, ...] = ()) -> bool:
+    return math.prod(x.aval.shape) <= _SMALL * math.prod(batch)

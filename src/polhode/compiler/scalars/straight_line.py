@@ -39,7 +39,7 @@ class AbstractUnroller(abc.ABC):
         self.graph = Graph(backend)
         self._backend = backend
         self._scalars_only = scalars_only
-        self._constant_arrays: dict[bytes, ConstantArray] = {}
+        self._constant_arrays: dict[tuple[Any, bytes], ConstantArray] = {}
         self._shared: dict[core.Jaxpr, list[bool]] = {}
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:

@@ -14,7 +14,7 @@ from jax.extend import core
 from polhode.compiler.jaxprs import Callee, callee, parameters
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
-from polhode.compiler.scalars.array_view import ArrayView
+from polhode.compiler.scalars.array_view import INTEGER, ArrayView
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation
 from polhode.compiler.scalars.graph import Elements, is_known
 from polhode.compiler.scalars.normal_form import CUSTOM_JVP, CUSTOM_VJP
@@ -50,20 +50,32 @@ class Unroller(AbstractUnroller):
         return self._foreign(eqn, inputs)
 
     def _call(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        """A call of a procedure; a small one is inlined, and one that looks up in arrays in memory."""
-        program, avals = eqn.params["jaxpr"], [v.aval for v in eqn.invars]
-        if any(isinstance(x, ArrayView) for x in inputs):
-            return self.evaluate_closed(program, inputs)
-        backend, of_operands = self._backend, self._shared[program.jaxpr]
+        """A call of a procedure; a small one is inlined, and one that returns parts of arrays in memory.
+
+        Arrays in memory are those of the surrounding program; where their parts begin are operands.
+        """
+        program, backend = eqn.params["jaxpr"], self._backend
         assert isinstance(backend, ProgramBackend)
-        shared = [is_shared for x, is_shared in zip(inputs, of_operands, strict=True) for _ in x.flat]
+        scalars = [x.begins if isinstance(x, ArrayView) else x for x in inputs]
+        dtypes = [
+            _DtypeOnly(INTEGER if isinstance(x, ArrayView) else v.aval.dtype)
+            for x, v in zip(inputs, eqn.invars, strict=True)
+        ]
+        of_operands = self._shared[program.jaxpr]
+        shared = [is_shared for x, is_shared in zip(scalars, of_operands, strict=True) for _ in x.flat]
 
-        def run(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any]:
+        def run(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any] | None:
             unroller, values = Unroller(backend), iter(flat)
-            operands = [element_array(a.shape, (unroller.element(next(values)) for _ in range(a.size))) for a in avals]
-            return unroller.flatten(unroller.evaluate_closed(program, operands), program.out_avals)
+            own = [element_array(x.shape, (unroller.element(next(values)) for _ in x.flat)) for x in scalars]
+            operands = [
+                x._replace(begins=b) if isinstance(x, ArrayView) else b for x, b in zip(inputs, own, strict=True)
+            ]
+            results = unroller.evaluate_closed(program, operands)
+            has_views = any(isinstance(x, ArrayView) for x in results)
+            return None if has_views else unroller.flatten(results, program.out_avals)
 
-        outs = self._procedures.call(backend, program.jaxpr, run, self.flatten(inputs, avals), shared)
+        views = [(x.array, x.begins.shape) if isinstance(x, ArrayView) else None for x in inputs]
+        outs = self._procedures.call(backend, (program.jaxpr, *views), run, self.flatten(scalars, dtypes), shared)
         if outs is None:
             return self.evaluate_closed(program, inputs)
         elements = map(self.element, outs)
