@@ -70,6 +70,19 @@ def test_only_arrays_of_which_elements_are_read_stay_in_memory():
     assert read_only(returned.jaxpr) == [False, False]
 
 
+def test_derivatives_of_look_ups_in_constants_are_those_of_jax():
+    """At the top level and in loops, of which look-ups are parts, too."""
+
+    def function(c, t):
+        return c * jnp.interp(t, X, Y) * jax.lax.scan(lambda s, x: (s + jnp.interp(s * x, X, Z), s), t, Y[-9:])[0]
+
+    reverse, times = RowMap.vjp(function, lambda c, t: (c, t), np.float64(3.0), TIMES[0], 0.0), TIMES[:20]
+    expected = jax.vmap(lambda t: jax.grad(function, (0, 1))(3.0, t))(times)
+    np.testing.assert_allclose(reverse(np.float64(3.0), (times, np.ones(20))), expected, rtol=1e-12, atol=1e-13)
+    forward = RowMap.jvp(function, lambda c, t: t, np.float64(3.0), TIMES[0])
+    np.testing.assert_allclose(forward(np.float64(3.0), (times, np.ones(20))), expected[1], rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("wrt", ["time", "values"])
 def test_derivatives_are_those_of_jax(wrt):
     x, y = X[:40], Y[:40]

@@ -10,7 +10,7 @@ import numpy as np
 from polhode.compiler.autodiff.partials import FLOAT
 from polhode.compiler.scalars.backend import AbstractScalarBackend, Kind, Values
 from polhode.compiler.scalars.graph import Graph, is_known
-from polhode.compiler.scalars.program import Operation, Program, ProgramBackend, Variable
+from polhode.compiler.scalars.program import ConstantArray, Operation, Program, ProgramBackend, Variable
 
 Elements = list[Any]
 
@@ -48,7 +48,7 @@ class PrimalReplay:
         """The element of a variable."""
         if not isinstance(x, Variable):
             return x
-        element = self.elements.get(x)
+        element = self.graph.leaf(x) if isinstance(x, ConstantArray) else self.elements.get(x)
         if element is None:
             assert self.outer is not None
             element = self.outer.read(x)
