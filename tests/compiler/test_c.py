@@ -219,3 +219,22 @@ def test_optimisation_does_not_change_a_bit(level, tmp_path):
 def test_what_c_has_not_is_refused_by_name(name, dtype):
     with pytest.raises(UnsupportedNativeOperation, match=r"(erf_inv|float32) in C"):
         print_file(function_of([(name, dtype, [np.ones(2, dtype)] * 2)]))
+
+
+def test_procedures_that_look_up_in_arrays_and_constants_have_the_bytes_of_machine_code(in_c, monkeypatch):
+    knots = np.linspace(1, 2, 21)
+    table, times = np.stack([knots**2, np.cos(knots)]), np.linspace(0.9, 2.1, 9)
+
+    def function(table, t):
+        call = jax.jit(
+            lambda t, row: jnp.interp(t, knots, row) * t + jnp.asarray(knots.view(np.int32))[jnp.int64(9 * t)]
+        )
+        return call(t, table[0]) + call(t + 0.1, table[1]) * call(0.5 * t, table[jnp.int64(t)])
+
+    def results():
+        return bytes_of(RowMap.of(function, table, times[0])(table, times))
+
+    expected, texts = results(), in_c()
+    monkeypatch.setattr(size_limits, "PROCEDURE", 10)
+    assert results() == expected
+    assert texts[0].count("static const") == 2
