@@ -12,6 +12,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import polhode as ph
+from polhode.simulation.stepping.constant import constant_segments
 from polhode.simulation.stepping.grid_steps import PiecewiseSteps, grid_steps
 from polhode.simulation.stepping.kinks import choose_end_points
 from polhode.simulation.stepping.segments import Breakpoints
@@ -72,12 +73,12 @@ def test_the_run_is_one_march_and_its_steps_survive_a_store(tmp_path):
     assert len(run.meta["legs"]) == 4
     longer = ph.resume(tmp_path / "run.zarr", problem=driven(), t1=1.2)
     np.testing.assert_allclose(longer.state[-1], exact(t1=1.2), atol=1e-6)
-    segments = ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.01, Breakpoints(kinks=(0.3733, 0.8319)))
+    segments = constant_segments(0.0, 1.0, 0.01, Breakpoints(kinks=(0.3733, 0.8319)))
     (stepper,) = [segment.stepper for segment in segments]
     assert isinstance(stepper, PiecewiseSteps)
     again = grid_steps([*map(float, stepper.numbers()), np.nan])
     jax.tree.map(np.testing.assert_array_equal, again, stepper)
-    (constant,) = [s.stepper for s in ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.3, Breakpoints())]
+    (constant,) = [s.stepper for s in constant_segments(0.0, 1.0, 0.3, Breakpoints())]
     jax.tree.map(np.testing.assert_array_equal, grid_steps(list(map(float, constant.numbers()))), constant)
 
 
@@ -135,7 +136,7 @@ def test_events_keep_kinks_at_the_ends_of_steps_inside_transformations():
     assert slope == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-4)
 
 
-def test_pieces_of_a_run_are_told_once():
+def test_pieces_of_a_run_have_each_step_once():
     run = end(0.1, breakpoints=(0.0, 0.5), save_every=1)
     starts, spacings, counts = np.array(run.meta["legs"]).T
     assert counts.sum() == run.stats["steps"] == len(run.t) - 1

@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,13 +39,13 @@ class AbstractGridSteps(AbstractSegmentStepper):
     on_grid: ClassVar[bool] = True
     control: ClassVar[None] = None
     left_limit_offset: ClassVar[float] = 0.0
-    t0: eqx.AbstractVar[Any]
-    t1: eqx.AbstractVar[Any]
-    right_limit_offset: eqx.AbstractVar[Any]
-    h: eqx.AbstractVar[Any]
-    spacing: eqx.AbstractVar[Any]
-    first: eqx.AbstractVar[Any]
-    last: eqx.AbstractVar[Any]
+    t0: Any
+    t1: Any
+    right_limit_offset: Any
+    h: Any
+    spacing: Any
+    first: Any
+    last: Any
 
     @abc.abstractmethod
     def time_at(self, n: Any) -> Any:
@@ -124,14 +123,6 @@ class ConstantSteps(AbstractGridSteps):
     `h`: the step as methods take it: the spacing, or a few units of round-off less where loads jump at t1 or t0.
     """
 
-    t0: Any
-    t1: Any
-    right_limit_offset: Any
-    h: Any
-    spacing: Any
-    first: Any
-    last: Any
-
     def time_at(self, n: Any) -> Any:
         return self.t0 + (n - self.first) * self.spacing
 
@@ -174,13 +165,6 @@ class PiecewiseSteps(AbstractGridSteps):
     - `trial_length`: the length of all steps, for a trial; None for that of their piece.
     """
 
-    t0: Any
-    t1: Any
-    right_limit_offset: Any
-    h: Any
-    spacing: Any
-    first: Any
-    last: Any
     begins: Any
     spacings: Any
     counts: Any
