@@ -80,6 +80,33 @@ def test_compiled_steps_count_events():
     assert len(run.events) == 4
 
 
+@pytest.mark.parametrize("action", [kick, concrete_kick], ids=["compiled", "host"])
+def test_events_a_little_apart_do_not_accumulate(action):
+    """With a coarse tolerance all of them keep the count of a crowd, to which none of them adds."""
+    ticks = ph.Event(lambda t, y: jnp.sin(2 * np.pi * t), action, tolerance=1e-6, name="tick")
+    run = ph.simulate(OSCILLATOR, "rkmk4", state0=START, t1=15.2, h=0.1, events=ticks)
+    assert len(run.events) == 30
+
+
+def test_the_host_and_compiled_steps_find_the_same_zeno_point():
+    def drop(bounce):
+        ground = ph.Event(lambda t, y: y[0], bounce, direction=-1, name="ground")
+        fall = ph.VectorField(Rn(2), lambda t, y: jnp.array([y[1], -9.81]))
+        return ph.simulate(fall, "rkmk4", state0=START, t1=3.0, h=0.05, events=ground, throw=False)
+
+    compiled, on_host = drop(kick), drop(concrete_kick)
+    assert compiled.stats["result"] == on_host.stats["result"] == ph.Result.events_accumulate
+    same(compiled, on_host)
+    # Falls between impacts last half as long each time.
+    np.testing.assert_allclose(compiled.stats["t_reached"], 3 * np.sqrt(2 / 9.81), atol=1e-9)
+
+
+def test_an_action_that_returns_another_structure_is_named():
+    swap = ph.Event(lambda t, y: y[0], lambda t, y: [y[0], -y[1]], name="swap")
+    with pytest.raises(ph.SimulationError, match=r"action of event `swap` at t = 1.57.* got PyTreeDef\(\[\*, \*\]\)"):
+        ph.simulate(OSCILLATOR, "rkmk4", state0=START, t1=2.0, h=0.05, events=swap)
+
+
 def test_an_action_that_breaks_a_constraint_is_explained():
     model = ph.Model(gravity=(0, 0, -9.81))
     body = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.02), position=(0, 0, -0.5))

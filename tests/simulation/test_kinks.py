@@ -12,6 +12,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import polhode as ph
+from polhode.simulation.stepping.constant import constant_segments
 from polhode.simulation.stepping.grid_steps import PiecewiseSteps, grid_steps
 from polhode.simulation.stepping.kinks import choose_end_points
 from polhode.simulation.stepping.segments import Breakpoints
@@ -38,6 +39,9 @@ class Driven(eqx.Module):
         return jnp.stack((y[1], self.table(t) - 0.3 * y[1] - 9 * jnp.sin(y[0])))
 
 
+START = jnp.array([0.1, 0.0])
+
+
 def driven(heights=HEIGHTS, knots=KNOTS):
     return ph.VectorField(ph.spaces.Rn(2), Driven(ph.PiecewiseLinear(knots, heights)))
 
@@ -51,7 +55,7 @@ def exact(knots=KNOTS, heights=HEIGHTS, t1=1.0):
 
 
 def end(h, method="rk4", **how):
-    return ph.simulate(driven(), method, state0=jnp.array([0.1, 0.0]), t1=1.0, h=h, **how)
+    return ph.simulate(driven(), method, state0=START, t1=1.0, h=h, **how)
 
 
 @pytest.mark.parametrize(("method", "order"), [("rk4", 4), ("rk6", 6), ("rkmk3", 3)])
@@ -69,12 +73,12 @@ def test_the_run_is_one_march_and_its_steps_survive_a_store(tmp_path):
     assert len(run.meta["legs"]) == 4
     longer = ph.resume(tmp_path / "run.zarr", problem=driven(), t1=1.2)
     np.testing.assert_allclose(longer.state[-1], exact(t1=1.2), atol=1e-6)
-    segments = ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.01, Breakpoints(kinks=(0.3733, 0.8319)))
+    segments = constant_segments(0.0, 1.0, 0.01, Breakpoints(kinks=(0.3733, 0.8319)))
     (stepper,) = [segment.stepper for segment in segments]
     assert isinstance(stepper, PiecewiseSteps)
     again = grid_steps([*map(float, stepper.numbers()), np.nan])
     jax.tree.map(np.testing.assert_array_equal, again, stepper)
-    (constant,) = [s.stepper for s in ph.simulation.stepping.constant.constant_segments(0.0, 1.0, 0.3, Breakpoints())]
+    (constant,) = [s.stepper for s in constant_segments(0.0, 1.0, 0.3, Breakpoints())]
     jax.tree.map(np.testing.assert_array_equal, grid_steps(list(map(float, constant.numbers()))), constant)
 
 
@@ -102,9 +106,7 @@ def test_controlled_steps_end_at_all_kinks():
 
 def test_they_hold_inside_transformations():
     def final(heights, **how):
-        return ph.simulate(driven(heights), "rk4", state0=jnp.array([0.1, 0.0]), t1=1.0, save_every=None, **how).state[
-            -1
-        ]
+        return ph.simulate(driven(heights), "rk4", state0=START, t1=1.0, save_every=None, **how).state[-1]
 
     host = end(0.02).state[-1]
     np.testing.assert_allclose(jax.jit(lambda x: final(x, h=0.02))(HEIGHTS), host, rtol=1e-12)
@@ -114,13 +116,47 @@ def test_they_hold_inside_transformations():
     assert gradient == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-6)
 
 
+def test_events_keep_kinks_at_the_ends_of_steps_inside_transformations():
+    """Later events must not carry ends of controlled steps away from the kinks."""
+    kick = ph.Event(lambda t, y: y[1] - 1.0, lambda t, y: y * jnp.array([1.0, -0.5]), direction=-1)
+
+    def final(heights, **how):
+        run = ph.simulate(driven(heights), "dopri5", state0=START, t1=1.0, events=kick, max_events=4, **how)
+        return run.t, run.state, run.events.t
+
+    for how in ({"h": 0.02, "save_every": 7}, {"rtol": 1e-9, "save_every": None, "max_steps": 256}):
+        host = final(HEIGHTS, **how)
+        traced = jax.jit(lambda x, how=how: final(x, **how))(HEIGHTS)
+        assert len(host[2])
+        for a, b in zip(traced[:2], host[:2], strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-10)
+    direction = np.array([0.0, 1.0, 0.5, -1.0, 0.0])
+    last = lambda s: final(HEIGHTS + s * direction, **how)[1][-1, 0]  # noqa: E731
+    slope, sides = jax.grad(last)(0.0), [last(s) for s in (1e-4, -1e-4)]
+    assert slope == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-4)
+
+
+def test_pieces_of_a_run_have_each_step_once():
+    run = end(0.1, breakpoints=(0.0, 0.5), save_every=1)
+    starts, spacings, counts = np.array(run.meta["legs"]).T
+    assert counts.sum() == run.stats["steps"] == len(run.t) - 1
+    np.testing.assert_allclose(starts[1:], (starts + counts * spacings)[:-1], rtol=1e-14)
+
+
 def test_recorded_signals_finer_than_steps_cost_no_steps():
     """Of a smooth signal, kinks inside steps cost less accuracy than the straight lines between its points."""
     knots = np.linspace(0.0, 1.0, 1501)
     table = driven(5 * np.sin(7 * knots), knots)
-    run = ph.simulate(table, "rk4", state0=jnp.array([0.1, 0.0]), t1=1.0, h=0.01)
+    run = ph.simulate(table, "rk4", state0=START, t1=1.0, h=0.01)
     assert run.stats["steps"] == 100
     assert run.meta["kinks_within_steps"] > 1000
+    (remark,) = [remark for remark in run.audit().remarks if "kinks" in remark]
+    assert (
+        f"inside steps ({run.meta['kinks_within_steps']} of them), where the method has order 2 instead of 4" in remark
+    )
+    assert not any(
+        "kinks" in remark for run in (end(0.02), end(0.02, "lie-midpoint")) for remark in run.audit().remarks
+    )
     f = lambda t, y: [y[1], 5 * np.sin(7 * t) - 0.3 * y[1] - 9 * np.sin(y[0])]  # noqa: E731
     smooth = solve_ivp(f, (0, 1), [0.1, 0.0], rtol=1e-12, atol=1e-13).y[:, -1]
     np.testing.assert_allclose(run.state[-1], smooth, atol=1e-5)

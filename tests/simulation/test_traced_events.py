@@ -23,6 +23,7 @@ STEPS: dict[str, dict[str, Any]] = {
     "constant": {"h": 0.05},
     "some": {"h": 0.05, "save_every": 4},
     "at times": {"h": 0.1, "save_at": np.linspace(0, 1.5, 16)},
+    "breakpoints": {"h": 0.05, "breakpoints": (0.0, 0.5, 1.5), "save_every": 2},
     "controlled": {"rtol": 1e-9, "save_at": np.linspace(0, 1.5, 16), "max_steps": 64},
 }
 

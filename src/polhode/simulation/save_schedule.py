@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from polhode import checks
 from polhode.checks import short_repr
+from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import Segment
 
 _BUFFER_FLOATS = 2_000_000
@@ -50,6 +51,25 @@ def frame_count(segments: Sequence[Segment], schedule: SaveSchedule) -> int | No
     if schedule.every is None:
         return 1
     return -(-_steps(segments) // schedule.every) if segments[-1].stepper.on_grid else None
+
+
+def frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
+    """The instants of all frames, to the last bit; the steps must be known beforehand, or only the ends be saved."""
+    if schedule.at is not None:
+        return schedule.at
+    first, last = segments[0].stepper, segments[-1].stepper
+    if not first.on_grid:
+        return np.array([float(first.t0), float(last.t1)])
+    times, n = [float(first.t0)], int(first.first)
+    for stepper, _ in segments:
+        assert isinstance(stepper, AbstractGridSteps)
+        # A segment may count from the beginning of a grid of which the first steps are others.
+        numbers, n = np.arange(n + 1, int(stepper.last) + 1), int(stepper.last)
+        is_due = numbers == int(last.last)
+        if schedule.every is not None:
+            is_due |= numbers % schedule.every == 0
+        times += stepper.instants(numbers[is_due]).tolist()
+    return np.array(times)
 
 
 def _steps(segments: Sequence[Segment]) -> int:

@@ -20,6 +20,7 @@ from polhode.results.audit.block_statistics import (
     swings,
 )
 from polhode.results.audit.event_jumps import WithoutJumps
+from polhode.results.audit.kinks import kink_remarks
 from polhode.results.audit.model_limits import limit_remarks
 from polhode.results.audit.spins import spin_remarks
 from polhode.results.audit.table import Accuracy, Audit, Row, Verdict
@@ -55,7 +56,8 @@ def audit(solution: Run) -> Audit:
     auditor = _Auditor(solution)
     joints = auditor.meta.get("names", {}).get("joints", {})
     rows = tuple(auditor.rows())
-    return Audit(rows, (*spin_remarks(solution, auditor.columns, rows), *limit_remarks(joints, auditor.columns)))
+    spins, limits = spin_remarks(solution, auditor.columns, rows), limit_remarks(joints, auditor.columns)
+    return Audit(rows, (*spins, *kink_remarks(solution), *limits))
 
 
 class _Auditor:

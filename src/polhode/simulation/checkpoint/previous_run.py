@@ -163,7 +163,7 @@ class Continuation(NamedTuple):
 
 def _is_between_steps(p: Progress, steps: AbstractSegmentStepper) -> bool:
     """Whether an event has left a run between two ends of constant steps."""
-    return isinstance(steps, AbstractGridSteps) and float(p.t) != float(steps.time_at(p.n))
+    return isinstance(steps, AbstractGridSteps) and float(p.t) != float(steps.instants(p.n))
 
 
 def _steps_of(meta: Mapping[str, Any]) -> StepRequest:

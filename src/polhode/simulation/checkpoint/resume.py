@@ -147,16 +147,18 @@ def _plan_rest(path: Any, task: Task, request: ResumeRequest, root: AbstractStor
     if at is not None and t_end != end and (request.schedule is None or request.schedule.at is None):
         raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
     segments, run_request = checkpoint.segments, dict(root.meta.get("asked", {}))
+    inside = 0
     if t_end != end:
         check_span(end, t_end, run_request.get("h") if checkpoint.control is None else None)
         times = [*run_request.get("breakpoints", ()), *request.steps.breakpoints]
-        breakpoints, _ = end_points(task, times, end, t_end, run_request.get("h"))
+        breakpoints, inside = end_points(task, times, end, t_end, run_request.get("h"))
         segments = _extend(checkpoint, int(p.n), t_end, breakpoints, run_request.get("h"))
         run_request.update({"breakpoints": times} if times else {})
     if limit is not None:
         segments = [segment._replace(stepper=segment.stepper.with_limit(limit)) for segment in segments]
     grids = describe_segments(segments) if checkpoint.control is None else {}
     metadata = {**root.meta, **grids, "t1": t_end, "asked": run_request}
+    metadata |= {"kinks_within_steps": root.meta.get("kinks_within_steps", 0) + inside} if inside else {}
     place = Checkpoint(p, checkpoint.number, checkpoint.saved_count, checkpoint.event_arrays)
     start, schedule = Start(task.state0, place, continues=True), SaveSchedule(checkpoint.schedule.every, at)
     run_system = task.run_system

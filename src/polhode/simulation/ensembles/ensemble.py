@@ -126,7 +126,7 @@ def ensemble(
         members = Members.of(problem, parameters, samples, states, seeds)
         request, first = _member_request(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
-        at = times(plan_steps(first, request.steps).segments, request.schedule, first.t0, first.t1)
+        at = times(plan_steps(first, request.steps).segments, request.schedule)
         job = Job(request, members, len(at), by)
         with _pool(workers, scheduler) as pool:
             like = job.executor.like(signals.is_set)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.metadata import describe_names
-from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.save_schedule import SaveSchedule, frame_times
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.task import Task
 from polhode.storage import frame_layout
@@ -45,29 +45,14 @@ class Labels(NamedTuple):
         return cls(dimensions, coordinate_arrays, {name: unit(name, names.get("units")) for name in frames})
 
 
-def times(segments: Sequence[Segment], schedule: SaveSchedule, t0: float, t1: float) -> np.ndarray:
+def times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
     """The instants of all members, to the last bit those of their frames.
 
     Raises ValueError where members have none in common.
     """
-    if schedule.at is not None:
-        return schedule.at
-    if schedule.every is None:
-        return np.array([t0, segments[-1].stepper.t1 if not segments[-1].stepper.on_grid else _at(segments[-1], None)])
-    if not segments[-1].stepper.on_grid:
+    if schedule.at is None and schedule.every is not None and not segments[-1].stepper.on_grid:
         raise ValueError(
             "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
             "save_every=None for the ends only."
         )
-    instants, number, last = [t0], int(segments[0].stepper.first), int(segments[-1].stepper.last)
-    for segment in segments:
-        n = np.arange(number + 1, int(segment.stepper.last) + 1)
-        instants += _at(segment, n[(n % schedule.every == 0) | (n == last)]).tolist()
-        number = int(segment.stepper.last)
-    return np.array(instants)
-
-
-def _at(segment: Segment, n: Any) -> Any:
-    """The time after some steps of a segment, by default after the last."""
-    steps: Any = segment.stepper
-    return np.asarray(steps.time_at(int(steps.last) if n is None else n))
+    return frame_times(segments, schedule)

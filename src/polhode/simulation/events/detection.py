@@ -21,6 +21,7 @@ from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_cro
 from polhode.simulation.events.step_attempt import StepAttempt
 from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.segments import AbstractSegmentStepper
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select
 from polhode.systems.base import AbstractSystem, State
 
@@ -50,12 +51,12 @@ class EventDetectingStepper(AbstractStepper):
     t0: Any
     t1: Any
     right_limit_offset: Any
-    inner: AbstractStepper
+    inner: AbstractSegmentStepper
     functions: EventFunctions
     responses: EventResponses | None
 
     def __init__(
-        self, inner: AbstractStepper, functions: EventFunctions, responses: EventResponses | None = None
+        self, inner: AbstractSegmentStepper, functions: EventFunctions, responses: EventResponses | None = None
     ) -> None:
         self.t0, self.t1, self.right_limit_offset = inner.t0, inner.t1, inner.right_limit_offset
         self.inner, self.functions, self.responses = inner, functions, responses

@@ -24,9 +24,10 @@ from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventFunctions, EventState
 from polhode.simulation.events.event_plan import EventPlan
 from polhode.simulation.events.records import EventRecords
-from polhode.simulation.events.responses import EventResponses, EventRow
+from polhode.simulation.events.responses import EventResponses, EventRow, like
 from polhode.simulation.events.validity import are_no_worse, differ_in_numbers, violations
 from polhode.simulation.run_types import Start
+from polhode.simulation.stepping.segments import AbstractSegmentStepper
 from polhode.simulation.stepping.stepper import AbstractStepper
 from polhode.spaces.checks import check_point
 from polhode.storage import frame_layout
@@ -59,7 +60,7 @@ class EventHandler:
         """The system as the method takes it."""
         return self.conversion.system
 
-    def stepper(self, inner: AbstractStepper) -> AbstractStepper:
+    def stepper(self, inner: AbstractSegmentStepper) -> AbstractStepper:
         """Steps that end at the events, if there are any."""
         if not self._events:
             return inner
@@ -182,6 +183,13 @@ class EventHandler:
         if event.action is None and event.change is None:
             return state
         self._check(event, float(t), state_at_source, after)
+        try:
+            after = like(after, state_at_source)
+        except TypeError:
+            raise ValueError(
+                f"The action of event `{event.name}` at t = {float(t):g} must return arrays in the places of those "
+                f"that it takes, {jax.tree.structure(state_at_source)}, got {jax.tree.structure(after)}."
+            ) from None
         return self.conversion.to_system(after)
 
     def _call(self, action: Function, *args: Any) -> State:

@@ -150,8 +150,8 @@ def _apply(
 ) -> tuple[State, Array]:
     """The state after one action, and whether it needs no closer look."""
     before = conversion.to_source(state)
-    after = _like(action(t, before, source), before)
-    new = _like(conversion.to_system(after), state)
+    after = like(action(t, before, source), before)
+    new = like(conversion.to_system(after), state)
     valid = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(new)]))
     if isinstance(action.function, Impact):
         return new, valid
@@ -159,10 +159,10 @@ def _apply(
     return new, valid & are_no_worse(was, now) & (source.state_space.residual(after) <= TOLERANCE)
 
 
-def _like(state: Any, like: State) -> State:
+def like(state: Any, example: State) -> State:
     """A state with the structure and types of another one. Raises TypeError for one of other shapes."""
-    leaves, like_leaves = jax.tree.leaves(state), jax.tree.leaves(like)
-    if [jnp.shape(x) for x in leaves] != [jnp.shape(x) for x in like_leaves]:
+    leaves, example_leaves = jax.tree.leaves(state), jax.tree.leaves(example)
+    if [jnp.shape(x) for x in leaves] != [jnp.shape(x) for x in example_leaves]:
         raise TypeError("The action returns a state of another form.")
-    leaves = [jnp.asarray(x, y.dtype) for x, y in zip(leaves, like_leaves, strict=True)]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    leaves = [jnp.asarray(x, y.dtype) for x, y in zip(leaves, example_leaves, strict=True)]
+    return jax.tree.unflatten(jax.tree.structure(example), leaves)

@@ -71,8 +71,9 @@ def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Ar
 
     def respond(p: Progress) -> tuple[Progress, EventRow]:
         response, state = stepper.responses(w, p.t, p.carry.state, system, stepper.functions.source)
-        p = p._replace(events=state)
-        after = stepper.after_event(system, integrator, p, response.state, same_system=True)
+        counted = p._replace(events=state)
+        after = stepper.after_event(system, integrator, counted, response.state, same_system=True)
+        # The host counts those that it deals with.
         left = p._replace(result=jnp.full((), int(Result.event_reached), jnp.int32))
         happened = response.happened & response.valid
         return select(response.valid, after, left), EventRow(now, happened, response.state, response.impulses)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,10 +23,8 @@ from polhode.simulation.events.event_plan import EventPlan
 from polhode.simulation.events.simultaneous import SimultaneousEvents, root_at_zero
 from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
 from polhode.simulation.run_types import Plan
-from polhode.simulation.save_schedule import SaveSchedule
+from polhode.simulation.save_schedule import frame_times
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.grid_steps import AbstractGridSteps
-from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.stepping.stepper import Progress, outcome_of, with_state_check
 from polhode.systems.base import AbstractSystem
 
@@ -64,25 +61,8 @@ def run(plan: Plan, events: EventPlan) -> tuple[Frames, Progress, dict[str, Arra
     steppers = tuple(EventDetectingStepper(segment.stepper, functions) for segment in segments)
     after_jump = tuple(segment.after_jump for segment in segments)
     count = segments[-1].stepper.step_limit + 2 * most
-    at = _frame_times(segments, schedule)
+    at = frame_times(segments, schedule)
     return _run(steppers, after_jump, system, integrator, start.state, observer, at, actions, most, count)
-
-
-def _frame_times(segments: Sequence[Segment], schedule: SaveSchedule) -> np.ndarray:
-    """All times of frames."""
-    if schedule.at is not None:
-        return schedule.at
-    first, last = segments[0].stepper, segments[-1].stepper
-    ends = [float(first.t0), float(last.t1)]
-    if schedule.every is None:
-        return np.array(ends)
-    times = [ends[0]]
-    for stepper, _ in segments:
-        numbers = np.arange(int(stepper.first) + 1, int(stepper.last) + 1)
-        numbers = numbers[(numbers % schedule.every == 0) | (numbers == int(last.last))]
-        assert isinstance(stepper, AbstractGridSteps)
-        times += np.asarray(stepper.time_at(numbers)).tolist()
-    return np.array(times)
 
 
 @xla_jit
@@ -252,7 +232,7 @@ def _find_segment(
         event = new.result == int(Result.event_reached)
         accepted = (new.t != p.t) | event
         w = new.events
-        fixed = (stepper.inner.on_grid | (new.t == stepper.t1)) & ~w.cut
+        fixed = stepper.inner.ends_as_planned(p, new.t) & ~w.cut
 
         def handle_event(p: Progress) -> Progress:
             state = actions(p.events.fired, p.t, p.carry.state)

@@ -169,8 +169,11 @@ class ControlledSteps(AbstractSegmentStepper):
     def until(self, t1: float, h: float | None, after: int, counted_from: int) -> None:
         return None
 
-    def pieces(self) -> list[list[float]]:
+    def pieces(self, begin: int) -> list[list[float]]:
         return []
+
+    def ends_as_planned(self, p: Progress, t: Array) -> Array:
+        return t == self._next_stop(p.t)
 
     def numbers(self) -> list[Any]:
         ends = () if self.stops is None else self.stops

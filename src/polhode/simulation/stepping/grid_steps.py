@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, final
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -39,13 +39,13 @@ class AbstractGridSteps(AbstractSegmentStepper):
     on_grid: ClassVar[bool] = True
     control: ClassVar[None] = None
     left_limit_offset: ClassVar[float] = 0.0
-    t0: eqx.AbstractVar[Any]
-    t1: eqx.AbstractVar[Any]
-    right_limit_offset: eqx.AbstractVar[Any]
-    h: eqx.AbstractVar[Any]
-    spacing: eqx.AbstractVar[Any]
-    first: eqx.AbstractVar[Any]
-    last: eqx.AbstractVar[Any]
+    t0: Any
+    t1: Any
+    right_limit_offset: Any
+    h: Any
+    spacing: Any
+    first: Any
+    last: Any
 
     @abc.abstractmethod
     def time_at(self, n: Any) -> Any:
@@ -59,9 +59,13 @@ class AbstractGridSteps(AbstractSegmentStepper):
     def with_length(self, h: Array, right_limit_offset: Array) -> AbstractGridSteps:
         """The same ends, with one length and offset of all steps as methods take them."""
 
-    @abc.abstractmethod
-    def pieces(self) -> list[list[float]]:
-        """Start, spacing and number of steps of each piece with equal steps."""
+    def instants(self, n: Any) -> np.ndarray:
+        """`time_at` as plain numbers, inside transformations too."""
+        with jax.ensure_compile_time_eval():
+            return np.asarray(self.time_at(n))
+
+    def ends_as_planned(self, p: Progress, t: Array) -> bool:
+        return True
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.length_at(self.first)
@@ -119,14 +123,6 @@ class ConstantSteps(AbstractGridSteps):
     `h`: the step as methods take it: the spacing, or a few units of round-off less where loads jump at t1 or t0.
     """
 
-    t0: Any
-    t1: Any
-    right_limit_offset: Any
-    h: Any
-    spacing: Any
-    first: Any
-    last: Any
-
     def time_at(self, n: Any) -> Any:
         return self.t0 + (n - self.first) * self.spacing
 
@@ -136,8 +132,8 @@ class ConstantSteps(AbstractGridSteps):
     def with_length(self, h: Array, right_limit_offset: Array) -> ConstantSteps:
         return dataclasses.replace(self, h=h, right_limit_offset=right_limit_offset)
 
-    def pieces(self) -> list[list[float]]:
-        return [[float(self.t0), float(self.spacing), int(self.last) - int(self.first)]]
+    def pieces(self, begin: int) -> list[list[float]]:
+        return [[float(self.time_at(begin)), float(self.spacing), int(self.last) - begin]]
 
     def finer(self, method: AbstractIntegrator) -> Self:
         # A step that is a little shorter for breakpoints at its ends has halves that are.
@@ -169,13 +165,6 @@ class PiecewiseSteps(AbstractGridSteps):
     - `trial_length`: the length of all steps, for a trial; None for that of their piece.
     """
 
-    t0: Any
-    t1: Any
-    right_limit_offset: Any
-    h: Any
-    spacing: Any
-    first: Any
-    last: Any
     begins: Any
     spacings: Any
     counts: Any
@@ -218,9 +207,9 @@ class PiecewiseSteps(AbstractGridSteps):
         """How many of the entries are no padding."""
         return int(np.sum(np.asarray(self.counts) < np.iinfo(np.int64).max))
 
-    def pieces(self) -> list[list[float]]:
-        counts = np.minimum(self.counts[: self._entries], int(self.last))
-        rows = zip(self.begins.tolist(), self.spacings.tolist(), np.diff(counts).tolist(), strict=False)
+    def pieces(self, begin: int) -> list[list[float]]:
+        counts = np.clip(self.counts[: self._entries], begin, int(self.last))
+        rows = zip(self.instants(counts).tolist(), self.spacings.tolist(), np.diff(counts).tolist(), strict=False)
         return [[t0, spacing, count] for t0, spacing, count in rows if count]
 
     def finer(self, method: AbstractIntegrator) -> Self:

@@ -13,7 +13,7 @@ import numpy as np
 
 from polhode.integrators.base import AbstractIntegrator
 from polhode.simulation.stepping.constant import constant_segments
-from polhode.simulation.stepping.segments import Breakpoints
+from polhode.simulation.stepping.segments import Breakpoints, pieces_of
 
 SPARSE = 4
 """Steps for each kink from which on constant steps end at all of them: it costs a fourth more steps at most."""
@@ -47,7 +47,7 @@ def choose_end_points(
     if h is None:
         return EndPoints(breakpoints._replace(kinks=kinks))
     segments = constant_segments(t0, t1, h, breakpoints)
-    pieces = np.array([piece for segment in segments for piece in segment.stepper.pieces()])
+    pieces = np.array(pieces_of(segments))
     inside, steps = _count_inside(np.asarray(kinks), pieces), segments[-1].stepper.step_limit
     if not inside:
         return EndPoints(breakpoints)

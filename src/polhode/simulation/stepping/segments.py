@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
+from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator
 from polhode.simulation.stepping.step_control import StepControl
-from polhode.simulation.stepping.stepper import AbstractStepper
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress
 
 _SHORT = 2
 """Units of round-off by which steps end before a breakpoint, or begin after it, for loads: two, so that the sum of
@@ -75,8 +76,15 @@ class AbstractSegmentStepper(AbstractStepper):
         """
 
     @abc.abstractmethod
-    def pieces(self) -> list[list[float]]:
-        """Start, spacing and number of steps of each piece with equal steps; none unless they are constant."""
+    def pieces(self, begin: int) -> list[list[float]]:
+        """Start, spacing and number of steps of each piece with equal steps, from step number `begin` on.
+
+        There are none unless steps are constant.
+        """
+
+    @abc.abstractmethod
+    def ends_as_planned(self, p: Progress, t: Array) -> Any:
+        """Whether a whole step from `p` to t ends at an instant that was known before the run."""
 
     @abc.abstractmethod
     def numbers(self) -> list[Any]:
@@ -86,8 +94,18 @@ class AbstractSegmentStepper(AbstractStepper):
 def describe_segments(segments: Sequence[Segment]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each segment if there are several."""
     metadata: dict[str, Any] = {"h": float(segments[0].stepper.spacing)}
-    pieces = [piece for segment in segments for piece in segment.stepper.pieces()]
+    pieces = pieces_of(segments)
     return metadata | ({"legs": pieces} if len(pieces) > 1 else {})
+
+
+def pieces_of(segments: Sequence[Segment]) -> list[list[float]]:
+    """Start, spacing and number of steps of each piece of constant steps."""
+    pieces, n = [], int(segments[0].stepper.first)
+    for stepper, _ in segments:
+        # A segment may count from the beginning of a grid of which the first steps are others.
+        pieces += stepper.pieces(n)
+        n = int(stepper.last)
+    return pieces
 
 
 def shift(start: float, end: float) -> float:
