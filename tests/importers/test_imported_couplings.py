@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -189,8 +191,8 @@ def test_joints_transmit_the_same_loads_whether_followers_are_coordinates_or_not
     found = {}
     for formulation in ("minimal", "S3xR3"):
         problem = imported.problem(formulation, t1=1.0)
-        readings = lambda q, v: problem.named.readings.values(problem.system, jnp.zeros(()), q, v)  # noqa: B023, E731
-        found[formulation] = problem, evaluated(readings, *problem.state0)
+        values = functools.partial(problem.named.readings.values, problem.system, jnp.zeros(()))
+        found[formulation] = problem, evaluated(values, *problem.state0)
     problem, loads = found["minimal"]
     other, expected = found["S3xR3"]
     assert problem.system.m == 0
@@ -198,7 +200,10 @@ def test_joints_transmit_the_same_loads_whether_followers_are_coordinates_or_not
     names = [[joint.part for joint in each.named.readings.joints] for each in (problem, other)]
     for name in "abcd":
         own, its = (numbers.index(name) for numbers in names)
-        for values, exact in ((loads.joint_forces, expected.joint_forces), (loads.joint_moments, expected.joint_moments)):
+        for values, exact in (
+            (loads.joint_forces, expected.joint_forces),
+            (loads.joint_moments, expected.joint_moments),
+        ):
             np.testing.assert_allclose(values[own], exact[its], atol=1e-9 * np.abs(exact).max())
             assert np.abs(values[own]).max() > 1
 
