@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
 from against_mujoco import at_random, load_at, read
+from compiling import evaluated
 
 import polhode as ph
 from polhode.spaces import quaternions
@@ -180,6 +183,29 @@ def twist_rate(body, system, q, v, acceleration):
         return jnp.concatenate(system.twist(system.flow(q, v, h), v + h * acceleration, body))
 
     return jax.jvp(twist, (0.0,), (1.0,))[1]
+
+
+def test_joints_transmit_the_same_loads_whether_followers_are_coordinates_or_not():
+    couplings = '<joint joint1="d" joint2="a" polycoef="0.05 -0.7 0 0 0"/>'
+    imported = ph.load_model(FINGERS.format(couplings), positions={"a": 0.3}, velocities={"a": 0.7}, limits=False)
+    found = {}
+    for formulation in ("minimal", "S3xR3"):
+        problem = imported.problem(formulation, t1=1.0)
+        values = functools.partial(problem.named.readings.values, problem.system, jnp.zeros(()))
+        found[formulation] = problem, evaluated(values, *problem.state0)
+    problem, loads = found["minimal"]
+    other, expected = found["S3xR3"]
+    assert problem.system.m == 0
+    assert other.system.m > 20
+    names = [[joint.part for joint in each.named.readings.joints] for each in (problem, other)]
+    for name in "abcd":
+        own, its = (numbers.index(name) for numbers in names)
+        for values, exact in (
+            (loads.joint_forces, expected.joint_forces),
+            (loads.joint_moments, expected.joint_moments),
+        ):
+            np.testing.assert_allclose(values[own], exact[its], atol=1e-9 * np.abs(exact).max())
+            assert np.abs(values[own]).max() > 1
 
 
 def test_velocities_given_to_followers_drive_what_they_follow():

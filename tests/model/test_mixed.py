@@ -13,6 +13,7 @@ from compiling import evaluated
 import polhode as ph
 from polhode.linalg.blocks import pattern, to_dense
 from polhode.multibody.coordinates.mixed_coordinates import MixedCoordinates
+from polhode.multibody.dynamics import Dynamics
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -26,7 +27,7 @@ def moving(x: Any, R: Any = ((1, 0, 0), (0, 1, 0), (0, 0, 1)), extra: Any = (0.0
     return {"position": x, "rotation": R, "velocity": velocity, "angular_velocity": turning}
 
 
-def spacecraft(own: str | None = None) -> ph.Model:
+def spacecraft(own: str | None = None, loads: bool = True) -> ph.Model:
     """A hub with a wheel and an arm, a rod between them that closes a loop, a point, a body in other coordinates."""
     model = ph.Model(gravity=(0, 0.5, -9.81))
     body = model.add_body
@@ -46,6 +47,8 @@ def spacecraft(own: str | None = None) -> ph.Model:
     model.add(ph.joints.Spherical(arm, rod.last, point=points[-1], name="tip"))
     probe = body(mass=0.3, inertia=(0.01, 0.01, 0.02), **moving(np.array([0, -1.0, 0])), formulation=own, name="probe")
     bead = model.add_point(mass=0.2, position=(0.0, 2.0, 1.0), velocity=DRIFT + np.cross(SPIN, (0.0, 2.0, 1.0)))
+    if not loads:
+        return model
     spring = ph.forces.SpringDamper
     model.add(spring(wheel, rod.nodes[1], (0.1, 0.2, 0.1), points[1], stiffness=40.0, damping=3.0, length=0.4))
     model.add(spring(tool, bead, (1.5, 0, 0.6), (0.0, 2.0, 1.0), stiffness=15.0, damping=1.0, length=1.0))
@@ -125,3 +128,13 @@ def test_an_outline_has_the_places_of_all_blocks():
     )
     for outline, matrix in zip(coordinates.outline(mechanism), found, strict=True):
         assert {*pattern(outline)} == {*pattern(matrix)}
+
+
+def test_without_loads_inertia_and_gravity_are_left():
+    loaded, unloaded = (Dynamics(model.assemble("minimal")[0]) for model in (spacecraft(), spacecraft(loads=False)))
+    _, (q, v) = spacecraft().assemble("minimal")
+    force = lambda system: lambda q, v: system.force(jnp.zeros(()), q, v)  # noqa: E731
+    # The rod has no elastic forces either.
+    found, expected = (evaluated(force(of.without_loads().system), q, v) for of in (loaded, unloaded))
+    assert not unloaded.system.coordinates.has_own_loads
+    np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from compiling import evaluated
 from test_minimal import tree
+from test_mixed import accelerations
 
+import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.multibody.coordinates.tree import coordinates
 from polhode.multibody.coordinates.tree.coordinates import JointTree
@@ -63,6 +65,42 @@ def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatc
     monkeypatch.setattr(coordinates, "LOOPED_LINKS", 2)
     assert system.coordinates.looped
     agree(evaluated(parts, q, v), expected)
+
+
+@pytest.mark.parametrize("gravity", [(0.3, -0.2, -9.81), pytest.param((0.0, 0.0, 0.0), marks=pytest.mark.exhaustive)])
+def test_loops_carry_forces_as_absolute_coordinates_do(gravity, monkeypatch):
+    model = loaded_tree(gravity)
+    expected = evaluated(accelerations, *model.assemble("SO3xR3"))
+    assembled, state = model.assemble("minimal")
+    without = evaluated(accelerations, assembled, state)
+    monkeypatch.setattr(coordinates, "LOOPED_LINKS", 2)
+    found = evaluated(accelerations, assembled, state)
+    size = max(np.abs(value).max() for value in expected.values())
+    assert size > 50
+    # In absolute coordinates the rotor has one of its own.
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-12 * size, err_msg=name)
+        np.testing.assert_allclose(value, without[name], atol=1e-12 * size, err_msg=name)
+
+
+def loaded_tree(gravity: Any) -> Any:
+    """The tree with springs and dampers between bodies, loads, a spring in a joint and a rotor."""
+    model = tree()
+    model.gravity = jnp.array(gravity)
+    first, ball, slider, reverse, *_ = model.bodies
+    weld, hinge, screw, free, point = model.bodies[6:11]
+    spring = ph.forces.SpringDamper
+    here = (0.1, 0.2, 0.3)
+    model.add(spring(first, free, here, (1, 2, 3.2), stiffness=40.0, damping=3.0, length=0.4))
+    model.add(spring(weld, screw, here, (1, 2, 3.2), stiffness=20.0, damping=1.0, length=0.4))
+    model.add(spring(point, hinge, (3, 2, 1), here, stiffness=30.0, damping=2.0, length=0.4))
+    model.add(spring(model.ground, reverse, here, (1, 2, 3.2), stiffness=20.0, damping=1.0, length=0.4))
+    model.add(ph.forces.PointForce(slider, (0, 1.0, 2.0), point=(1.6, 0, 0.5)))
+    model.add(ph.forces.Torque(ball, (0.3, 1.0, 2.0)))
+    carrying = model.parts[0][1]
+    model.add(ph.forces.JointSpring(carrying, stiffness=30.0, damping=0.2, rest=0.1))
+    model.add(ph.joints.RotorInertia(carrying, 0.7))
+    return model
 
 
 def test_followers_carry_their_loads_to_what_they_follow(system):

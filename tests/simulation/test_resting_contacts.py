@@ -144,10 +144,10 @@ def plastic(lower, upper, y, t1):
     return np.array(instants), y
 
 
-def elbow(formulation, t1):
+def elbow(formulation, t1, rates=(0.5, 1.5), stops=(-0.4, 0.5)):
     model = ph.Model(gravity=(0, 0, -G))
     (m1, l1, J1), (m2, l2, J2) = UPPER, LOWER
-    u, w = 0.5, 1.5
+    u, w = rates
     first = model.add_body(
         mass=m1, inertia=(0.03, J1, 0.05), position=(l1, 0, 0), velocity=(0, 0, -l1 * u), angular_velocity=(0, u, 0)
     )
@@ -157,7 +157,7 @@ def elbow(formulation, t1):
     )  # fmt: skip
     model.add(ph.joints.Revolute(model.ground, first, point=(0, 0, 0), axis=(0, 1, 0), name="a"))
     joint = model.add(ph.joints.Revolute(first, second, point=(LENGTH, 0, 0), axis=(0, 1, 0), name="b"))
-    return model.problem(formulation, t1=t1, h=1e-3), ph.events.stop(joint, -0.4, 0.5, 0.0)
+    return model.problem(formulation, t1=t1, h=1e-3), ph.events.stop(joint, *stops, 0.0)
 
 
 @pytest.mark.exhaustive
@@ -178,3 +178,22 @@ def test_an_elbow_with_plastic_stops_closes_and_opens_in_all_coordinates(formula
     result = [run.joints[name].angle[-1] for name in "ab"] + [run.joints[name].rate[-1] for name in "ab"]
     np.testing.assert_allclose(result, end, atol=10 * error)
     assert run.audit()["energy"].max_drift < error
+
+
+@pytest.mark.parametrize(
+    ("rates", "stops"),
+    [
+        ((0.9398107176008175, 1.238266731833165), (-0.4033178878835899, 0.46474828049199923)),
+        pytest.param(
+            (0.1308749743962685, 1.3052172713633046),
+            (-0.507926777060766, 0.10136925008507405),
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
+)
+def test_a_stop_that_opens_at_once_is_hit_once(rates, stops):
+    """Rounding leaves the gap below zero, and a speed of 1e-17 that closes it, at an acceleration that opens it."""
+    instants, _ = plastic(*stops, [0, 0, *rates], 0.6)
+    problem, stop = elbow("minimal", 0.6, rates, stops)
+    run = ph.simulate(problem, "rkmk54", events=stop, rtol=1e-9)
+    np.testing.assert_allclose(run.events.t, instants, atol=1e-7)

@@ -105,7 +105,7 @@ class AbstractCoordinates(eqx.Module):
 
     @property
     def joint_tree(self) -> AbstractCoordinates | None:
-        """The tree in joint coordinates among them, if all of its coordinates are independent."""
+        """The tree in joint coordinates among them, with those that depend on others."""
         return None
 
     def in_joint_tree(self, q: Point, v: Vector) -> tuple[Point, Vector]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -109,6 +110,9 @@ class MixedCoordinates(AbstractCoordinates):
     @property
     def has_own_loads(self) -> bool:
         return self.tree.has_own_loads
+
+    def without_loads(self) -> MixedCoordinates:
+        return dataclasses.replace(self, tree=self.tree.without_loads())
 
     @property
     def has_dependent_coordinates(self) -> bool:

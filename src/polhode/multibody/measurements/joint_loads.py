@@ -73,7 +73,7 @@ def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " element
 
 def transmitted_loads(
     system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
-) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
+) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"], Vector]:
     r"""Forces and moments about the origin that a tree transmits to each of its links, by Newton–Euler equations of the
     subtree of the link:
 
@@ -81,7 +81,7 @@ def transmitted_loads(
     M_i = \sum_j R_j(J_j\dot\Omega_j + \Omega_j\times J_j\Omega_j - \tau_j^a) + x_j\times(\dots)$
 
     with applied loads $(\tau^a, f^a)$ and those of constraints that close loops. Forces along coordinates of the tree
-    are included.
+    are included; their sums, with those of couplings and rotors, come last.
     """
     tree = system.coordinates.joint_tree
     assert isinstance(tree, JointTree)
@@ -109,7 +109,8 @@ def transmitted_loads(
     torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied_loads.torque
     moment = _times(R, torque) + jnp.cross(x, force)
     subtrees = jnp.asarray(_subtrees(tree.links))
-    return subtrees @ force, subtrees @ moment
+    q_of_tree, _ = system.coordinates.in_joint_tree(q, v)
+    return subtrees @ force, subtrees @ moment, tree.project(q_of_tree, Wrench(torque, force))
 
 
 def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Float[Array, "n 3"]:

@@ -172,7 +172,7 @@ class JointMeasurements(eqx.Module):
         efforts = self._efforts(where, t, q, v)
         if tree is not None and vdot is not None:
             link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers)
-            loads = self._with_carried(loads, where, link_loads, t, q, v, vdot)
+            loads = self._with_carried(loads, where, link_loads)
         points = self._points(where)
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
@@ -213,34 +213,24 @@ class JointMeasurements(eqx.Module):
         self,
         loads: Load,
         where: NodesByName,
-        link_loads: tuple[Float[Array, "n 3"], Float[Array, "n 3"]],
-        t: Array,
-        q: Point,
-        v: Vector,
-        vdot: Vector,
+        link_loads: tuple[Float[Array, "n 3"], Float[Array, "n 3"], Vector],
     ) -> Load:
         """Loads plus those of the joints that carry links, without forces along their coordinates."""
-        coordinates = where.system.coordinates
-        tree = coordinates.joint_tree
+        tree = where.system.coordinates.joint_tree
         assert isinstance(tree, JointTree)
         links = {link.joint: number for number, link in enumerate(tree.links)}
-        rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
-        along = tree.all_forces_along(t, *coordinates.in_joint_tree(q, v))
-        _, accelerations = coordinates.in_joint_tree(q, vdot)
+        forces, moments, along = link_loads
         corrections: dict[int, tuple[Array, Array]] = {}
         for number, joint in enumerate(self.joints):
             i = links.get(joint.part)
             if i is None or tree.links[i].name not in (joint.first, joint.second):
                 continue
             sign = 1.0 if tree.links[i].name == joint.second else -1.0
-            f, m = sign * link_loads[0][i], sign * link_loads[1][i]
+            f, m = sign * forces[i], sign * moments[i]
             for c in self.coordinates:
                 if c.joint != joint.part or c.name not in tree.links[i].motion.names:
                     continue
-                place = tree.links[i].first + tree.links[i].motion.names.index(c.name)
-                strength = along[c.joint, c.name]
-                if place in rotors:
-                    strength = strength - rotors[place] * accelerations[place]
+                strength = along[tree.links[i].first + tree.links[i].motion.names.index(c.name)]
                 second = c.coordinate.wrenches(where.poses(c.ends), strength)[1]
                 own = where.pose(c.ends[1])
                 f = f - second.force

@@ -196,8 +196,10 @@ class EventDetectingStepper(AbstractStepper):
         # Of those that have not fired, one that is at zero is about to.
         signs = jnp.where(near, jnp.where(w.fired, outgoing, w.signs), there)
         gaps = np.array(self.functions.unilateral)
-        # What an impact has sent back may still be beyond, by as much as a restart changes the state.
-        signs = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), signs)
+        # What an impact has sent back may still be beyond, by as much as a restart changes the state. Behind an impact
+        # without rebound rounding alone decides whether it closes again before its acceleration opens it.
+        leaves = near & (slopes > _THROUGH * jnp.abs(before))
+        signs = jnp.where(gaps & w.fired, jnp.where(leaves | (values >= 0), 1.0, 0.0), signs)
         return start._replace(events=self._idle_state(p, signs, motion))
 
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:

@@ -280,6 +280,15 @@ class JointTree(AbstractCoordinates):
             momentum = momentum.at[rotor.place].add(rotor.inertia * v[rotor.place])
         return momentum
 
+    def project(self, q: Point, loads: Wrench) -> Vector:
+        """Generalised forces of loads on the bodies."""
+        if self.looped:
+            local, states = self._states(q, jnp.zeros(self.n))
+            return self._project_in_loops(local, self._on_links(states, loads))
+        relative = self._relative(q)
+        own = self._carry(loads, relative)
+        return self._project_loads(self._points(q), relative, [w.torque for w in own], [w.force for w in own])
+
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         if self.looped:
             return self._force_in_loops(mechanism, t, q, v)
@@ -383,15 +392,20 @@ class JointTree(AbstractCoordinates):
         local, states = self._states(q, v, mechanism.gravity)
         loads = jax.tree.map(lambda x: jnp.zeros((len(self.links), 3)), Wrench(NONE, NONE))
         if mechanism.forces:
-            torque, force = mechanism.loads(t, self._motion(states, True))
-            rows = Wrench(torque, force)
-            places = stack_trees([(link.centre, link.attitude) for link in self.links])
-            loads = jax.vmap(load_on_link)(rows, states.frame.R, *places)
+            loads = self._on_links(states, mechanism.loads(t, self._motion(states, True)))
         accelerations = LinkAcceleration(states.twist.omega, states.alpha, states.spin, states.a)
         inertias = stack_trees([link.inertia for link in self.links])
-        carriers = np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
-        total = -project_loads(self._order, carriers, local, jax.vmap(inertial_load)(inertias, accelerations, loads))
+        total = -self._project_in_loops(local, jax.vmap(inertial_load)(inertias, accelerations, loads))
         return self._with_efforts(total, t, self._points(q), v)
+
+    def _on_links(self, states: LinkStates, loads: Wrench) -> Wrench:
+        """Loads on the bodies about the origins of their links and in their frames."""
+        places = stack_trees([(link.centre, link.attitude) for link in self.links])
+        return jax.vmap(load_on_link)(loads, states.frame.R, *places)
+
+    def _project_in_loops(self, local: LocalMotions, loads: Wrench) -> Vector:
+        carriers = np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
+        return project_loads(self._order, carriers, local, loads)
 
     def _kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
         twists = self._states(q, v)[1].twist
@@ -438,7 +452,11 @@ class JointTree(AbstractCoordinates):
         count = len(self.links)
         if not mechanism.forces:
             return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count
-        torque, force = mechanism.loads(t, self.motion(q, v))
+        return self._carry(mechanism.loads(t, self.motion(q, v)), relative)
+
+    def _carry(self, loads: Wrench, relative: Sequence[Pose]) -> list[Wrench]:
+        """Loads on the bodies about the origins of their links and in their frames."""
+        torque, force = loads
         frames = self._frames(relative)
         return [
             load_on_link(Wrench(torque[i], force[i]), frames[i].R, link.centre, link.attitude)
@@ -450,9 +468,7 @@ class JointTree(AbstractCoordinates):
 
     def _element_forces(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """Generalised forces of the force elements between bodies."""
-        relative = self._relative(q)
-        loads = self._loads(mechanism, t, q, v, relative)
-        return self._project_loads(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
+        return self.project(q, mechanism.loads(t, self.motion(q, v)))
 
     def _project_loads(
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]

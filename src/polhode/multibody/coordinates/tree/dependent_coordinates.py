@@ -143,6 +143,13 @@ class ReducedTree(AbstractCoordinates):
     def brief(self) -> bool:
         return self.tree.brief
 
+    @property
+    def joint_tree(self) -> JointTree:
+        return self.tree
+
+    def in_joint_tree(self, q: Point, v: Vector) -> tuple[Point, Vector]:
+        return self.whole(q), self.rates(v)
+
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.power(t, self.whole(q), self.rates(v))
 
