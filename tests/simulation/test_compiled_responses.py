@@ -154,3 +154,28 @@ def test_steps_that_are_not_searched_have_nothing_to_find(monkeypatch):
     assert 1000 < crossed.sum() < 3000
     assert np.asarray(calm)[~crossed].mean() > 0.7
     assert not np.asarray(calm)[crossed].any()
+
+
+@pytest.mark.parametrize(("count", "compiled"), [(2, True), (5, False)])
+def test_impacts_of_large_systems_are_left_to_the_host(count, compiled, monkeypatch):
+    """Compiled into the steps of 60 unknowns they take minutes, and gigabytes."""
+    model = ph.Model()
+    below = model.ground
+    for k in range(count):
+        body = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(k + 0.5, 0, 0))
+        joint = model.add(ph.joints.Revolute(below, body, point=(k, 0, 0), axis=(0, 1, 0)))
+        below = body
+    problem = model.problem("SO3xR3", t1=0.1, h=1e-2)
+    seen = []
+
+    class SeenError(Exception):
+        pass
+
+    def stop_here(handler, _):
+        seen.append(handler._detection_parts()[1])
+        raise SeenError
+
+    monkeypatch.setattr(EventHandler, "stepper", stop_here)
+    with pytest.raises(SeenError):
+        ph.simulate(problem, "herk4", events=ph.events.stop(joint, -0.3, 0.3, 0.5))
+    assert [responses is not None for responses in seen] == [compiled]
