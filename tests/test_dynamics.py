@@ -118,6 +118,8 @@ def test_wrong_arguments_are_named():
     problem = double_pendulum().problem("minimal", t1=1.0, h=0.01)
     with pytest.raises(ValueError, match="no body `middle`; it has upper, lower"):
         problem.dynamics.jacobian(problem.state0, "middle")
+    with pytest.raises(ValueError, match=r"`body` must be .*, got 0"):
+        problem.dynamics.jacobian(problem.state0, 0)
     with pytest.raises(ValueError, match="`effort` must"):
         problem.dynamics.forward(problem.state0, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="coordinates \\(q, v\\)"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,8 +59,63 @@ def test_tables_of_two_numbers_are_those_of_scipy():
         (lambda: ph.CubicSpline(np.arange(4.0), np.zeros(5)), r"each of the 4 places at the times, got shape \(5,\)"),
         (lambda: ph.Table2D((0, 1), (0, 1, 2), np.zeros((3, 2))), r"each of the 2 x 3 places .* got shape \(3, 2\)"),
         (lambda: ph.Table2D((0, 1), (2, 1), np.zeros((2, 2))), "`y` must increase"),
+        (lambda: ph.CubicSpline((0.0, 1e-320, 2.0, 3.0), np.arange(4.0)), "`times` are too close or far apart"),
     ],
 )
 def test_other_shapes_and_orders_are_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+STRETCH = ph.Parameter("stretch", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: ph.PiecewiseLinear((0.0, 1.0), STRETCH * np.array([1.0, 2.0])), "values"),
+        (lambda: ph.PiecewiseLinear((0.0, STRETCH), (0.0, 1.0)), "times"),
+        (lambda: ph.PiecewiseLinear((0.0, 1.0), ((0.0, 0.0), [0.0, STRETCH**2])), "values"),
+        (lambda: ph.CubicSpline(np.arange(4.0), STRETCH * np.arange(4.0)), "values"),
+        (lambda: ph.Table2D((0.0, STRETCH), (0.0, 1.0), np.zeros((2, 2))), "x"),
+    ],
+)
+def test_parameters_which_a_table_would_freeze_are_refused(call, name):
+    with pytest.raises(ValueError, match=f"`{name}` is computed with at once .* an `equinox.Module`"):
+        call()
+
+
+class Stretched(eqx.Module):
+    """A table times a number."""
+
+    table: ph.PiecewiseLinear
+    factor: Any
+
+    def __call__(self, t: Any) -> Any:
+        return self.factor * self.table(t)
+
+
+def test_the_remedy_follows_the_parameter():
+    model = ph.Model()
+    block = model.add_body(mass=4.0, inertia=(1.0, 1.0, 1.0), name="block")
+    model.add(ph.joints.Prismatic(model.ground, block, axis=(1, 0, 0), name="slide"))
+    ramp = ph.PiecewiseLinear((0.0, 1.0), ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0)))
+    model.add(ph.forces.PointForce(block, Stretched(ramp, STRETCH)))
+    problem = model.problem(t1=1.0, h=0.1)
+    for factor, at in ((2.0, problem), (3.0, problem.replace(stretch=3.0))):
+        np.testing.assert_allclose(at.dynamics.forward(at.state0, t=0.5), [factor * 0.5 / 4.0], rtol=1e-14)
+
+
+def test_tables_of_vectors_take_several_places():
+    """As many times as components, which must not be mixed."""
+    t, values = np.array([0.1, 0.7, 1.3]), np.stack((VALUES[:9, 0], VALUES[:9, 1], TIMES[:9]), axis=1)
+    for kind in (ph.PiecewiseLinear, ph.CubicSpline):
+        function = kind(TIMES[:9], values)
+        several = t * (TIMES[8] - TIMES[0]) / 1.4 + TIMES[0]
+        np.testing.assert_array_equal(function(several), [function(each) for each in several])
+    grid = RANDOM.standard_normal((4, 3, 3))
+    table, x, y = ph.Table2D(np.arange(4.0), np.arange(3.0), grid), 2.0 * t, t
+    np.testing.assert_array_equal(table(x, y), [table(*each) for each in zip(x, y, strict=True)])
+    np.testing.assert_array_equal(table(x, 0.3), [table(each, 0.3) for each in x])
+    numbers = ph.Table2D(np.arange(4.0), np.arange(3.0), grid[..., 0])
+    np.testing.assert_array_equal(numbers(x[:, None], y), [[numbers(a, b) for b in y] for a in x])

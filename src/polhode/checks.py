@@ -65,6 +65,31 @@ def numbers(name: str, value: Any, meaning: str) -> np.ndarray:
     raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.")
 
 
+def refuse_parameters(remedy: str, **values: Any) -> None:
+    """For numbers that are computed with at once: what stands for an array that may change later would be frozen.
+
+    Raises ValueError for a `Parameter` of a model and expressions of it, also in lists and tuples.
+    """
+    for name, value in values.items():
+        if not isinstance(value, np.ndarray) and any(map(_stands_for_array, _leaves(value))):
+            raise ValueError(
+                f"`{name}` is computed with at once and would not see a Parameter change, got {short_repr(value)}. "
+                f"{remedy}"
+            )
+
+
+def _stands_for_array(value: Any) -> bool:
+    return hasattr(value, "__jax_array__") and not isinstance(value, jax.Array | Tracer)
+
+
+def _leaves(value: Any) -> list[Any]:
+    try:
+        return jax.tree.leaves(value)
+    except Exception:
+        # No pytree, as in `is_concrete`.
+        return []
+
+
 def shape(name: str, value: Any, meaning: str) -> tuple[int, ...]:
     """The shape of numbers, which may be traced."""
     return numbers(name, value, meaning).shape if is_concrete(value) else np.shape(value)
@@ -166,6 +191,14 @@ def positive(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Arr
     result = array(name, value, shape, meaning)
     if is_concrete(value) and not np.all(numbers(name, value, meaning) > 0):
         raise ValueError(f"`{name}` must be greater than zero ({meaning}), got {short_repr(value)}.")
+    return result
+
+
+def not_negative(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
+    """`array` whose entries must all be at least zero."""
+    result = array(name, value, shape, meaning)
+    if is_concrete(value) and np.any(numbers(name, value, meaning) < 0):
+        raise ValueError(f"`{name}` must not be negative ({meaning}), got {short_repr(value)}.")
     return result
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.time_functions import interval
+from polhode.time_functions import PARAMETERS_BESIDE, beside, interval
 
 
 class CubicSpline(eqx.Module):
@@ -39,17 +39,22 @@ class CubicSpline(eqx.Module):
     slopes: Float[Array, "n ..."]
 
     def __init__(self, times: Any, values: Any) -> None:
+        checks.refuse_parameters(PARAMETERS_BESIDE, times=times, values=values)
         self.times = _places("times", times, 4, "of the points")
         self.values = _values(values, (len(self.times),), "at the times")
         self.slopes = _slopes(self.times, self.values)
+        if checks.is_concrete(self.slopes) and not np.all(np.isfinite(self.slopes)):
+            raise ValueError(
+                f"No finite slopes through these points: `times` are too close or far apart, got {short_repr(times)}."
+            )
 
     def __call__(self, t: Array) -> Array:
         k = interval(self.times, t)
         begin, end = self.times[k], self.times[k + 1]
-        # By the distance from the nearer values, so that the function goes through its points exactly.
-        h = end - begin
-        s = (jnp.clip(t, begin, end) - begin) / h
         a, b = self.values[k], self.values[k + 1]
+        # By the distance from the nearer values, so that the function goes through its points exactly.
+        part = (jnp.clip(t, begin, end) - begin) / (end - begin)
+        h, s = (beside(x, self.values.ndim > 1) for x in (end - begin, part))
         hermite = (1 - s) * (h * self.slopes[k] - (b - a)) - s * (h * self.slopes[k + 1] - (b - a))
         return (1 - s) * a + s * b + s * (1 - s) * hermite
 
@@ -78,11 +83,13 @@ class Table2D(eqx.Module):
     values: Float[Array, "n m ..."]
 
     def __init__(self, x: Any, y: Any, values: Any) -> None:
+        checks.refuse_parameters(PARAMETERS_BESIDE, x=x, y=y, values=values)
         self.x, self.y = _places("x", x, 2, "of the rows"), _places("y", y, 2, "of the columns")
         self.values = _values(values, (len(self.x), len(self.y)), "at the points of the grid")
 
     def __call__(self, x: Array, y: Array) -> Array:
         (i, r), (j, s) = _locate(self.x, x), _locate(self.y, y)
+        r, s = (beside(part, self.values.ndim > 2) for part in (r, s))
         below = (1 - s) * self.values[i, j] + s * self.values[i, j + 1]
         above = (1 - s) * self.values[i + 1, j] + s * self.values[i + 1, j + 1]
         return (1 - r) * below + r * above

@@ -14,6 +14,11 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 
+PARAMETERS_BESIDE = (
+    "Give an `equinox.Module` with the Parameter in a field, which multiplies the table by it or makes it when called."
+)
+"""The remedy for tables, which compute with their numbers at once."""
+
 _COMPARED = 16
 """Knots up to which comparison with all of them takes fewer operations than bisection."""
 
@@ -45,6 +50,7 @@ class PiecewiseLinear(eqx.Module):
     values: Float[Array, "n ..."]
 
     def __init__(self, times: Any, values: Any) -> None:
+        checks.refuse_parameters(PARAMETERS_BESIDE, times=times, values=values)
         if not checks.is_concrete(times):
             raise ValueError("`times` are traced by JAX, but steps have to end there; give plain numbers.")
         checks.array("times", times, checks.shape("times", times, "of the points"), "of the points")
@@ -77,7 +83,13 @@ class PiecewiseLinear(eqx.Module):
         begin, span = times[k], times[k + 1] - times[k]
         s = jnp.where(span > 0, jnp.clip((t - begin) / jnp.where(span > 0, span, 1.0), 0.0, 1.0), 1.0)
         s = jnp.where(t < times[0], 0.0, s)
+        s = beside(s, self.values.ndim > 1)
         return (1 - s) * self.values[k] + s * self.values[k + 1]
+
+
+def beside(number: Array, vectors: bool) -> Array:
+    """Numbers for several values of a table, each beside all components of its value if these are vectors."""
+    return number[..., None] if vectors and number.ndim else number
 
 
 def interval(knots: Array, x: Array) -> Array:

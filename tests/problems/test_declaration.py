@@ -125,3 +125,19 @@ def test_traced_numbers_have_no_reference(fall):
 
     assert jax.grad(value)(2.0) == -1.0
     assert seen == [{}]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "words"),
+    [
+        ("bend-45", "damping", "abc", "must be numeric"),
+        ("bend-45", "damping", -0.1, "must not be negative"),
+        ("torus", "shearing", -1.0, r"must not be negative \(K\^m, K\^a and K\^s of the bonds\)"),
+        ("falling-block", "strength", -1.0, "must be greater than zero"),
+        ("falling-block", "strength", [1.0, 2.0], "must be a number"),
+        ("falling-block", "strength", np.nan, "must be finite"),
+    ],
+)
+def test_errors_have_the_parameter_s_own_name(name, parameter, value, words):
+    with pytest.raises(ValueError, match=f"`{parameter}` {words}"):
+        problems.get(name, **{parameter: value})

@@ -102,3 +102,18 @@ def test_numpy_takes_parameters():
     p = ph.Parameter("p", 4.0)
     for expression, value in ((np.cos(p), np.cos(9.0)), (p**0.5, 3.0), (2**p, 512.0), (abs(-p), 9.0)):
         assert expression.value({"p": 9.0}) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda p: ph.rotation_vector((0, 0, p)),
+        lambda p: ph.rods.circular(p, youngs_modulus=1e7, density=1e3),
+        lambda p: ph.rods.Section(stiffness=p * np.ones(6), mass=1.0, inertia=(1.0, 1.0, 2.0)),
+    ],
+)
+def test_what_is_computed_at_once_refuses_parameters(compute):
+    """Their defaults would stay in the model; numbers that JAX traces are taken."""
+    with pytest.raises(ValueError, match="would not see a Parameter change"):
+        compute(ph.Parameter("p", 0.1))
+    jax.eval_shape(lambda p: (compute(p), p)[1], 0.1)

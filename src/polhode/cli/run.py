@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -26,10 +26,6 @@ from polhode.cli.output import (
 )
 from polhode.cli.run_report import carry_out, report
 from polhode.importers import formats
-
-if TYPE_CHECKING:
-    pass
-
 
 Problem = Annotated[
     str,

@@ -229,6 +229,7 @@ def _numbers(name: str, value: Any, meaning: str) -> Any:
 def rotation_vector(theta: Any) -> Float[Array, "3 3"]:
     """The rotation matrix of a rotation vector, shape (3,), in radians: axis times angle.
 
-    Raises ValueError unless it has three finite components.
+    Raises ValueError unless it has three finite components, and for a `Parameter` in it.
     """
+    checks.refuse_parameters("Build the model in a function of this angle instead.", theta=theta)
     return quaternions.to_matrix(quaternions.from_vector(checks.array("theta", theta, (3,), "axis times angle, rad")))

@@ -84,7 +84,7 @@ class Dynamics:
         - `body`: it or its name.
         - `point`: on the body, from its centre of mass, in its own frame; the centre of mass by default.
         """
-        name = body if isinstance(body, str) else body.name
+        name = body.name if isinstance(body, Body) else checks.word("body", body, "a body or its name")
         if name not in self.system.names:
             names = ", ".join(self.system.names)
             raise ValueError(

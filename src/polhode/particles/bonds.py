@@ -91,9 +91,7 @@ class BondMaterial(eqx.Module):
         dampers = {"axial_damping": axial_damping, "bending_damping": bending_damping}
         values = {}
         for name, value in {**constants, **dampers}.items():
-            values[name] = checks.array(name, value, (), "constant of a bond")
-            if checks.is_concrete(value) and np.asarray(value) < 0:
-                raise ValueError(f"`{name}` must not be negative (constant of a bond), got {short_repr(value)}.")
+            values[name] = checks.not_negative(name, value, (), "constant of a bond")
         self.bending, self.axial, self.shear = (values[name] for name in constants)
         self.axial_damping, self.bending_damping = (values[name] for name in dampers)
         if not (strength is None or isinstance(strength, Strength)):

@@ -34,10 +34,7 @@ def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall,
 
 def not_negative(name: str, value: Any) -> Array:
     """A number of at least zero."""
-    number = checks.array(name, value, (), "constant of contacts")
-    if checks.is_concrete(value) and np.asarray(value) < 0:
-        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {short_repr(value)}.")
-    return number
+    return checks.not_negative(name, value, (), "constant of contacts")
 
 
 def bond_pairs(pairs: Any, n: int) -> np.ndarray:

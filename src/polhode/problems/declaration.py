@@ -29,7 +29,7 @@ _ITEM = re.compile(r"^- ((?:`\w+`(?:,\s+)?)+):\s+(.*?)(?=^- |\Z)", re.MULTILINE 
 
 
 class Check(NamedTuple):
-    """What is checked of an annotated parameter.
+    """The check of an annotated parameter.
 
     - `function`: (name, value, shape of the default, meaning) → checked value, see `polhode.checks`.
     - `meaning`: for its errors, where that is not the one in the docstring.
@@ -45,6 +45,9 @@ Number = Annotated[Any, Check(checks.array)]
 Positive = Annotated[Any, Check(checks.positive)]
 """The same, greater than zero."""
 
+NotNegative = Annotated[Any, Check(checks.not_negative)]
+"""The same, at least zero."""
+
 Directions = Annotated[Any, Check(checks.unit_vectors)]
 """Unit vectors along the last axis, in the shape of the default."""
 
@@ -53,7 +56,7 @@ Count = Annotated[int, Check(lambda name, value, shape, meaning: checks.count(na
 
 
 class Head(NamedTuple):
-    """What the declaration knows of a problem: fields of `Problem`."""
+    """The fields of a `Problem` that follow from its declaration."""
 
     name: str
     t_span: tuple[Any, Any]
@@ -67,7 +70,7 @@ Make = Callable[[Mapping[str, Any], Any], Problem]
 
 
 class AbstractDraft(Protocol):
-    """What a builder returns.
+    """The result of a builder.
 
     - `reference`: as in `Problem`. - `independent_of`: parameters that the references don't depend on, which hold only
       where all others have their defaults; None for references that belong to any parameters.

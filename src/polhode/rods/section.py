@@ -15,6 +15,8 @@ from polhode.compiler.numpy.eager import eager_numpy
 STRAINS = ("K1", "K2", "K3", "G1", "G2", "G3")
 """Bending about the first and second axis of the section, torsion; shear along both, extension."""
 
+_REMEDY = "Build the model in a function of this number instead."
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Section:
@@ -44,6 +46,7 @@ class Section:
 
     @eager_numpy()
     def __post_init__(self) -> None:
+        checks.refuse_parameters(_REMEDY, **vars(self))
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         put("stiffness", _matrix("stiffness", self.stiffness, "(EI1, EI2, GJ, GA1, GA2, EA) or a symmetric 6×6 matrix"))
         put("mass", checks.positive("mass", self.mass, (), "mass per length of a rod"))
@@ -77,6 +80,7 @@ def circular(
     - `shear_correction`: κ in GA; 6 (1 + ν)/(7 + 6ν) of Cowper by default.
     - `damping`: as in `Section`.
     """
+    checks.refuse_parameters(_REMEDY, **locals())
     radius = checks.positive("radius", radius, (), "of a circular section")
     area, second = jnp.pi * radius**2, 0.25 * jnp.pi * radius**4
     nu = _poisson(poisson)
@@ -97,6 +101,7 @@ def tube(
     damping: Any = None,
 ) -> Section:
     """A circular tube; arguments as for `circular`, κ of Cowper for hollow circles by default."""
+    checks.refuse_parameters(_REMEDY, **locals())
     b = checks.positive("outer_radius", outer_radius, (), "of a tube")
     a = checks.positive("inner_radius", inner_radius, (), "of a tube")
     if checks.is_concrete(a, b) and not a < b:
@@ -125,6 +130,7 @@ def rectangle(
     Other arguments as for `circular`; κ = 10 (1 + ν)/(12 + 11ν) of Cowper by default. The torsion constant is that of
     Saint-Venant, as a series.
     """
+    checks.refuse_parameters(_REMEDY, **locals())
     w = checks.positive("width", width, (), "of a rectangular section")
     h = checks.positive("height", height, (), "of a rectangular section")
     nu = _poisson(poisson)

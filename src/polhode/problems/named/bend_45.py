@@ -14,7 +14,7 @@ from polhode.model.model import Model
 from polhode.problem import Reference
 from polhode.problems._model_problem import ModelDraft
 from polhode.problems._rods import rod_problem
-from polhode.problems.declaration import Count, Number, Positive, declare
+from polhode.problems.declaration import Count, NotNegative, Number, Positive, declare
 from polhode.rods.section import Section
 
 _DOC = """A rod that is an eighth of a circle without stress, clamped at its first node, is bent out of its plane.
@@ -45,7 +45,7 @@ def bend_45(
     youngs_modulus: Positive = 1e7,
     shear_modulus: Positive = 5e6,
     density: Positive = 1.0,
-    damping: Any = 0.0,
+    damping: NotNegative = 0.0,
     duration: Positive = 10.0,
 ) -> ModelDraft:
     """A curved rod with a force out of its plane.
@@ -84,12 +84,12 @@ def bend_45(
     )
 
 
-def _section(a: Array, E: Array, G: Array, rho: Array, damping: Any) -> Section:
+def _section(a: Array, E: Array, G: Array, rho: Array, damping: Array) -> Section:
     """EI = Ea⁴/12, GJ = Ga⁴/6, no shear correction: the numbers of the references, not of `rods.rectangle`."""
     area, second = a**2, a**4 / 12
     stiffness = jnp.stack((E * second, E * second, 2 * G * second, G * area, G * area, E * area))
     inertia = rho * second * jnp.array([1.0, 1.0, 2.0])
-    return Section(stiffness, rho * area, inertia, 2 * jnp.asarray(damping, dtype=float), 0.5 * a)
+    return Section(stiffness, rho * area, inertia, 2 * damping, 0.5 * a)
 
 
 def _reference(load: Any) -> dict[str, Reference]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Particles, Plane, Strength, builders
 from polhode.problems._particles import particle_draft
-from polhode.problems.declaration import Draft, Number, Positive, declare
+from polhode.problems.declaration import Check, Draft, NotNegative, Number, Positive, declare
 
 _DOC = """A cubic block of bonded spheres is dropped, turned about an edge and a corner, and hits the floor z = 0.
 
@@ -17,6 +17,15 @@ Bonds along the edges of the lattice and the diagonals of its faces; contacts by
 a `strength` bonds break where tension, bending and shear add up to more than they bear. Units: m, kg, s; the defaults
 are a block of 0.1 m of a light, soft material, so that it rebounds with visible deformation.
 """
+
+
+def _limit(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Any:
+    """What `checks.positive` takes, or infinity."""
+    infinite = checks.is_concrete(value) and np.array_equal(checks.numbers(name, value, meaning), np.inf)
+    return np.inf if infinite else checks.positive(name, value, shape, meaning)
+
+
+Limit = Annotated[Any, Check(_limit)]
 
 
 @declare("falling-block", _DOC)
@@ -27,8 +36,8 @@ def falling_block(
     height: Number = 0.05,
     turn: Number = (0.5, 0.3, 0.0),
     stiffness: Positive = 2e4,
-    strength: Any = float("inf"),
-    damping: Number = 0.0,
+    strength: Limit = float("inf"),
+    damping: NotNegative = 0.0,
     gravity: Number = 9.81,
     duration: Positive = 0.2,
     dtype: str = "float64",
@@ -54,8 +63,6 @@ def falling_block(
     layout = builders.block((edge, edge, edge), D, diagonals=True)
     x = builders.rotate(layout.positions, turn)
     x = x + np.array([0.0, 0.0, drop + 0.5 * D - x[:, 2].min()])
-    # What may be infinite is checked as all other numbers, but for that.
-    checks.shape("strength", strength, "tensile force that a bond bears")
     breakable = not (checks.is_concrete(strength) and np.isposinf(strength))
     limit = Strength(strength, 0.25 * strength * D, 0.5 * strength) if breakable else None
     system = Particles(

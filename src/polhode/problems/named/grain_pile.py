@@ -7,7 +7,7 @@ import numpy as np
 from polhode import checks
 from polhode.particles import BondMaterial, Box, Particles, builders
 from polhode.problems._particles import particle_draft
-from polhode.problems.declaration import Count, Draft, Number, Positive, declare
+from polhode.problems.declaration import Count, Draft, NotNegative, Number, Positive, declare
 
 _DOC = """Grains of four bonded spheres each fall into a box and come to rest in a pile.
 
@@ -25,7 +25,7 @@ def grain_pile(
     diameter: Positive = 0.01,
     mass: Positive = 1e-3,
     stiffness: Positive = 2e3,
-    damping: Number = 0.3,
+    damping: NotNegative = 0.3,
     gravity: Number = 9.81,
     seed: int = 0,
     duration: Positive = 0.5,

@@ -11,7 +11,7 @@ from polhode import checks
 from polhode.checks import short_repr
 from polhode.particles import BondMaterial, Particles, Plane, builders
 from polhode.problems._particles import particle_draft
-from polhode.problems.declaration import Draft, Number, Positive, declare
+from polhode.problems.declaration import Draft, NotNegative, Number, Positive, declare
 
 _DOC = """A closed chain of bonded spheres in the plane of e₁ and e₂ flies against the wall x = 0 and bounces off.
 
@@ -35,10 +35,10 @@ def torus(
     shear: str = "objective",
     wall: bool = True,
     diameter: Any = 3.0,
-    bending: Any = 10.0,
-    axial: Any = 200.0,
-    shearing: Any = 200.0,
-    contact: Any = 2100.0,
+    bending: NotNegative = 10.0,
+    axial: NotNegative = 200.0,
+    shearing: NotNegative = 200.0,
+    contact: NotNegative = 2100.0,
     speed: Number = 1.0,
     duration: Positive = 10.0,
     dtype: str = "float64",

@@ -183,7 +183,7 @@ class Contacts:
 
     @property
     def present(self) -> tuple[Any, Any]:
-        """What event functions and responses depend on: other objects after each change."""
+        """The things on which event functions and responses depend: other objects after each change."""
         return self.closed, self._slack
 
     @property

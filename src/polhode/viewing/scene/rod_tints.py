@@ -27,7 +27,7 @@ NAMES = (
     "torque",
 )
 KINDS = ("strain", "strain", "curvature", "curvature", "force", "force", "moment", "moment")
-"""What colours show, strains first, and its kind."""
+"""Quantities that colours show, strains first, and their kinds."""
 _STIFFEST = 1e-9
 """Relative stiffness below which a strain counts as constrained: its force is unknown."""
 

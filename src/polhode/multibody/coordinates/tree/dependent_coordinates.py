@@ -223,7 +223,7 @@ class ReducedTree(AbstractCoordinates):
 
     @property
     def _shares(self) -> list[Shares]:
-        """What the velocities of each link are made of."""
+        """The velocities of each link, by independent ones."""
         rows, row_of = np.array(self.rows, int), {place.link: row for row, place in enumerate(self.followers)}
         shares: list[Shares] = []
         for number, link in enumerate(self.tree.links):

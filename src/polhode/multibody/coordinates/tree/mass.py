@@ -16,7 +16,7 @@ from polhode.spaces.base import Point
 
 
 class Shares(NamedTuple):
-    """What the velocities of one joint are made of: sums of independent velocities times ratios.
+    """The velocities of one joint: sums of independent velocities times ratios.
 
     - `places`: the velocity of the joint for each summand. - `numbers`: the independent one.
     - `ratios`: their factors; None for 1.
