@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,10 +12,9 @@ from jaxtyping import Array, Float
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.linalg.registers import Registers, add, put, read
 from polhode.linalg.segment_sum import take
-from polhode.multibody.coordinates.tree.links import Inertia, Link
+from polhode.multibody.coordinates.tree.links import Inertia
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions
 from polhode.multibody.coordinates.tree.row_order import RowOrder
-from polhode.multibody.mechanism.groups import stack_trees
 from polhode.multibody.mechanism.poses import ORIGIN, Pose
 from polhode.spaces.base import Vector, cross, hat
 
@@ -54,14 +52,14 @@ class MassFactors(NamedTuple):
     pivots: Pivots
 
 
-def rows_of(order: RowOrder, links: Sequence[Link], local: LocalMotions, armature: Float[Array, " n"]) -> Rows:
-    """The rows of a tree, from the motions of its links on their parents and the inertias along its velocities."""
+def rows_of(order: RowOrder, bodies: Inertia, local: LocalMotions, armature: Float[Array, " n"]) -> Rows:
+    """The rows of a tree, from its links, their motions on their parents and the inertias along its velocities."""
+    count = bodies.mass.shape[0]
     velocities = np.where(order.velocities < 0, armature.shape[0], order.velocities)
     axes, slides = (take(jnp.concatenate((rows, jnp.zeros((1, 3)))), velocities) for rows in (local.axes, local.slides))
-    own, bodies = (np.where(here, order.links, len(links)) for here in (order.is_first, order.is_last))
+    own, carried = (np.where(here, order.links, count) for here in (order.is_first, order.is_last))
     frame = jax.tree.map(lambda rows, one: take(jnp.concatenate((rows, one[None])), own), local.frame, ORIGIN)
-    inertias = stack_trees([link.inertia for link in links])
-    body = jax.tree.map(lambda x: take(jnp.concatenate((x, jnp.zeros((1, *x.shape[1:])))), bodies), inertias)
+    body = jax.tree.map(lambda x: take(jnp.concatenate((x, jnp.zeros((1, *x.shape[1:])))), carried), bodies)
     return Rows(axes, slides, frame, body, take(jnp.append(armature, 1.0), velocities))
 
 
