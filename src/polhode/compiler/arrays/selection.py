@@ -11,6 +11,7 @@ from jax.extend import core
 from polhode.compiler import size_limits
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.primitives.row_loop import ROWS
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
 from polhode.compiler.scalars.read_only import programs_inside, read_only, rows_of, views_of
@@ -71,6 +72,8 @@ def compile_either(
 
 def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     """Whether array loops are expected to be faster to compile or run than unrolled scalars."""
+    if _longest_recursion(jaxpr) > size_limits.RECURSION:
+        return True
     like: list[Any] = [v.aval for v in jaxpr.invars]
     reads = read_only(jaxpr)
     numbers = sum(math.prod(aval.shape) for aval, is_read in zip(like, reads, strict=True) if not is_read)
@@ -78,3 +81,13 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
         count = count_operations(jaxpr)
         return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
     return numbers > size_limits.SELECTED_NUMBERS and has_dynamic_indices(jaxpr, is_read=reads)
+
+
+def _longest_recursion(jaxpr: core.Jaxpr) -> int:
+    """The largest number of rows of a loop each of which needs the one before; 0 without such loops."""
+    longest = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is ROWS and eqn.params["num_carry"]:
+            longest = max(longest, eqn.params["length"])
+        longest = max([longest, *(_longest_recursion(inner) for inner, _ in programs_inside(eqn))])
+    return longest

@@ -18,11 +18,10 @@ from polhode.multibody.mechanism.groups import stack_trees
 LOOPED_LINKS = 60
 """Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration."""
 
-LOOPED_OPERATIONS = 750
-"""Operations of M and its elimination for each velocity, above which they are, too: counted in the text, a loop takes
-some 1,000 for each row, of which 400 move numbers, and so does unrolled code in a chain of 33 links. An acceleration of
-Talos, 45 links, has 18,000 operations unrolled, with loops 26,800. A step of a chain of 100 links in `rkmk4` has
-154,000 with loops."""
+LOOPED_OPERATIONS = 420
+"""Operations of M and its elimination for each velocity, above which they are, too, with a chain of 20 links below: a
+step in `rkmk4` takes 23 µs without loops and 16 with them, and is ready after 5.2 and 1.1 s. A tree of 30 links with
+five limbs takes 41 µs without loops and 56 with them."""
 
 
 class LinkRows(eqx.Module):
