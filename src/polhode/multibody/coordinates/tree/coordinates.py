@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
-from polhode.linalg.branches import couplings
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
@@ -341,7 +340,7 @@ class JointTree(AbstractCoordinates):
         return dense_block(C)
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(couplings(self.n, self.coupled_velocities(mechanism)), m, compliant=compliant)
+        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""

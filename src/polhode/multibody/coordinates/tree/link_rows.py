@@ -18,10 +18,10 @@ from polhode.multibody.mechanism.groups import stack_trees
 LOOPED_LINKS = 60
 """Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration."""
 
-LOOPED_OPERATIONS = 420
-"""Operations of M and its elimination for each velocity, above which they are, too, with a chain of 20 links below: a
-step in `rkmk4` takes 23 µs without loops and 16 with them, and is ready after 5.2 and 1.1 s. A tree of 30 links with
-five limbs takes 41 µs without loops and 56 with them."""
+LOOPED_OPERATIONS = 440
+"""Operations of M and its elimination for each velocity, above which they are, too: from chains of 22 links on. One of
+20 takes 23 µs a step in `rkmk4` without loops and 16 with them, and is ready after 5.2 and 1.1 s. Branches take more: a
+tree of 30 links with five limbs 41 µs in quick code without loops, 109 with them; it has 320, Talos 429."""
 
 
 class LinkRows(eqx.Module):
@@ -46,7 +46,7 @@ class LinkRows(eqx.Module):
         return cls(tuple(motions), inertia, centre, attitude, tuple(map(tuple, members)))
 
     def fill(self, labels: Sequence[Link]) -> tuple[Link, ...]:
-        """Links with their numbers, from those of `label`."""
+        """Links with their numbers, from their labels."""
         motions = {
             number: jax.tree.map(lambda x, k=k: x[k], stacked)
             for stacked, numbers in zip(self.motions, self.members, strict=True)
