@@ -103,6 +103,8 @@ def test_large_trees_get_absolute_coordinates_for_implicit_methods_only(monkeypa
     problem = stiff.problem(t1=1.0)
     assert choice_of(problem) == ("SO3xR3", "generalized-alpha")
     assert "`generalized-alpha` would factorise dense matrices of 6 pairs" in problem.choice.coordinates
+    monkeypatch.setattr(default_choice, "_DENSE", 2)
+    assert "isn't checked for 3 joint velocities" in stiff.problem(t1=1.0).choice.coordinates
 
 
 def test_what_is_asked_for_is_never_changed():

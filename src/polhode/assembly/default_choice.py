@@ -149,7 +149,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
 
     0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
     """
-    if not (system.mechanism.forces or system.coordinates.has_own_loads):
+    if not _has_loads(system):
         return 0.0
     if system.n > _DENSE or not checks.is_concrete(system, state):
         return None
@@ -162,6 +162,11 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
     except Exception:
         # The estimate must not refuse a model, whatever a user's force does: the run reports errors.
         return None
+
+
+def _has_loads(system: MultibodySystem) -> bool:
+    """Whether there are loads besides gravity."""
+    return bool(system.mechanism.forces) or system.coordinates.has_own_loads
 
 
 @numpy_jit
@@ -215,6 +220,8 @@ def _against_size(model: ModelParts, choice: ChosenModel, integrator: str | None
     pairs = _coupled_pairs(model)
     if pairs <= COUPLED:
         return ""
+    if integrator is None and system.n > _DENSE and _has_loads(system):
+        return f"whether loads are too fast for explicit steps isn't checked for {system.n} joint velocities"
     name = integrator or method_for(system, choice.state, t0, h)[0]
     if integrators.get(name).implicit or system.m:
         return f"`{name}` would factorise dense matrices of {pairs} pairs of joint velocities, sparse ones of bodies"
