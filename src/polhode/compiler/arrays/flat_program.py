@@ -30,7 +30,8 @@ _RANGE_PRESERVING = frozenset(
 _OF_PARTS = frozenset(("concatenate", "stack"))
 _PARTS = 8
 """Parts above which arrays made of them are copied to memory: each read in a loop compares its place with all parts, so
-that loops along n parts take n² comparisons."""
+that loops along n parts take n² comparisons. A step of a chain of 38 links took 960 µs with them and takes 66; where
+between few parts and many a copy begins to pay was not measured."""
 
 
 def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
