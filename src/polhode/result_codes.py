@@ -24,6 +24,7 @@ class Result(enum.IntEnum):
     event_reached = 13
     events_accumulate = 14
     half_turn_passed = 15
+    contact_unsolved = 16
 
     @property
     def message(self) -> str:
@@ -88,6 +89,11 @@ _MESSAGES = {
         "An angle that forces or couplings read changes by more than half a turn in a step, in which they read it "
         "within half a turn of where the step starts. Take a smaller step, or joint coordinates, "
         '`formulation="minimal"`, where the joints that carry bodies have angles without such a limit.'
+    ),
+    Result.contact_unsolved: (
+        "The laws of contact and friction of a step have no solution that was found. Usual causes: shapes that overlap at "
+        "the start, a body that is wedged so that friction locks it (Painlevé's region), very different masses in "
+        "contact. Try a smaller step, or less friction there."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

@@ -118,6 +118,8 @@ def method_for(
         return ("rodrigues", "explicit, for spheres") if system.spherical else ("rigid-verlet", "explicit, for bodies")
     from polhode import integrators
 
+    if system.has_contacts:
+        return "moreau", "bodies touch, with impacts and friction"
     if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
         return published, "the method of the literature"
     if not system.identity_kinematics:

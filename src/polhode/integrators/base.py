@@ -74,12 +74,14 @@ class AbstractIntegrator(eqx.Module):
     - `promises_at_steps`: whether all of them hold at the ends of steps only, not for interpolated states.
     - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
       a kink of a load, where a step ends, needs no restart.
+    - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
     promises: ClassVar[dict[str, str]]
     promises_at_steps: ClassVar[bool] = False
     one_step: ClassVar[bool] = False
+    takes_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""

@@ -13,6 +13,9 @@ from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, 
 from polhode.systems.conversion import Conversion
 
 
+_NO_CONTACTS = "bodies of it touch each other, and the method has no contacts with friction"
+
+
 class ConvertedSystem(NamedTuple):
     """A system in the form that a method takes.
 
@@ -47,6 +50,8 @@ def convert_for(
 
     `check_state`: whether to check the state, too. Raises IncompatibleSystem with the reasons.
     """
+    if system.has_contacts and not method.takes_contacts:
+        raise IncompatibleSystem(_NO_CONTACTS)
     against: list[str] = []
     special: list[str] = []
     for way in _candidates(method, system):
@@ -69,6 +74,8 @@ def convert_for(
 
 
 def _candidates(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[AbstractConversion]:
+    if system.has_contacts and not method.takes_contacts:
+        return iter(())
     return (way for way in conversions(system) if issubclass(way.kind, method.kinds))
 
 

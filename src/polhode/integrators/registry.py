@@ -25,6 +25,7 @@ from polhode.integrators.explicit.rkmk4_two_commutators import RKMK4TwoCommutato
 from polhode.integrators.implicit.bdf import BDF
 from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha
 from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint
+from polhode.integrators.nonsmooth.moreau import Moreau
 from polhode.integrators.tableaus import runge_kutta as rk
 from polhode.integrators.tableaus.half_explicit import select_tableau as half_explicit_tableau
 from polhode.integrators.variational.rattle import Rattle, StormerVerlet
@@ -120,6 +121,7 @@ _INTEGRATORS: dict[str, _Entry] = {
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
     "implicit-midpoint": _Entry(ImplicitMidpoint),
+    "moreau": _Entry(Moreau),
     "stormer-verlet": _Entry(StormerVerlet),
     "rattle": _Entry(Rattle),
     "rodrigues": _Entry(Rodrigues),

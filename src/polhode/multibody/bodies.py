@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ class Body:
     - `formulation`: coordinates of this body if they differ from those of the model.
     - `rod`: name of the rod that it is a node of. - `diameter`: of a particle; None for other bodies.
     - `carrier`: name of the flexible body that it is a node of, without coordinates of its own; None for others.
+    - `shapes`: from `polhode.shapes`, in its frame. - `attach`: adds a shape, on behalf of the model.
     """
 
     name: str
@@ -46,6 +48,14 @@ class Body:
     rod: str | None = None
     diameter: Any = None
     carrier: str | None = None
+    shapes: list[Any] = dataclasses.field(default_factory=list)
+    attach: Callable[..., Any] | None = dataclasses.field(default=None)
+
+    def add_shape(self, shape: Any) -> Any:
+        """Give the body a shape from `polhode.shapes`, besides those that it has; returns it. See `Model.add_shape`."""
+        if self.attach is None:
+            raise ValueError(f"{self!r} belongs to no model yet; bodies come by `add_body`.")
+        return self.attach(self, shape)
 
     def __repr__(self) -> str:
         return f"Body({short_repr(self.name)})"

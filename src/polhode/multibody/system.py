@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import consistent_start, redundant_constraints
@@ -66,6 +67,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     - `counter`: counts the angles of joints that are no coordinates, which are at the end of q; None without any.
     - `conversion_types`: make the conversions to systems of other kinds.
     - `solver`: of its saddle-point systems; `solvable` chooses it.
+    - `contacts`: of the shapes of its bodies, with unilateral laws and friction; None without any.
     """
 
     kind_name: ClassVar = "multibody system"
@@ -80,6 +82,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     order: tuple[str, ...] = eqx.field(static=True, default=())
     conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
+    contacts: AbstractContactSet | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -111,6 +114,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def conservative(self) -> bool:
         """Whether energy is kept: all forces have potentials and no joint is driven."""
         return self.mechanism.conservative and self.coordinates.conservative
+
+    @property
+    def has_loads(self) -> bool:
+        return bool(self.mechanism.forces) or self.coordinates.has_own_loads or self.coordinates.has_strain_energy
 
     @property
     def inert(self) -> bool:

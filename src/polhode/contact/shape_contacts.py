@@ -1,0 +1,133 @@
+"""Contacts between shapes that bodies carry."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
+from polhode.contact.distances import ContactPoints, contact_points, slots
+from polhode.contact.shapes import AbstractShape
+from polhode.linalg.blocks import Indices
+from polhode.linalg.segment_sum import take
+from polhode.spaces.base import Point, Vector
+
+
+class ShapePair(NamedTuple):
+    """What a contact is between: names of bodies, of their shapes and of the rule, and its number among the points."""
+
+    first: str
+    second: str
+    first_shape: str | None
+    second_shape: str | None
+    rule: str | None
+    point: int
+
+
+class PairGroup(eqx.Module):
+    """Pairs of shapes of two kinds.
+
+    - `first`, `second`: their shapes, stacked. - `nodes`: rows of a motion that carry them, shapes (pairs,).
+    """
+
+    first: AbstractShape
+    second: AbstractShape
+    first_nodes: Indices = eqx.field(static=True)
+    second_nodes: Indices = eqx.field(static=True)
+
+    @property
+    def slots(self) -> int:
+        """Points of each pair."""
+        return slots(self.first, self.second)
+
+    @property
+    def count(self) -> int:
+        """Points of all pairs."""
+        return len(self.first_nodes.numbers) * self.slots
+
+    def points(self, poses: Any) -> ContactPoints:
+        """The points of all pairs, one after the other."""
+        first, second = (
+            (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
+            for nodes in (self.first_nodes, self.second_nodes)
+        )
+        points = jax.vmap(contact_points)(self.first, first, self.second, second)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
+
+
+class ShapeContacts(AbstractContactSet):
+    """Contacts between the shapes of bodies, in a fixed number of points for each pair of shapes.
+
+    - `groups`: pairs by kinds; contacts are numbered group by group, pair by pair.
+    - `surface_velocity`: of the surface of the first body against this body, in its frame, as of a belt; shape (k, 3).
+    - `pairs`: the bodies of each contact, and the number of its point.
+    """
+
+    groups: tuple[PairGroup, ...]
+    law: ContactLaw
+    surface_velocity: Float[Array, "k 3"] | None
+    pairs: tuple[ShapePair, ...] = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def first_nodes(self) -> np.ndarray:
+        """Rows of a motion that carry the first shape of each contact."""
+        return np.concatenate([np.repeat(group.first_nodes.numbers, group.slots) for group in self.groups])
+
+    @property
+    def second_nodes(self) -> np.ndarray:
+        """Rows of a motion that carry the second shape of each contact."""
+        return np.concatenate([np.repeat(group.second_nodes.numbers, group.slots) for group in self.groups])
+
+    def points(self, motion: Any) -> ContactPoints:
+        """Gaps, points and directions of all contacts in a motion."""
+        parts = [group.points(motion.poses) for group in self.groups]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+    def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
+        del t
+        return self.points(system.motion(q)).gap
+
+    def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
+        del t
+        points = self.points(system.motion(q))
+        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
+        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
+        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
+        return ContactKinematics(points.gap, differentiate(velocities)(zero), velocities(zero), points.feature)
+
+    def velocities(self, points: ContactPoints, motion: Any) -> Float[Array, "k rows"]:
+        """Relative velocities of the contacts, and their spins, along normal and tangents."""
+        frames = frames_of(points)
+        (u1, w1), (u2, w2) = (_velocity_at(points.point, motion, k) for k in (self.first_nodes, self.second_nodes))
+        relative = u2 - u1
+        if self.surface_velocity is not None:
+            R = take(motion.poses.R, self.first_nodes)
+            relative = relative - jnp.einsum("kij,kj->ki", R, self.surface_velocity)
+        slips = jnp.einsum("kij,kj->ki", frames, relative)
+        if self.law.rows == 3:
+            return slips
+        return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
+
+
+def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:
+    """Normal and both tangents of each contact, as rows."""
+    second = jnp.cross(points.normal, points.tangent)
+    return jnp.stack((points.normal, points.tangent, second), axis=1)
+
+
+def _velocity_at(
+    point: Float[Array, "k 3"], motion: Any, nodes: np.ndarray
+) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+    """Velocity of the body's point at a place, and its angular velocity, both in the inertial frame."""
+    x, R = take(motion.poses.x, nodes), take(motion.poses.R, nodes)
+    w = jnp.einsum("kij,kj->ki", R, take(motion.twists.omega, nodes))
+    return take(motion.twists.u, nodes) + jnp.cross(w, point - x), w
