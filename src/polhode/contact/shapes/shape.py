@@ -1,0 +1,123 @@
+"""What all shapes have in common: where they sit on their body."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.checks import short_repr
+from polhode.spaces.rotation_input import rotation_matrix
+
+Pose = tuple[Float[Array, "3"], Float[Array, "3 3"]]
+"""A position in the inertial frame and a rotation to it."""
+
+_IDENTITY = np.eye(3)
+
+
+class MassProperties(NamedTuple):
+    """Of a body of constant density: mass, centre of mass (3,) and inertia (3, 3) about it, in axes of the body."""
+
+    mass: Float[Array, ""]
+    centre: Float[Array, "3"]
+    inertia: Float[Array, "3 3"]
+
+
+class AbstractShape(eqx.Module):
+    """A shape on a body or on the ground.
+
+    **Arguments** of all shapes, after their sizes, as keywords:
+
+    - `position`: of the shape's own frame in that of the body, whose origin is the centre of mass; shape (3,).
+    - `rotation`: from the shape's own axes to those of the body: 3×3, a unit quaternion (w, x, y, z) or
+      `polhode.rotation_vector(...)`.
+    - `name`: for results; unique on its body.
+    - `colour`: for pictures, a word or three numbers from 0 to 1.
+
+    Sizes may be traced by JAX, and `Parameter`s: these stay until `as_arrays`.
+
+    **Raises** ValueError for sizes and places that make no sense.
+    """
+
+    position: Any = eqx.field(kw_only=True, default=(0.0, 0.0, 0.0))
+    rotation: Any = eqx.field(kw_only=True, default=None)
+    name: str | None = eqx.field(kw_only=True, static=True, default=None)
+    colour: Any = eqx.field(kw_only=True, static=True, default=None)
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            checks.word("name", self.name, "of a shape")
+        if any(map(_stands_for_array, jax.tree.leaves(self))):
+            self.as_arrays()
+            return
+        self.position = checks.array("position", self.position, (3,), "of the shape in the frame of its body")
+        self.rotation = rotation_matrix(_IDENTITY if self.rotation is None else self.rotation)
+        self._check()
+
+    @abc.abstractmethod
+    def _check(self) -> None:
+        """Put arrays in place of the sizes. Raises ValueError for those that make no sense."""
+
+    def as_arrays(self) -> Self:
+        """This shape with numbers in place of parameters: their defaults, or what was substituted for them."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+        return type(self)(**{name: jax.tree.map(_number, value) for name, value in fields.items()})
+
+    def pose_in(self, pose: Pose) -> Pose:
+        """The pose of the shape's own frame on a body with the pose (x, R)."""
+        x, R = pose
+        return x + R @ self.position, R @ self.rotation
+
+    @property
+    @abc.abstractmethod
+    def bounding_radius(self) -> Float[Array, ""]:
+        """Radius of a sphere about `position` that holds the shape; infinite for planes."""
+
+    def mass_properties(self, density: Any) -> MassProperties:
+        """Of a body that fills this shape with constant density, in the frame of the body.
+
+        Raises ValueError for a density that isn't positive, and for shapes without volume.
+        """
+        density = checks.positive("density", density, (), "mass per volume")
+        volume, centre, inertia = self._volume_properties()
+        R = jnp.asarray(self.rotation)
+        return MassProperties(density * volume, self.position + R @ centre, density * (R @ inertia @ R.T))
+
+    def _volume_properties(self) -> tuple[Array, Array, Array]:
+        """Volume, its centre and its inertia (for density one) about it, in the shape's own frame."""
+        raise ValueError(f"{self!r} has no volume. Give the body its mass and inertia.")
+
+    def __repr__(self) -> str:
+        sizes = [f.name for f in dataclasses.fields(self) if f.init and not f.kw_only]
+        text = ", ".join(f"{name}={_text(getattr(self, name))}" for name in sizes)
+        return f"{type(self).__name__}({text}{'' if self.name is None else f', name={self.name!r}'})"
+
+
+class AbstractConvex(AbstractShape):
+    """A shape that is convex and bounded."""
+
+    @abc.abstractmethod
+    def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
+        """The point of the shape that is farthest along a direction, both in the shape's own frame."""
+
+
+def _stands_for_array(value: Any) -> bool:
+    return hasattr(value, "__jax_array__") and not isinstance(value, jax.Array | jax.core.Tracer)
+
+
+def _number(value: Any) -> Any:
+    return np.asarray(value) if _stands_for_array(value) else value
+
+
+def _text(value: Any) -> str:
+    """Numbers of a few entries as such, larger arrays by their shape."""
+    if not checks.is_concrete(value) or np.size(value) > 4:
+        return f"<{'×'.join(map(str, np.shape(value)))} numbers>"
+    return short_repr(np.asarray(value).tolist())

@@ -1,0 +1,42 @@
+"""Spheres."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.contact.shapes.shape import AbstractConvex
+from polhode.contact.vectors import unit_or
+
+
+@final
+class Sphere(AbstractConvex):
+    """A sphere about `position`.
+
+    **Arguments:**
+
+    - `radius`: greater than zero.
+    """
+
+    radius: Any
+
+    def _check(self) -> None:
+        self.radius = checks.positive("radius", self.radius, (), "of a sphere")
+
+    @property
+    def bounding_radius(self) -> Float[Array, ""]:
+        return self.radius
+
+    def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
+        return self.radius * unit_or(direction, _UP)
+
+    def _volume_properties(self) -> tuple[Array, Array, Array]:
+        volume = 4 / 3 * np.pi * self.radius**3
+        return volume, jnp.zeros(3), 0.4 * volume * self.radius**2 * jnp.eye(3)
+
+
+_UP = np.array([0.0, 0.0, 1.0])
