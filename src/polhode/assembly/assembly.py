@@ -218,7 +218,7 @@ def _build(
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         conversion_types=layout.conversion_types,
-        contacts=build_contacts(model, layout),
+        contact_set=build_contacts(model, layout),
     )
 
 

@@ -56,7 +56,9 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
         for pair in pairs:
             labels += [_label(pair, point) for point in range(group.slots)]
             rules += [pair.rule] * group.slots
-    return ShapeContacts(tuple(groups), _law(rules), _surface_velocity(rules), tuple(labels))
+    return ShapeContacts(
+        groups=tuple(groups), law=_law(rules), surface_velocity=_surface_velocity(rules), pairs=tuple(labels)
+    )
 
 
 def _pairs(model: ModelParts) -> Iterator[_Pair]:

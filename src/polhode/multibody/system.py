@@ -67,7 +67,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     - `counter`: counts the angles of joints that are no coordinates, which are at the end of q; None without any.
     - `conversion_types`: make the conversions to systems of other kinds.
     - `solver`: of its saddle-point systems; `solvable` chooses it.
-    - `contacts`: of the shapes of its bodies, with unilateral laws and friction; None without any.
+    - `contact_set`: contacts of the shapes of its bodies, with unilateral laws and friction; None without any.
     """
 
     kind_name: ClassVar = "multibody system"
@@ -82,7 +82,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     order: tuple[str, ...] = eqx.field(static=True, default=())
     conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
-    contacts: AbstractContactSet | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    contact_set: AbstractContactSet | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ class Moreau(AbstractIntegrator):
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        contacts = system.contacts.kinematics(system, at, middle)
+        contacts = system.contact_set.kinematics(system, at, middle)
         same = contacts.feature == memory.feature
         step = _Step(
             system, at, h, state, middle, system.mass(at, middle), self._tangent(system, at, h, middle, v),
@@ -236,7 +236,7 @@ class Moreau(AbstractIntegrator):
 
 
 def _size(system: AbstractMechanical) -> tuple[int, int]:
-    return system.contacts.count, system.contacts.law.rows
+    return system.contact_set.count, system.contact_set.law.rows
 
 
 def _factor(step: _Step, rows: Matrix) -> Any:
@@ -260,7 +260,7 @@ def _directions(step: _Step, v1: Vector) -> _Directions:
     sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
     least = _SLIDES * jnp.maximum(1e-6, jnp.max(jnp.abs(step.start[1]), initial=0.0))
     goes_on = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
-    law = step.system.contacts.law
+    law = step.system.contact_set.law
     mean = law.friction * 0.5 * (before + after)
     size = jnp.sqrt(jnp.sum(mean**2, axis=1))
     sliding = step.pressed & (sizes[0] > least) & (sizes[1] > least) & goes_on & (size > 0)
@@ -273,7 +273,7 @@ def _problem(
 ) -> tuple[ContactProblem, _Directions]:
     """The contact problem of a round."""
     system, h = step.system, step.h
-    law, (k, rows, n) = system.contacts.law, step.contacts.rows.shape
+    law, (k, rows, n) = system.contact_set.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)
     approach = jnp.minimum(before[:, 0], 0.0)
     gap = step.contacts.gap

@@ -118,13 +118,13 @@ class AbstractMechanical(AbstractSystem):
         return v
 
     @property
-    def contacts(self) -> AbstractContactSet | None:
+    def contact_set(self) -> AbstractContactSet | None:
         """Contacts with unilateral laws and friction; None without any."""
         return None
 
     @property
     def has_contacts(self) -> bool:
-        return self.contacts is not None
+        return self.contact_set is not None
 
     @property
     def has_loads(self) -> bool:
