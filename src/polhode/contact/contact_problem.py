@@ -16,9 +16,9 @@ class ContactProblem(NamedTuple):
     r"""$u = GP + b$ with the laws of Signorini and Coulomb between P and u, for k contacts in fixed slots.
 
     Each contact has the rows n, t₁, t₂ and, if there are six, drilling and two of rolling; or the row n alone. With
-    $u = (G + R)P + b$, lower bounds m of the normal impulses, m = 0 as a rule, and $P_T = \mathrm{diag}(\mu_1, \mu_2) p$:
+    $u = (G + R)P + b$, lower bounds m of the normal impulses, m = 0 as a rule, and $P_T = Sp$, S = diag(μ₁, μ₂):
 
-    $$0 \le u_N \perp P_N - m \ge 0, \qquad |p| \le P_N, \qquad -\mathrm{diag}(\mu_1, \mu_2) u_T \in N_{|p| \le P_N}(p)$$
+    $$0 \le u_N \perp P_N - m \ge 0, \qquad |p| \le P_N, \qquad -S u_T \in N_{|p| \le P_N}(p)$$
 
     and the same for drilling and for rolling, whose coefficients are lengths.
 
@@ -50,7 +50,7 @@ class ContactSolution(NamedTuple):
     - `residual`: of the laws in proximal form, relative to the impulses that stop each contact alone.
     - `iterations`: of Newton's method. - `solved`: whether the residual is within the tolerance.
     - `mode`: `OPEN`, `STICK` or `SLIDE` of each contact.
-    - `determined`: whether single impulses are unique; if not, they are those of least norm, and only sums mean anything.
+    - `determined`: whether single impulses are unique; if not, they are those of least norm.
     """
 
     impulses: Float[Array, "k rows"]
@@ -78,7 +78,7 @@ class UnitProblem(NamedTuple):
 
 
 def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k rows"]]:
-    """The problem for z, and the scale of impulses P = scale·z; the scale of friction coefficients is differentiable."""
+    """The problem for z, and the scale of impulses P = scale·z, both differentiable."""
     k, rows = problem.active.shape[0], problem.rows
     G = problem.delassus
     if problem.compliance is not None:

@@ -14,8 +14,8 @@ from polhode.contact.elimination import factor, solve_factored
 from polhode.contact.laws import Impulses, Projection, linearise, residual, velocities
 
 COMPLIANCE = 1e-7
-"""Of undetermined impulses, relative to effective masses: round-off over it, 1e-9, is the error of their least norm, and
-it over the smallest eigenvalue, 1e-5 for mass ratios of 1e4, what each correction leaves of the error that it makes."""
+"""Of undetermined impulses, relative to effective masses. Round-off over it, 1e-9, is the error of their least norm; it
+over the smallest eigenvalue, 1e-5 for mass ratios of 1e4, is what each correction leaves of the error that it makes."""
 
 _CORRECTIONS = 2
 _ITERATIONS = 40
@@ -50,8 +50,8 @@ def newton(problem: UnitProblem, start: Search, goal: Array, floor: Array) -> Se
     return jax.lax.while_loop(more, lambda search: _iterate(problem, search, start.iterations, goal, floor), start)
 
 
-def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callable[[Impulses], Impulses], Array]:
-    """F ↦ J⁻¹F with the exact derivative J of the residual, and whether J is regular."""
+def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callable[..., Impulses], Array]:
+    """(F, softness) ↦ J⁻¹F with the derivative J of the residual with this compliance, and whether J is regular."""
     shape = projection.value.shape
     scaled = problem.step.reshape(-1)[:, None] * (problem.matrix + jnp.diag(COMPLIANCE * problem.softness.reshape(-1)))
     eye = jnp.eye(scaled.shape[0])
@@ -59,10 +59,10 @@ def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callab
     J = eye - jnp.sum(projection.derivative[:, :, :, None] * inner[:, None], axis=2).reshape(scaled.shape)
     factors = factor(J)
 
-    def solve(F: Impulses) -> Impulses:
+    def solve(F: Impulses, softness: Array | float = 0.0) -> Impulses:
         d = solve_factored(factors, F.reshape(-1)).reshape(shape)
         for _ in range(_CORRECTIONS):
-            rest = F - apply_tangent(problem, projection, d)
+            rest = F - apply_tangent(problem, projection, d, softness)
             d = d + solve_factored(factors, rest.reshape(-1)).reshape(shape)
         return d
 
@@ -70,9 +70,9 @@ def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callab
     return solve, smallest > 30 * COMPLIANCE
 
 
-def apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses) -> Impulses:
+def apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses, softness: Array | float = 0.0) -> Impulses:
     """Jd."""
-    change = d - problem.step * (problem.matrix @ d.reshape(-1)).reshape(d.shape)
+    change = d - problem.step * ((problem.matrix @ d.reshape(-1)).reshape(d.shape) + softness * d)
     return d - jnp.sum(projection.derivative * change[:, None], axis=2)
 
 
@@ -85,7 +85,7 @@ def _iterate(problem: UnitProblem, search: Search, begin: Array, goal: Array, fl
     projection = linearise(problem, z, w)
     F = z - projection.value
     solve, determined = tangent_solver(problem, projection)
-    z1, F1, lower = _line_search(F_at, z, F, solve(F), goal)
+    z1, F1, lower = _line_search(F_at, z, F, solve(F, softness), goal)
     z1, size = jnp.where(lower | (search.iterations - begin < _BOLD), z1, z), jnp.max(jnp.abs(F1))
     # Without the compliance, at the same modes.
     rigid = residual(problem, z1, velocities(problem, z1))
