@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 Vector = Float[Array, "3"]
+
+UP: Any = np.array([0.0, 0.0, 1.0])
+"""The direction z."""
 
 _TINY = 1e-200
 """Squared lengths that count as zero."""
@@ -43,3 +49,8 @@ def turn_from_z(n: Vector) -> Float[Array, "3 3"]:
     first = jnp.stack((1 + sign * n[0] * n[0] * a, sign * b, -sign * n[0]))
     second = jnp.stack((b, sign + n[1] * n[1] * a, -n[1]))
     return jnp.stack((first, second, n), axis=1)
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """Cross product of two vectors."""
+    return jnp.stack((a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
+import inspect
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -67,8 +68,8 @@ class AbstractShape(eqx.Module):
 
     def as_arrays(self) -> Self:
         """This shape with numbers in place of parameters: their defaults, or what was substituted for them."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
-        return type(self)(**{name: jax.tree.map(_number, value) for name, value in fields.items()})
+        arguments = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name[0] != "_"}
+        return type(self)(**{name: jax.tree.map(_number, value) for name, value in arguments.items()})
 
     def pose_in(self, pose: Pose) -> Pose:
         """The pose of the shape's own frame on a body with the pose (x, R)."""
@@ -95,7 +96,8 @@ class AbstractShape(eqx.Module):
         raise ValueError(f"{self!r} has no volume. Give the body its mass and inertia.")
 
     def __repr__(self) -> str:
-        sizes = [f.name for f in dataclasses.fields(self) if f.init and not f.kw_only]
+        parameters = inspect.signature(type(self)).parameters.values()
+        sizes = [each.name for each in parameters if each.kind is not inspect.Parameter.KEYWORD_ONLY]
         text = ", ".join(f"{name}={_text(getattr(self, name))}" for name in sizes)
         return f"{type(self).__name__}({text}{'' if self.name is None else f', name={self.name!r}'})"
 
@@ -109,7 +111,7 @@ class AbstractConvex(AbstractShape):
 
 
 def _stands_for_array(value: Any) -> bool:
-    return hasattr(value, "__jax_array__") and not isinstance(value, jax.Array | jax.core.Tracer)
+    return hasattr(value, "__jax_array__") and not isinstance(value, jax.Array | Tracer)
 
 
 def _number(value: Any) -> Any:
