@@ -12,10 +12,9 @@ from jaxtyping import Array, Float
 from polhode.contact.distances.clipping import overlap
 from polhode.contact.distances.contact_points import APART, ContactPoints
 from polhode.contact.distances.patch import Candidates, spread
-from polhode.contact.distances.planes import face_corners, largest
-from polhode.contact.shapes.box import Box
+from polhode.contact.shapes.box import Box, corners_towards
 from polhode.contact.shapes.shape import Pose
-from polhode.contact.vectors import cross
+from polhode.contact.vectors import cross, largest
 
 _CLEAR = 1e-9
 """How much an axis must separate better than one before it, relative to the size, so that rounding doesn't choose."""
@@ -61,7 +60,7 @@ def _faces(a: _Solid, b: _Solid, of_first: Array, of_second: Array, takes_second
     between = incident.x - reference.x
     w = jnp.where(w @ between < 0, -w, w)
     axes = jnp.stack((u, v, w), axis=1)
-    signs, numbers = face_corners(-(incident.R.T @ w))
+    signs, numbers = corners_towards(-(incident.R.T @ w))
     corners = (between + (signs * incident.half) @ incident.R.T) @ axes - jnp.stack((0 * hw, 0 * hw, hw))
     found = overlap(_CORNERS * jnp.stack((hu, hv)), corners, numbers, size)
     # Without any overlap, which is so only where the boxes are apart, the lowest vertex is a bound.

@@ -1,4 +1,4 @@
-"""Capsules against capsules and boxes."""
+"""Capsules against capsules."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ _PARALLEL = 1e-6
 
 
 def capsule_capsule(first: Capsule, pose: Pose, second: Capsule, other: Pose) -> ContactPoints:
-    """Spheres about the nearest points of the axes; where these are parallel, at both ends of what faces each other."""
+    """Two points at most, as of `rods`."""
+    return rods(pose, first.half, first.radius, other, second.half, second.radius)
+
+
+def rods(pose: Pose, h: Array, radius: Array, other: Pose, k: Array, other_radius: Array) -> ContactPoints:
+    """Spheres about the nearest points of two axes; where these are parallel, at both ends of what faces each other.
+
+    - `h`, `k`: half of the lengths.
+    """
     (x, R), (y, S) = pose, other
     a, b, d = R[:, 2], S[:, 2], y - x
-    h, k = first.half, second.half
     cosine = a @ b
     sine = jax.lax.stop_gradient(1 - cosine * cosine)
     parallel = sine < _PARALLEL
@@ -40,7 +47,7 @@ def capsule_capsule(first: Capsule, pose: Pose, second: Capsule, other: Pose) ->
     places = (jnp.where(overlap, upper, jnp.where(parallel, onto_first(onto_second(upper)), nearest)), lower)
     features = (jnp.where(overlap, 1, 0), jnp.asarray(2))
     one, two = (
-        between_spheres(x + s * a, first.radius, y + onto_second(s) * b, second.radius, fallback, S, feature)
+        between_spheres(x + s * a, radius, y + onto_second(s) * b, other_radius, fallback, S, feature)
         for s, feature in zip(places, features, strict=True)
     )
     return join((one, use_where(overlap, two)))

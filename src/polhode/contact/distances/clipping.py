@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from polhode.contact.distances.contact_points import APART
+
 _FLUSH = 1e-9
 """Distance from an edge, relative to the size of the bodies, within which points count as on it."""
 
@@ -40,13 +42,13 @@ def overlap(
 
 
 def _edge_distances(polygon: Float[Array, "k 2"], points: Float[Array, "m 2"]) -> Float[Array, "m k"]:
-    """Signed distances of points from the edges of a polygon, positive inside."""
+    """Signed distances of points from the edges of a polygon, positive inside; `APART` for edges without length."""
     edges = jnp.roll(polygon, -1, axis=0) - polygon
     area = jnp.sum(polygon[:, 0] * jnp.roll(polygon[:, 1], -1) - polygon[:, 1] * jnp.roll(polygon[:, 0], -1))
     squares = jnp.sum(edges**2, axis=1)
     scale = jnp.where(area < 0, -1.0, 1.0) / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
     inward = jnp.stack((-edges[:, 1] * scale, edges[:, 0] * scale), axis=1)
-    return points @ inward.T - jnp.sum(polygon * inward, axis=1)
+    return jnp.where(squares > 0, points @ inward.T - jnp.sum(polygon * inward, axis=1), APART)
 
 
 def _clip_edges(inside: Array, incident: Array, numbers: Array, flush: Array) -> tuple[Overlap, Overlap]:
@@ -86,4 +88,4 @@ def _corners_within(reference: Array, incident: Array, flush: Array) -> Overlap:
     away = reference - origin[:2]
     shares = (away[:, 0] * b[1] - away[:, 1] * b[0]) / area, (a[0] * away[:, 1] - a[1] * away[:, 0]) / area
     heights = origin[2] + shares[0] * a[2] + shares[1] * b[2]
-    return Overlap(reference, heights, valid, 1 << 20 | np.arange(len(reference)))
+    return Overlap(reference, heights, valid, jnp.asarray(1 << 20 | np.arange(len(reference))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from polhode.contact.distances import boxes, capsules, planes, spheres
+from polhode.contact.distances import boxes, capsules, convex, planes, spheres
 from polhode.contact.distances.contact_points import ContactPoints
 from polhode.contact.shapes.box import Box
 from polhode.contact.shapes.capsule import Capsule
@@ -42,6 +42,14 @@ _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
     (Sphere, ConvexMesh): Distance(1, spheres.sphere_convex),
     (Box, Box): Distance(4, boxes.box_box),
     (Capsule, Capsule): Distance(2, capsules.capsule_capsule),
+    (Capsule, Cylinder): Distance(4, convex.rod_rod),
+    (Cylinder, Cylinder): Distance(4, convex.rod_rod),
+    **{(Capsule, kind): Distance(2, convex.convex_line) for kind in (Box, ConvexMesh, Disc)},
+    **{(kind, Ellipsoid): Distance(1, convex.convex_point) for kind in (Capsule, Box, Cylinder, ConvexMesh, Disc)},
+    (Ellipsoid, Ellipsoid): Distance(1, convex.convex_point),
+    **{(Box, kind): Distance(4, convex.convex_patch) for kind in (Cylinder, ConvexMesh, Disc)},
+    **{(Cylinder, kind): Distance(4, convex.convex_patch) for kind in (ConvexMesh, Disc)},
+    **{(ConvexMesh, kind): Distance(4, convex.convex_patch) for kind in (ConvexMesh, Disc)},
 }
 
 

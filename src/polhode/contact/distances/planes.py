@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.contact.distances.contact_points import ContactPoints
 from polhode.contact.distances.patch import Candidates, spread
-from polhode.contact.shapes.box import Box
+from polhode.contact.shapes.box import Box, corners_towards
 from polhode.contact.shapes.capsule import Capsule
 from polhode.contact.shapes.convex_mesh import ConvexMesh
 from polhode.contact.shapes.cylinder import Cylinder
@@ -44,7 +43,7 @@ def plane_box(plane: Plane, frame: Pose, box: Box, pose: Pose) -> ContactPoints:
     del plane
     x, R = pose
     up = R.T @ frame[1][:, 2]
-    signs, features = face_corners(-up)
+    signs, features = corners_towards(-up)
     return above_plane(frame, x + (signs * box.half) @ R.T, features)
 
 
@@ -128,29 +127,3 @@ def rim_points(frame: Pose, pose: Pose, radius: Array, half: Array | None) -> tu
             points[k] = jnp.where(lies, beyond, points[k])
             features[k] = jnp.where(lies, 5, features[k])
     return jnp.stack(points), jnp.stack(features)
-
-
-_AROUND = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
-
-
-def largest(values: Float[Array, "3"]) -> Array:
-    """The position of the largest of three numbers, as one of three flags."""
-    a, b, c = values[0], values[1], values[2]
-    first = (a >= b) & (a >= c)
-    second = ~first & (b >= c)
-    return jnp.stack((first, second, ~(first | second)))
-
-
-def face_corners(direction: Float[Array, "3"]) -> tuple[Float[Array, "4 3"], Array]:
-    """Signs of the corners of a box's face that lies most along a direction, in turn, and their numbers 0 to 7."""
-    chosen = largest(jax.lax.stop_gradient(jnp.abs(direction)))
-    side = jnp.where(direction < 0, -1.0, 1.0)
-    signs = jnp.stack(
-        [
-            jnp.where(chosen[0], jnp.stack((side[0], u, v)), 0.0)
-            + jnp.where(chosen[1], jnp.stack((v, side[1], u)), 0.0)
-            + jnp.where(chosen[2], jnp.stack((u, v, side[2])), 0.0)
-            for u, v in jnp.asarray(_AROUND)
-        ]
-    )
-    return signs, jnp.sum(jnp.where(signs > 0, jnp.array([1, 2, 4]), 0), axis=1)

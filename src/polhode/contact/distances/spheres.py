@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.contact.distances.contact_points import ContactPoints, between_spheres, single, tangent_of
+from polhode.contact.distances.triangle import nearest_in_triangles
 from polhode.contact.shapes.box import Box
 from polhode.contact.shapes.capsule import Capsule
 from polhode.contact.shapes.convex_mesh import ConvexMesh
@@ -18,7 +19,7 @@ from polhode.contact.shapes.disc import Disc
 from polhode.contact.shapes.ellipsoid import Ellipsoid
 from polhode.contact.shapes.shape import Pose
 from polhode.contact.shapes.sphere import Sphere
-from polhode.contact.vectors import UP, Vector, cross, unit_or
+from polhode.contact.vectors import UP, Vector, unit_or
 
 _EAST: Any = np.array([1.0, 0.0, 0.0])
 
@@ -143,25 +144,3 @@ def sphere_convex(sphere: Sphere, pose: Pose, mesh: ConvexMesh, other: Pose) -> 
     outside = heights[face] > 0
     outward = jnp.where(outside, unit_or(away, mesh.hull.normals[face]), mesh.hull.normals[face])
     return from_local(sphere, pose, other, outward, jnp.where(outside, outward @ away, heights[face]))
-
-
-def nearest_in_triangles(c: Vector, corners: Float[Array, "f 3 3"]) -> Vector:
-    """The point of triangles that is next to `c`."""
-    points = jax.vmap(nearest_in_triangle, (None, 0))(c, corners)
-    return points[jnp.argmin(jax.lax.stop_gradient(jnp.sum((points - c) ** 2, axis=1)))]
-
-
-def nearest_in_triangle(c: Vector, corners: Float[Array, "3 3"]) -> Vector:
-    """The point of a triangle that is next to `c`: its foot if that is inside, or else one of an edge."""
-    a, b, d = corners
-    normal = cross(b - a, d - a)
-    inside = jnp.array(True)
-    best, least = a, jnp.inf
-    for start, end in ((a, b), (b, d), (d, a)):
-        edge, away = end - start, c - start
-        inside &= normal @ cross(edge, away) >= 0
-        point = start + jnp.clip(edge @ away / (edge @ edge), 0, 1) * edge
-        square = jax.lax.stop_gradient((c - point) @ (c - point))
-        best, least = jnp.where(square < least, point, best), jnp.minimum(square, least)
-    foot = c - (normal @ (c - a)) / (normal @ normal) * normal
-    return jnp.where(inside, foot, best)

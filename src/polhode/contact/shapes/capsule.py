@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.contact.shapes.shape import AbstractConvex
+from polhode.contact.shapes.shape import AbstractConvex, Face
 from polhode.contact.vectors import UP, unit_or
 
 
@@ -39,9 +39,18 @@ class Capsule(AbstractConvex):
     def bounding_radius(self) -> Float[Array, ""]:
         return self.half + self.radius
 
+    @property
+    def inner_radius(self) -> Float[Array, ""]:
+        return self.radius
+
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         end = jnp.where(direction[2] < 0, -self.half, self.half)
         return self.radius * unit_or(direction, UP) + end * UP
+
+    def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
+        del across
+        side, end = self.radius * direction, self.half * UP
+        return Face(jnp.stack((side + end, side - end)), direction, jnp.array(False), jnp.arange(2))
 
     def _volume_properties(self) -> tuple[Array, Array, Array]:
         r, length = self.radius, self.length

@@ -7,10 +7,13 @@ from typing import Any, NamedTuple, final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from polhode.contact.shapes.shape import AbstractConvex
+from polhode.contact.shapes.shape import AbstractConvex, Face
 from polhode.contact.shapes.triangles import check_vertices, enclosed_volume
+
+_MOST = 8
+"""Corners of a face that patches of contact are made from."""
 
 
 class _Hull(NamedTuple):
@@ -19,11 +22,14 @@ class _Hull(NamedTuple):
     - `corners`: of its triangles, counter-clockwise from outside; (f, 3, 3).
     - `normals`: outward unit normals of its faces, coplanar triangles taken together; (p, 3).
     - `offsets`: distances of these faces from the origin along their normals; (p,).
+    - `polygons`: corners of these faces in turn, at most eight, the last one repeated; `numbers`: of them.
     """
 
     corners: Float[Array, "f 3 3"]
     normals: Float[Array, "p 3"]
     offsets: Float[Array, " p"]
+    polygons: Float[Array, "p k 3"]
+    numbers: Int[Array, "p k"]
 
 
 @final
@@ -56,7 +62,9 @@ class ConvexMesh(AbstractConvex):
         corners[inward] = corners[inward][:, ::-1]
         planes = _distinct_planes(hull.equations)
         self.vertices = jnp.asarray(points[hull.vertices])
-        self._hull = _Hull(*map(jnp.asarray, (corners, planes[:, :3], -planes[:, 3])))
+        self._hull = _Hull(
+            *map(jnp.asarray, (corners, planes[:, :3], -planes[:, 3], *_polygons(points[hull.vertices], planes)))
+        )
 
     @property
     def hull(self) -> _Hull:
@@ -67,8 +75,22 @@ class ConvexMesh(AbstractConvex):
     def bounding_radius(self) -> Float[Array, ""]:
         return jnp.sqrt(jnp.max(jnp.sum(self.vertices**2, axis=1)))
 
+    @property
+    def centre(self) -> Float[Array, "3"]:
+        return jnp.mean(self.vertices, axis=0)
+
+    @property
+    def inner_radius(self) -> Float[Array, ""]:
+        return jnp.min(self.hull.offsets - self.hull.normals @ self.centre)
+
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         return self.vertices[jnp.argmax(self.vertices @ direction)]
+
+    def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
+        del across
+        chosen = jnp.argmax(self.hull.normals @ direction)
+        numbers = self.hull.numbers[chosen]
+        return Face(self.hull.polygons[chosen], self.hull.normals[chosen], jnp.array(True), numbers)
 
     def _volume_properties(self) -> tuple[Array, Array, Array]:
         return enclosed_volume(self.hull.corners)
@@ -83,3 +105,19 @@ def _distinct_planes(equations: np.ndarray) -> np.ndarray:
         if not any(near):
             distinct.append(plane)
     return np.array(distinct)
+
+
+def _polygons(vertices: np.ndarray, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Corners of each face, counter-clockwise from outside, and their numbers, of which 64 and more begin again."""
+    size = 1 + np.max(np.abs(vertices))
+    rows = []
+    for *normal, offset in planes:
+        on = np.flatnonzero(np.abs(vertices @ normal + offset) < 1e-9 * size)
+        away = vertices[on] - vertices[on].mean(axis=0)
+        across = away[0] - (away[0] @ normal) * np.array(normal)
+        angles = np.arctan2(away @ np.cross(normal, across), away @ across)
+        turn = on[np.argsort(angles)]
+        rows.append(turn[np.linspace(0, len(turn), _MOST, endpoint=False).astype(int)] if len(turn) > _MOST else turn)
+    longest = max(map(len, rows))
+    numbers = np.array([[*row, *[row[-1]] * (longest - len(row))] for row in rows])
+    return vertices[numbers], numbers % 64

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.contact.shapes.shape import AbstractConvex
-from polhode.contact.vectors import unit_or
+from polhode.contact.shapes.shape import AbstractConvex, Face
+from polhode.contact.vectors import UP, ring_directions, unit_or
 
 _EAST: Any = np.array([1.0, 0.0, 0.0])
 
@@ -33,5 +33,14 @@ class Disc(AbstractConvex):
     def bounding_radius(self) -> Float[Array, ""]:
         return self.radius
 
+    @property
+    def inner_radius(self) -> Float[Array, ""]:
+        return jnp.zeros_like(self.radius)
+
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         return self.radius * unit_or(jnp.stack((direction[0], direction[1], jnp.zeros_like(direction[0]))), _EAST)
+
+    def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
+        up = jnp.where(direction[2] < 0, -1.0, 1.0)
+        corners = self.radius * ring_directions(up, across)
+        return Face(corners, up * UP, direction[2] ** 2 > 0.5, jnp.arange(8))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.contact.shapes.shape import AbstractConvex
+from polhode.contact.shapes.shape import AbstractConvex, Face
 from polhode.contact.vectors import UP, unit_or
 
 
@@ -31,8 +31,16 @@ class Ellipsoid(AbstractConvex):
     def bounding_radius(self) -> Float[Array, ""]:
         return jnp.max(self.semi_axes)
 
+    @property
+    def inner_radius(self) -> Float[Array, ""]:
+        return jnp.min(self.semi_axes)
+
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         return self.semi_axes * unit_or(self.semi_axes * direction, UP)
+
+    def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
+        del across
+        return Face(self.support(direction)[None], direction, jnp.array(False), jnp.zeros(1, int))
 
     def _volume_properties(self) -> tuple[Array, Array, Array]:
         squares = self.semi_axes**2

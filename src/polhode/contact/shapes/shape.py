@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode import checks
 from polhode.checks import short_repr
@@ -29,6 +29,19 @@ class MassProperties(NamedTuple):
     mass: Float[Array, ""]
     centre: Float[Array, "3"]
     inertia: Float[Array, "3 3"]
+
+
+class Face(NamedTuple):
+    """What of a shape may touch another along a patch.
+
+    - `corners`: in turn, (k, 3). - `normal`: outward. - `flat`: whether it is a face rather than an edge or a point.
+    - `number`: of the corners, 0 to 63.
+    """
+
+    corners: Float[Array, "k 3"]
+    normal: Float[Array, "3"]
+    flat: Bool[Array, ""]
+    number: Int[Array, " k"]
 
 
 class AbstractShape(eqx.Module):
@@ -108,6 +121,23 @@ class AbstractConvex(AbstractShape):
     @abc.abstractmethod
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         """The point of the shape that is farthest along a direction, both in the shape's own frame."""
+
+    @abc.abstractmethod
+    def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
+        """The face, edge or point that lies most along a direction, in the shape's own frame.
+
+        - `across`: roughly perpendicular to it, where corners of round faces begin.
+        """
+
+    @property
+    def centre(self) -> Float[Array, "3"]:
+        """A point in the middle, in the shape's own frame."""
+        return jnp.zeros(3)
+
+    @property
+    @abc.abstractmethod
+    def inner_radius(self) -> Float[Array, ""]:
+        """Radius of a ball about the centre that fits inside."""
 
 
 def _stands_for_array(value: Any) -> bool:
