@@ -156,5 +156,3 @@ def check_rule(model: ModelParts, rule: ContactRule) -> None:
         if body is other:
             raise ValueError(f"A contact is between two different bodies, got {body!r} twice.")
         slots(shape, its_shape)
-
-

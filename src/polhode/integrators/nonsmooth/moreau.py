@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -11,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
-from polhode.systems.mechanical.contact_set import ContactKinematics
 from polhode.contact.solver import solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
@@ -21,6 +19,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.contact_set import ContactKinematics
 
 _CLOSED = 1e-9
 """Gap, in the unit of length, up to which a contact counts as closed."""
