@@ -85,10 +85,10 @@ class Moreau(AbstractIntegrator):
     $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
     so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²).
 
-    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that goes
-      on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
-    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits. Impulses never add
-      energy beyond round-off, except friction with restitutions that differ from each other (the audit says so).
+    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
+      goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
+    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits. Impulses never
+      add energy beyond round-off, except friction with restitutions that differ from each other (the audit says so).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
