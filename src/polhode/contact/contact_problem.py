@@ -1,5 +1,8 @@
 from __future__ import annotations
+
 from typing import Any, NamedTuple
+
+
 class ContactProblem(NamedTuple):
     delassus: Any
     velocity: Any

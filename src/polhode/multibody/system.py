@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import consistent_start, redundant_constraints
@@ -30,6 +29,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import Multipliers
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.time_functions import breakpoints_of, kinks_of
 
 _OPEN = 1e-9
