@@ -25,6 +25,8 @@ _ON_JOINTS = 1e-10
 
 
 class LieRattle(AbstractIntegrator):
+    """TODO."""
+
     kinds: ClassVar = (AbstractMechanical,)
     promises: ClassVar = {"manifold": "round-off", "position": "newton", "velocity": "newton"}
     promises_at_steps: ClassVar = True

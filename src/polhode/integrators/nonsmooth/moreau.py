@@ -203,7 +203,7 @@ class Moreau(AbstractIntegrator):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _sliding(step, last.velocity)
+        sliding = _sliding(step, last.velocity, free)
         columns = sliding.combine(moved)
         solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
@@ -235,11 +235,10 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _sliding(step: _Step, v1: Vector) -> Sliding:
+def _sliding(step: _Step, v1: Vector, free: Vector) -> Sliding:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
-    v0 = step.start[1]
-    before, after = _slips(step, v0)[:, 1:3], _slips(step, v1)[:, 1:3]
-    on = persistent(step.pressed, before, after, jnp.max(jnp.abs(v0), initial=0.0))
+    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
+    on = persistent(step.pressed, before, after, _slips(step, free))
     return slide(on, against(step.system.contact_set.law, before + after))
 
 

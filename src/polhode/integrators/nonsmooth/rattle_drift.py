@@ -79,7 +79,6 @@ class Drift(NamedTuple):
 
 def drift(step: Departure, max_rounds: int, tolerance: float) -> Drift:
     """Newton's method for the velocity in the middle of a step and for the impulses of its first half."""
-    k, rows, n = step.contacts.rows.shape
     first = _place(step, step.v)._replace(impulses=0.5 * step.guess)
     limit = _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
 
@@ -124,7 +123,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     gaps = at.contacts.gap / h + rows[:, 0] @ change
     reach = jnp.max(jnp.abs(at.contacts.rows[:, 0] @ v)) + jnp.max(jnp.abs(free[:, 0]))
     slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
-    on = persistent(step.pressed, slips0[:, 1:3], slips[:, 1:3], jnp.max(jnp.abs(step.v)))
+    on = persistent(step.pressed, slips0[:, 1:3], slips[:, 1:3], free)
     sliding = slide(on, against(law, slips0[:, 1:3]))
     columns = sliding.combine(moved)
     problem = ContactProblem(

@@ -60,7 +60,6 @@ def arrive(step: Departure, drift: Drift) -> Arrival:
     """The data of the second half of a step."""
     system, h, space = step.system, step.h, step.system.configuration
     end, q, xi = step.t + h, drift.q, h * drift.velocity
-    k = len(drift.impulses)
     first = jnp.einsum("kr,krn->kn", drift.impulses, drift.columns)
     last = jnp.einsum("kr,krn->kn", drift.impulses, drift.contacts.rows)
     momentum = balance.at_end(space, xi, drift.momentum) - jnp.sum(last, axis=0)
@@ -107,7 +106,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
     first, slips = at.drift.impulses, _slips(contacts, v)
     closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
-    on = persistent(step.pressed & closed, at.before[:, 1:3], slips[:, 1:3], jnp.max(jnp.abs(step.v)))
+    on = persistent(step.pressed & closed, at.before[:, 1:3], slips[:, 1:3], _slips(contacts, free))
     drag = against(law, slips[:, 1:3])
     sliding = slide(on, drag, first[:, 1:3] - drag * first[:, :1])
     columns, free = sliding.combine(moved), free + sliding.fixed(moved)

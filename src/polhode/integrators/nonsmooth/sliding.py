@@ -1,4 +1,4 @@
-"""Friction of contacts that go on sliding: along directions that turn with the motion, without which order 2 is lost."""
+"""Friction of contacts that go on sliding: of order 2 also where its direction turns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.systems.mechanical.contact_set import ContactLaw
 
-_SLIDES = 1e-9
-"""Speed, relative to the largest of all contacts, from which a contact counts as sliding."""
+_SLIDES = 1e-8
+"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
 
 
 class Sliding(NamedTuple):
@@ -45,11 +45,14 @@ class Sliding(NamedTuple):
 
 
 def persistent(
-    pressed: Bool[Array, " k"], before: Float[Array, "k 2"], after: Float[Array, "k 2"], speed: Array
+    pressed: Bool[Array, " k"], before: Float[Array, "k 2"], after: Float[Array, "k 2"], without: Float[Array, "k rows"]
 ) -> Bool[Array, " k"]:
-    """Which pressed contacts slide at both times, in about the same direction; `speed`: the largest of the system."""
+    """Which pressed contacts slide at both times, in about the same direction.
+
+    - `without`: relative velocities without impulses.
+    """
     sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
-    least = _SLIDES * jnp.maximum(1e-6, speed)
+    least = _SLIDES * jnp.max(jnp.abs(without))
     ahead = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
     return pressed & (sizes[0] > least) & (sizes[1] > least) & ahead
 
