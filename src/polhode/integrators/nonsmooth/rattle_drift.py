@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.nonsmooth import momentum_balance as balance
-from polhode.integrators.nonsmooth.sliding import against, persistent, slide
+from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, scale_matrix
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
@@ -61,7 +61,7 @@ class Drift(NamedTuple):
 
     - `q`, `velocity`: at its end, and in its middle. - `momentum`: of the middle. - `contacts`: at its end.
     - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
-    - `impulses`, `joints`: of the first half.
+    - `impulses`, `joints`: of the first half. - `candidates`: contacts that may go on sliding.
     """
 
     q: Point
@@ -72,6 +72,7 @@ class Drift(NamedTuple):
     moved: Float[Array, "k_rows n"]
     impulses: Float[Array, "k rows"]
     joints: Multipliers
+    candidates: Bool[Array, " k"]
     change: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -99,7 +100,7 @@ def _place(step: Departure, v: Vector) -> Drift:
     columns = system.contact_set.columns(system, step.t, step.q, q)
     k, rows, n = columns.shape
     return Drift(
-        q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
+        q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m), step.pressed,
         jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
@@ -123,7 +124,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     gaps = at.contacts.gap / h + rows[:, 0] @ change
     reach = jnp.max(jnp.abs(at.contacts.rows[:, 0] @ v)) + jnp.max(jnp.abs(free[:, 0]))
     slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
-    on = persistent(step.pressed, slips0[:, 1:3], slips[:, 1:3], free)
+    on = persistent(at.candidates, slips0[:, 1:3], slips[:, 1:3], free)
     sliding = slide(on, against(law, slips0[:, 1:3]))
     columns = sliding.combine(moved)
     problem = ContactProblem(
@@ -144,6 +145,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         joints=joints + impulses.reshape(-1) @ shares,
         change=jnp.max(jnp.abs(change)),
         solved=solution.solved,
+        candidates=narrow(at.candidates, on, at.number),
         number=at.number + 1,
     )
 

@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, Departure, Drift
-from polhode.integrators.nonsmooth.sliding import against, persistent, slide
+from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
@@ -51,6 +51,7 @@ class Kick(NamedTuple):
     impulses: Float[Array, "k rows"]
     approach: Float[Array, " k"]
     joints: Multipliers
+    candidates: Bool[Array, " k"]
     change: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -83,8 +84,8 @@ def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
     """Rounds for the velocity at the end of a step and for the impulses of the whole step."""
     step, drift = arrival.step, arrival.drift
     first = Kick(
-        drift.velocity, 2.0 * drift.impulses, arrival.before[:, 0], jnp.zeros(step.system.m), jnp.asarray(jnp.inf),
-        jnp.asarray(True), jnp.asarray(0),
+        drift.velocity, 2.0 * drift.impulses, arrival.before[:, 0], jnp.zeros(step.system.m), step.pressed,
+        jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
     def more(last: Kick) -> Array:
@@ -106,7 +107,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
     first, slips = at.drift.impulses, _slips(contacts, v)
     closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
-    on = persistent(step.pressed & closed, at.before[:, 1:3], slips[:, 1:3], _slips(contacts, free))
+    on = persistent(last.candidates & closed, at.before[:, 1:3], slips[:, 1:3], _slips(contacts, free))
     drag = against(law, slips[:, 1:3])
     sliding = slide(on, drag, first[:, 1:3] - drag * first[:, :1])
     columns, free = sliding.combine(moved), free + sliding.fixed(moved)
@@ -128,7 +129,8 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     impulses = sliding.complete(solution.impulses)
     joints = joints + impulses.reshape(-1) @ shares
     size = jnp.max(jnp.abs(velocity - v))
-    return Kick(velocity, impulses, approach, joints, size, solution.solved, last.number + 1)
+    candidates = narrow(last.candidates, on, last.number)
+    return Kick(velocity, impulses, approach, joints, candidates, size, solution.solved, last.number + 1)
 
 
 def _approach(

@@ -13,6 +13,9 @@ _SLIDES = 1e-8
 """Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
 
 
+_FREE_ROUNDS = 4
+
+
 class Sliding(NamedTuple):
     """Contacts whose friction has a known direction: P_T = drag P_N + rest.
 
@@ -55,6 +58,11 @@ def persistent(
     least = _SLIDES * jnp.max(jnp.abs(without))
     ahead = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
     return pressed & (sizes[0] > least) & (sizes[1] > least) & ahead
+
+
+def narrow(candidates: Bool[Array, " k"], on: Bool[Array, " k"], number: Array) -> Bool[Array, " k"]:
+    """Contacts that may go on sliding in the next round: after a few, none comes back, so that rounds don't cycle."""
+    return jnp.where(number < _FREE_ROUNDS, candidates, candidates & on)
 
 
 def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
