@@ -61,7 +61,7 @@ class Drift(NamedTuple):
 
     - `q`, `velocity`: at its end, and in its middle. - `momentum`: of the middle. - `contacts`: at its end.
     - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
-    - `impulses`, `joints`: of the first half. - `candidates`: contacts that may go on sliding.
+    - `impulses`, `joints`: of the first half. - `slides`: contacts that go on sliding.
     """
 
     q: Point
@@ -72,7 +72,7 @@ class Drift(NamedTuple):
     moved: Float[Array, "k_rows n"]
     impulses: Float[Array, "k rows"]
     joints: Multipliers
-    candidates: Bool[Array, " k"]
+    slides: Bool[Array, " k"]
     change: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -124,7 +124,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     gaps = at.contacts.gap / h + rows[:, 0] @ change
     reach = jnp.max(jnp.abs(at.contacts.rows[:, 0] @ v)) + jnp.max(jnp.abs(free[:, 0]))
     slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
-    on = persistent(at.candidates, slips0[:, 1:3], slips[:, 1:3], free)
+    on = persistent(narrow(step.pressed, at.slides, at.number), slips0[:, 1:3], slips[:, 1:3], free)
     sliding = slide(on, against(law, slips0[:, 1:3]))
     columns = sliding.combine(moved)
     problem = ContactProblem(
@@ -134,7 +134,6 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         drilling=law.drilling,
         rolling=law.rolling,
         active=at.contacts.gap <= h * reach + CLOSED,
-        compliance=jnp.zeros(len(flat)),
     )
     solution = solve(problem, at.impulses, tolerance)
     change = change + solution.impulses.reshape(-1) @ columns
@@ -145,7 +144,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         joints=joints + impulses.reshape(-1) @ shares,
         change=jnp.max(jnp.abs(change)),
         solved=solution.solved,
-        candidates=narrow(at.candidates, on, at.number),
+        slides=on,
         number=at.number + 1,
     )
 

@@ -14,7 +14,6 @@ from polhode.contact.solver import solve
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, Departure, Drift
-from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
@@ -51,7 +50,6 @@ class Kick(NamedTuple):
     impulses: Float[Array, "k rows"]
     approach: Float[Array, " k"]
     joints: Multipliers
-    candidates: Bool[Array, " k"]
     change: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -84,7 +82,7 @@ def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
     """Rounds for the velocity at the end of a step and for the impulses of the whole step."""
     step, drift = arrival.step, arrival.drift
     first = Kick(
-        drift.velocity, 2.0 * drift.impulses, arrival.before[:, 0], jnp.zeros(step.system.m), step.pressed,
+        drift.velocity, 2.0 * drift.impulses, arrival.before[:, 0], jnp.zeros(step.system.m),
         jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
@@ -105,32 +103,30 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     free = v + change
     flat, none = contacts.rows.reshape(-1, n), jnp.zeros(system.m)
     moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
-    first, slips = at.drift.impulses, _slips(contacts, v)
+    first = at.drift.impulses
     closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
-    on = persistent(last.candidates & closed, at.before[:, 1:3], slips[:, 1:3], _slips(contacts, free))
-    drag = against(law, slips[:, 1:3])
-    sliding = slide(on, drag, first[:, 1:3] - drag * first[:, :1])
-    columns, free = sliding.combine(moved), free + sliding.fixed(moved)
+    # Contacts that slid in the first half have the laws of the second half by itself.
+    base = jnp.where(at.drift.slides[:, None], first, 0.0)
+    free = free + base.reshape(-1) @ moved
     without = _slips(contacts, free)
     approach, bounces = _approach(at, last, free, without)
     target = without.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * at.before[:, 1:3])
     problem = ContactProblem(
-        delassus=flat @ columns.T,
+        delassus=flat @ moved.T,
         velocity=target.reshape(-1),
-        friction=sliding.friction(law),
+        friction=law.friction,
         drilling=law.drilling,
         rolling=law.rolling,
         active=closed,
-        compliance=jnp.zeros(len(flat)),
+        least=-base[:, 0],
     )
-    solution = solve(problem, last.impulses, tolerance)
-    velocity = free + solution.impulses.reshape(-1) @ columns
-    impulses = sliding.complete(solution.impulses)
+    solution = solve(problem, last.impulses - base, tolerance)
+    velocity = free + solution.impulses.reshape(-1) @ moved
+    impulses = base + solution.impulses
     joints = joints + impulses.reshape(-1) @ shares
     size = jnp.max(jnp.abs(velocity - v))
-    candidates = narrow(last.candidates, on, last.number)
-    return Kick(velocity, impulses, approach, joints, candidates, size, solution.solved, last.number + 1)
+    return Kick(velocity, impulses, approach, joints, size, solution.solved, last.number + 1)
 
 
 def _approach(

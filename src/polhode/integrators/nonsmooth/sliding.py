@@ -60,9 +60,9 @@ def persistent(
     return pressed & (sizes[0] > least) & (sizes[1] > least) & ahead
 
 
-def narrow(candidates: Bool[Array, " k"], on: Bool[Array, " k"], number: Array) -> Bool[Array, " k"]:
+def narrow(pressed: Bool[Array, " k"], slides: Bool[Array, " k"], number: Array) -> Bool[Array, " k"]:
     """Contacts that may go on sliding in the next round: after a few, none comes back, so that rounds don't cycle."""
-    return jnp.where(number < _FREE_ROUNDS, candidates, candidates & on)
+    return pressed & ((number < _FREE_ROUNDS) | slides)
 
 
 def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
