@@ -177,8 +177,8 @@ class Model:
     @record_call
     def add_contact(
         self,
-        first: Body,
-        second: Body,
+        first: Body | AbstractShape,
+        second: Body | AbstractShape,
         *,
         friction: Any = 0.5,
         restitution: Any = 0.0,
@@ -188,7 +188,7 @@ class Model:
         surface_velocity: Any = None,
         name: str | None = None,
     ) -> None:
-        """Let two bodies touch, of which one may be the ground, with all their shapes; later calls replace earlier ones.
+        """Let two bodies touch, of which one may be the ground, or two shapes on them; later calls replace earlier ones.
 
         **Arguments:** as for `contacts`, and
 

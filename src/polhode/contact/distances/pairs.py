@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from polhode.contact.distances import planes, spheres
+from polhode.contact.distances import boxes, capsules, convex, planes, spheres
 from polhode.contact.distances.contact_points import ContactPoints
 from polhode.contact.shapes.box import Box
+from polhode.contact.shapes.capsule import Capsule
+from polhode.contact.shapes.convex_mesh import ConvexMesh
+from polhode.contact.shapes.cylinder import Cylinder
+from polhode.contact.shapes.disc import Disc
+from polhode.contact.shapes.ellipsoid import Ellipsoid
 from polhode.contact.shapes.plane import Plane
 from polhode.contact.shapes.shape import AbstractShape, Pose
 from polhode.contact.shapes.sphere import Sphere
@@ -23,7 +28,28 @@ class Distance(NamedTuple):
 _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
     (Plane, Sphere): Distance(1, planes.plane_sphere),
     (Plane, Box): Distance(4, planes.plane_box),
+    (Plane, Capsule): Distance(2, planes.plane_capsule),
+    (Plane, Cylinder): Distance(4, planes.plane_cylinder),
+    (Plane, Disc): Distance(4, planes.plane_disc),
+    (Plane, Ellipsoid): Distance(1, planes.plane_ellipsoid),
+    (Plane, ConvexMesh): Distance(4, planes.plane_convex),
     (Sphere, Sphere): Distance(1, spheres.sphere_sphere),
+    (Sphere, Capsule): Distance(1, spheres.sphere_capsule),
+    (Sphere, Box): Distance(1, spheres.sphere_box),
+    (Sphere, Cylinder): Distance(1, spheres.sphere_cylinder),
+    (Sphere, Disc): Distance(1, spheres.sphere_disc),
+    (Sphere, Ellipsoid): Distance(1, spheres.sphere_ellipsoid),
+    (Sphere, ConvexMesh): Distance(1, spheres.sphere_convex),
+    (Box, Box): Distance(4, boxes.box_box),
+    (Capsule, Capsule): Distance(2, capsules.capsule_capsule),
+    (Capsule, Cylinder): Distance(4, convex.rod_rod),
+    (Cylinder, Cylinder): Distance(4, convex.rod_rod),
+    **{(Capsule, kind): Distance(2, convex.convex_line) for kind in (Box, ConvexMesh, Disc)},
+    **{(kind, Ellipsoid): Distance(1, convex.convex_point) for kind in (Capsule, Box, Cylinder, ConvexMesh, Disc)},
+    (Ellipsoid, Ellipsoid): Distance(1, convex.convex_point),
+    **{(Box, kind): Distance(4, convex.convex_patch) for kind in (Cylinder, ConvexMesh, Disc)},
+    **{(Cylinder, kind): Distance(4, convex.convex_patch) for kind in (ConvexMesh, Disc)},
+    **{(ConvexMesh, kind): Distance(4, convex.convex_patch) for kind in (ConvexMesh, Disc)},
 }
 
 
@@ -51,8 +77,8 @@ def contact_points(first: AbstractShape, pose: Pose, second: AbstractShape, othe
 
 def _find(first: AbstractShape, second: AbstractShape) -> tuple[Distance, bool]:
     """The distance of a pair, and whether it takes the second shape first."""
-    kinds = (type(first), type(second))
-    for key, swap in ((kinds, False), (kinds[::-1], True)):
+    first_kind, second_kind = type(first), type(second)
+    for key, swap in (((first_kind, second_kind), False), ((second_kind, first_kind), True)):
         if key in _PAIRS:
             return _PAIRS[key], swap
     raise ValueError(f"There is no distance between {first!r} and {second!r}.")
