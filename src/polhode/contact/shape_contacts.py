@@ -10,11 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-<<<<<<< HEAD
 from polhode.contact.distances import APART, ContactPoints, contact_points, slots
-=======
-from polhode.contact.distances import ContactPoints, contact_points, slots
->>>>>>> k0
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
