@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.contact.distances import ContactPoints, contact_points, slots
+from polhode.contact.distances import APART, ContactPoints, contact_points, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
@@ -103,6 +103,38 @@ class ShapeContacts(AbstractContactSet):
         zero, rows = jnp.zeros(system.n), self.count * self.law.rows
         differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
         return ContactKinematics(points.gap, differentiate(velocities)(zero), velocities(zero), points.feature)
+
+    def columns(self, system: Any, t: Array, q: Point, ahead: Point) -> Float[Array, "k rows n"]:
+        """Contacts that are others ahead have the same places and directions in space as there."""
+        del t
+        here, there = (self.points(system.motion(x)) for x in (q, ahead))
+        points = self._match(here, there)
+        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
+        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
+        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
+        return differentiate(velocities)(zero)
+
+    def _match(self, here: ContactPoints, there: ContactPoints) -> ContactPoints:
+        """The contacts of another position, where this one has the same ones."""
+        parts, first = [], 0
+        for group in self.groups:
+            part = slice(first, first + group.count)
+            first += group.count
+            shape = (len(group.first_nodes.numbers), group.slots)
+            a, b = (jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), x) for x in (here, there))
+            same = (b.feature[:, :, None] == a.feature[:, None, :]) & (a.gap[:, None, :] < 0.5 * APART)
+            # One-hot sums, as a feature occurs once in a pair.
+            chosen = jnp.where(same, 1.0, 0.0)
+            known = jnp.any(same, axis=2)
+            pick = lambda x, y: jnp.where(known[..., None], jnp.einsum("pij,pjc->pic", chosen, x), y)  # noqa: E731
+            gap = jnp.where(known, jnp.einsum("pij,pj->pi", chosen, a.gap), b.gap)
+            parts.append(
+                ContactPoints(
+                    gap, pick(a.point, b.point), pick(a.normal, b.normal), pick(a.tangent, b.tangent), b.feature
+                )
+            )
+        flat = [jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), part) for part in parts]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *flat)
 
     def velocities(self, points: ContactPoints, motion: Any) -> Float[Array, "k rows"]:
         """Relative velocities of the contacts, and their spins, along normal and tangents."""

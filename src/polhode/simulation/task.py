@@ -67,6 +67,7 @@ class Task:
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
         method, name = _choose_method(full_problem, integrator, tolerances, bool(events))
         start, end = _span(full_problem, t0, t1)
+        method = method.for_system(problem.system if isinstance(problem, Problem) else problem)
         run_system, state, note = _convert_start(problem, method, name, start, state0, previous)
         event_plan = EventPlan.of(run_system, method, start, state, events, max_events, backward=end < start)
         return cls(run_system, method, name, state, start, end, full_problem, note, event_plan)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 WORK_KINDS = ("impact", "sliding", "rolling")
 """Kinds of dissipation: along normals, along tangents, and by moments."""
+
+
+class ContactMemory(NamedTuple):
+    """What a step leaves to the next one: impulses by features, and the energy taken since the start."""
+
+    impulses: Float[Array, "k rows"]
+    feature: Int[Array, " k"]
+    dissipation: Float[Array, "k 3"]
+
+    @classmethod
+    def empty(cls, k: int, rows: int) -> Self:
+        """Before the first step."""
+        return cls(jnp.zeros((k, rows)), jnp.zeros(k, jnp.int32), jnp.zeros((k, 3)))
 
 
 class ContactRecord(NamedTuple):

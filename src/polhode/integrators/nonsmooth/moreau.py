@@ -13,7 +13,8 @@ from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
-from polhode.integrators.nonsmooth.contact_record import ContactRecord, dissipation
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.sliding import Sliding, against, persistent, slide
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
@@ -34,16 +35,6 @@ _ON_JOINTS = 1e-14
 """Largest residual of joints after a step, relative to the larger of 1 and the largest coordinate."""
 
 _PROJECTIONS = 12
-_SLIDES = 1e-8
-"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
-
-
-class _Memory(NamedTuple):
-    """What a step leaves to the next one: impulses by features, and which contacts were pressed."""
-
-    impulses: Float[Array, "k rows"]
-    feature: Int[Array, " k"]
-    dissipation: Float[Array, "k 3"]
 
 
 class _Round(NamedTuple):
@@ -135,7 +126,7 @@ class Moreau(AbstractIntegrator):
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = _size(system)
-        memory = _Memory(jnp.zeros((k, rows)), jnp.zeros(k, jnp.int32), jnp.zeros((k, 3)))
+        memory = ContactMemory.empty(k, rows)
         # Forces at the start are those of a step from there.
         trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
         forces = trial.multipliers
@@ -152,7 +143,7 @@ class Moreau(AbstractIntegrator):
         t: Array,
         h: Array,
         state: State,
-        memory: _Memory,
+        memory: ContactMemory,
         pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
         q, v = state
@@ -170,7 +161,7 @@ class Moreau(AbstractIntegrator):
         taken = memory.dissipation + dissipation(last.impulses, before, after)
         record = ContactRecord(last.impulses / h, after, taken)
         carry = Carry(
-            (q1, last.velocity), _Memory(last.impulses, contacts.feature, taken), record.pack(last.joints / h)
+            (q1, last.velocity), ContactMemory(last.impulses, contacts.feature, taken), record.pack(last.joints / h)
         )
         return carry, StepInfo(_result(last, gap), newton_iterations=last.number, residual=last.change)
 
@@ -209,18 +200,16 @@ class Moreau(AbstractIntegrator):
             rate = -apply(rows, last.velocity, system.m) - explicit_rate(system, end, q1)
         change, joints = system.kkt.solve(factors, unbalanced, rate)
         free = last.velocity + change
-        shape = step.contacts.rows.shape
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        problem, directions = _problem(step, free, last.velocity, moved)
-        columns = _along(step, directions, moved)
-        solution = solve(problem, last.impulses, self.tolerance)
+        sliding = _sliding(step, last.velocity, free)
+        columns = sliding.combine(moved)
+        solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
-        impulses = _with_friction(step, directions, solution.impulses)
+        impulses = sliding.complete(solution.impulses)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.velocity))
-        del shape
         return _Round(velocity, impulses, joints, change, solution.solved, last.number + 1)
 
     def interpolate(
@@ -246,33 +235,14 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-class _Directions(NamedTuple):
-    """Contacts that go on sliding: which, and the impulse of friction for a normal one of 1, shape (k, 2)."""
-
-    sliding: Bool[Array, " k"]
-    friction: Float[Array, "k 2"]
-
-
-def _directions(step: _Step, v1: Vector, without: Float[Array, "k rows"]) -> _Directions:
-    """Friction of contacts that slide before and after, against the mean of both velocities.
-
-    - `without`: relative velocities without impulses.
-    """
+def _sliding(step: _Step, v1: Vector, free: Vector) -> Sliding:
+    """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
-    sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
-    least = _SLIDES * jnp.max(jnp.abs(without))
-    goes_on = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
-    law = step.system.contact_set.law
-    mean = law.friction * 0.5 * (before + after)
-    size = jnp.sqrt(jnp.sum(mean**2, axis=1))
-    sliding = step.pressed & (sizes[0] > least) & (sizes[1] > least) & goes_on & (size > 0)
-    friction = -law.friction * mean / jnp.where(size > 0, size, 1.0)[:, None]
-    return _Directions(sliding, jnp.where(sliding[:, None], friction, 0.0))
+    on = persistent(step.pressed, before, after, _slips(step, free))
+    return slide(on, against(step.system.contact_set.law, before + after))
 
 
-def _problem(
-    step: _Step, free: Vector, v1: Vector, moved: Float[Array, "k_rows n"]
-) -> tuple[ContactProblem, _Directions]:
+def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
     system, h = step.system, step.h
     law, (k, rows, n) = system.contact_set.law, step.contacts.rows.shape
@@ -286,36 +256,15 @@ def _problem(
     least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    directions = _directions(step, v1, without)
-    columns = _along(step, directions, moved)
-    delassus = step.contacts.rows.reshape(-1, n) @ columns.T
-    friction = jnp.where(directions.sliding[:, None], 0.0, law.friction)
-    problem = ContactProblem(
-        delassus=delassus,
+    return ContactProblem(
+        delassus=step.contacts.rows.reshape(-1, n) @ columns.T,
         velocity=target.reshape(-1),
-        friction=friction,
+        friction=sliding.friction(law),
         drilling=law.drilling,
         rolling=law.rolling,
         active=closes,
         compliance=jnp.zeros(k * rows),
     )
-    return problem, directions
-
-
-def _along(step: _Step, directions: _Directions, moved: Float[Array, "k_rows n"]) -> Float[Array, "k_rows n"]:
-    """Changes of velocity by unit impulses; normal ones bring the friction of contacts that go on sliding."""
-    k, rows, n = step.contacts.rows.shape
-    parts = moved.reshape(k, rows, n)
-    dragged = jnp.einsum("ki,kin->kn", directions.friction, parts[:, 1:3])
-    return parts.at[:, 0].add(dragged).reshape(-1, n)
-
-
-def _with_friction(step: _Step, directions: _Directions, impulses: Float[Array, "k rows"]) -> Float[Array, "k rows"]:
-    """Impulses with the friction that came along with the normal ones."""
-    del step
-    dragged = directions.friction * impulses[:, :1]
-    tangential = jnp.where(directions.sliding[:, None], dragged, impulses[:, 1:3])
-    return impulses.at[:, 1:3].set(tangential)
 
 
 def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:

@@ -64,3 +64,8 @@ class AbstractContactSet(eqx.Module):
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
         """Gaps alone."""
+
+    def columns(self, system: Any, t: Array, q: Point, ahead: Point) -> Float[Array, "k rows n"]:
+        """Rows W in a position of the contacts of another one, which the motion reaches next, in their directions."""
+        del ahead
+        return self.kinematics(system, t, q).rows
