@@ -87,6 +87,10 @@ class ShapeContacts(AbstractContactSet):
         """Rows of a motion that carry the second shape of each contact."""
         return np.concatenate([np.repeat(group.second_nodes.numbers, group.slots) for group in self.groups])
 
+    @property
+    def connected_rows(self) -> set[tuple[int, int]]:
+        return set(zip(self.first_nodes.tolist(), self.second_nodes.tolist(), strict=True))
+
     def points(self, motion: Any) -> ContactPoints:
         """Gaps, points and directions of all contacts in a motion."""
         parts = [group.points(motion.poses) for group in self.groups]

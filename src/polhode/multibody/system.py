@@ -376,7 +376,8 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         Takes the frames of a run as well: everything with a leading axis, as in `solution.t`, `solution.state[0]` and
         `solution.multipliers`; then values have it too.
         """
-        multipliers = jnp.asarray(multipliers)
+        # Those of contacts follow.
+        multipliers = jnp.asarray(multipliers)[..., : self.m]
         labels = np.array(self.labels if self.complete is None else self.complete.labels)
         if self.complete is not None:
             extend = self._least_multipliers
@@ -516,11 +517,17 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         }
 
     def invariants(self) -> dict[str, Observable]:
-        """The energy, if it is kept, and the momenta of isolated mechanisms in absolute coordinates."""
+        """The energy, if it is kept, and the momenta of isolated mechanisms in absolute coordinates.
+
+        Contacts take from the energy, and give momenta to the ground.
+        """
         if not self.conservative:
             return {}
         energy: dict[str, Observable] = {"energy": lambda t, state: self.energy(t, *state)}
-        if not (self.mechanism.isolated and self.coordinates.has_momenta):
+        grounded = False
+        if self.contact_set is not None:
+            energy, grounded = {}, any(len(self.names) in pair for pair in self.contact_set.connected_rows)
+        if grounded or not (self.mechanism.isolated and self.coordinates.has_momenta):
             return energy
         linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))
         return {**energy, "linear_momentum": linear, "angular_momentum": angular}
