@@ -1,42 +1,89 @@
-from __future__ import annotations
-from typing import Any, NamedTuple
-import jax, jax.numpy as jnp
-from polhode.linalg.dense import lu_factor, lu_solve
-class ContactSolution(NamedTuple):
-    impulses: Any
-    residual: Any
-    iterations: Any
-    solved: Any
-    mode: Any
+"""Solution of contact problems: Newton's method, from other starts where it fails, and its derivative."""
 
-def solve(p, guess, tolerance=1e-10):
-    k, rows = guess.shape
-    G = p.delassus
-    act = p.active
-    d3 = jnp.diagonal(G).reshape(k, rows)[:, :3].sum(1)
-    r = jnp.where(act, 3 / jnp.where(d3 > 0, d3, 1.0), 1.0)[:, None]
-    def F(P):
-        u = (G @ P.reshape(-1) + p.velocity).reshape(k, rows)
-        aN = P[:, 0] - r[:, 0] * u[:, 0]
-        N = jnp.maximum(aN, 0.0)
-        aT = P[:, 1:3] - r * u[:, 1:3]
-        L = jnp.sqrt(jnp.sum(aT**2, 1) + 1e-300)
-        lim = p.friction[:, 0] * N
-        s = jnp.where(L > lim, lim / L, 1.0)
-        out = jnp.concatenate(((P[:, 0] - N)[:, None], P[:, 1:3] - s[:, None] * aT), axis=1)
-        return jnp.where(act[:, None], out, P)
-    size = jnp.max(jnp.abs(jnp.where(act[:, None], r * p.velocity.reshape(k, rows), 0.0))) + 1e-300
-    def body(loop):
-        P, _, n = loop
-        J = jax.jacfwd(F)(P).reshape(k * rows, k * rows)
-        J = J + 1e-11 * jnp.eye(k * rows)
-        f = F(P)
-        lu = lu_factor(J)
-        d = lu_solve(lu, f.reshape(-1))
-        d = d + lu_solve(lu, f.reshape(-1) - (J@d))
-        P = P - d.reshape(k, rows)
-        return P, jnp.max(jnp.abs(F(P))), n + 1
-    first = jnp.where(act[:, None], guess, 0.0)
-    P, res, n = jax.lax.while_loop(lambda l: (l[1] > 1e-13 * size) & (l[2] < 40), body, (first, jnp.max(jnp.abs(F(first))) + 1e-300, 0))
-    P = jnp.where(act[:, None], P, 0.0)
-    return ContactSolution(P, res / size, n, res <= tolerance * size, n)
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.contact.contact_problem import ContactProblem, ContactSolution, UnitProblem, unit_problem
+from polhode.contact.gauss_seidel import gauss_seidel
+from polhode.contact.laws import Impulses, linearise, modes, residual, velocities
+from polhode.contact.newton_solver import Search, newton, tangent_solver
+
+_ROUNDS = 4
+"""Newton's method is tried from the guess, and after 30, 100 and 300 sweeps."""
+
+_ROUND_OFF = 4e-16
+
+
+def solve(problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: float = 1e-10) -> ContactSolution:
+    """The impulses of a contact problem, with derivatives at fixed modes with respect to all of its numbers.
+
+    - `guess`: impulses to begin with, those of the step before or zeros. - `tolerance`: of `ContactSolution.residual`.
+    """
+    k, rows = problem.active.shape[0], problem.rows
+    unit, scale = unit_problem(problem)
+    start = jnp.where(unit.present, guess / jnp.where(unit.present, scale, 1.0), 0.0)
+    fixed: UnitProblem = jax.lax.stop_gradient(unit)
+    search, size = _search(fixed, jax.lax.stop_gradient(start), tolerance)
+    z = _implicit(unit.matrix, unit.velocity, unit.least, search.z, fixed)
+    return ContactSolution(
+        impulses=(scale * z).reshape(k, rows),
+        residual=search.residual / size,
+        iterations=search.iterations,
+        solved=search.residual <= tolerance * size,
+        mode=modes(fixed, search.z, velocities(fixed, search.z)),
+        determined=search.determined,
+    )
+
+
+def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Search, Array]:
+    """A solution, and the size of impulses to which its residual is relative."""
+    start = jnp.where(jnp.isfinite(start), start, 0.0)
+    alone = jnp.max(jnp.abs(problem.step * problem.velocity.reshape(start.shape)), initial=0.0)
+    alone = jnp.maximum(alone, jnp.max(jnp.abs(problem.least), initial=0.0))
+    size = jnp.where(alone > 0, alone, 1.0)
+    goal, floor = tolerance * size, _ROUND_OFF * size
+
+    def rest(z: Impulses) -> Array:
+        return jnp.max(jnp.abs(residual(problem, z, velocities(problem, z))), initial=0.0)
+
+    def more(loop: tuple[Array, Search, Impulses]) -> Array:
+        count, search, _ = loop
+        return (count < _ROUNDS) & (search.residual > jnp.where(count == 0, floor, goal))
+
+    def again(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
+        count, best, z = loop
+        sweeps = jnp.where(count == 0, 0, jnp.where(count == 1, 30, jnp.where(count == 2, 100, 300)))
+        z = gauss_seidel(problem, z, sweeps)
+        first = Search(z, rest(z), jnp.asarray(True), best.iterations, jnp.asarray(True), jnp.asarray(False))
+        last = newton(problem, first, goal, floor)
+        lower = last.residual < best.residual
+        best = jax.tree.map(lambda new, old: jnp.where(lower, new, old), last, best)
+        return count + 1, best._replace(iterations=last.iterations), z
+
+    first = Search(start, rest(start), jnp.asarray(True), jnp.asarray(0), jnp.asarray(True), jnp.asarray(False))
+    _, search, _ = jax.lax.while_loop(more, again, (jnp.asarray(0), first, start))
+    return search, size
+
+
+@jax.custom_jvp
+def _implicit(
+    matrix: Float[Array, "r r"], velocity: Float[Array, " r"], least: Float[Array, " k"], z: Impulses, _: UnitProblem
+) -> Impulses:
+    """The solution z of a problem, whose derivative is that of the equations F(z) = 0."""
+    return z
+
+
+@_implicit.defjvp
+def _derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Impulses, Impulses]:
+    *_, z, problem = primals
+    A_dot, c_dot, least_dot, *_ = tangents
+    projection = linearise(problem, z, velocities(problem, z))
+    solution, _ = tangent_solver(problem, projection)
+    w_dot = problem.step * (A_dot @ z.reshape(-1) + c_dot).reshape(z.shape)
+    F_dot = jnp.sum(projection.derivative * w_dot[:, None], axis=2) - projection.by_bound * least_dot[:, None]
+    return z, -solution(F_dot)

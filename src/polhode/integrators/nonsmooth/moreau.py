@@ -35,8 +35,8 @@ _ON_JOINTS = 1e-14
 """Largest residual of joints after a step, relative to the larger of 1 and the largest coordinate."""
 
 _PROJECTIONS = 12
-_SLIDES = 1e-9
-"""Speed, relative to the largest of all contacts, from which a contact counts as sliding."""
+_SLIDES = 1e-8
+"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
 
 
 class _Memory(NamedTuple):
@@ -254,11 +254,14 @@ class _Directions(NamedTuple):
     friction: Float[Array, "k 2"]
 
 
-def _directions(step: _Step, v1: Vector) -> _Directions:
-    """Friction of contacts that slide before and after, against the mean of both velocities."""
+def _directions(step: _Step, v1: Vector, without: Float[Array, "k rows"]) -> _Directions:
+    """Friction of contacts that slide before and after, against the mean of both velocities.
+
+    - `without`: relative velocities without impulses.
+    """
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
     sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
-    least = _SLIDES * jnp.maximum(1e-6, jnp.max(jnp.abs(step.start[1]), initial=0.0))
+    least = _SLIDES * jnp.max(jnp.abs(without))
     goes_on = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
     law = step.system.contact_set.law
     mean = law.friction * 0.5 * (before + after)
@@ -284,7 +287,7 @@ def _problem(
     least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    directions = _directions(step, v1)
+    directions = _directions(step, v1, without)
     columns = _along(step, directions, moved)
     delassus = step.contacts.rows.reshape(-1, n) @ columns.T
     friction = jnp.where(directions.sliding[:, None], 0.0, law.friction)
