@@ -23,7 +23,7 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     Without contacts, but with shapes, the entry `untouchable` has the names of bodies with shapes.
     """
     contacts = system.contact_set
-    if not isinstance(contacts, ShapeContacts):
+    if contacts is None:
         names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
         return {"untouchable": names} if names else {}
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]

@@ -28,6 +28,11 @@ class ShapePair(NamedTuple):
     rule: str | None
     point: int
 
+    def __str__(self) -> str:
+        """The bodies, with the names of shapes where they have any."""
+        ends = (self.first, self.first_shape), (self.second, self.second_shape)
+        return " and ".join(f"`{body}`" if shape is None else f"`{body}` ({shape})" for body, shape in ends)
+
 
 class PairGroup(eqx.Module):
     """Pairs of shapes of two kinds.
@@ -89,6 +94,7 @@ class ShapeContacts(AbstractContactSet):
 
     @property
     def connected_rows(self) -> set[tuple[int, int]]:
+        """Pairs of rows of a motion between which contacts act; the ground has the last one."""
         return set(zip(self.first_nodes.tolist(), self.second_nodes.tolist(), strict=True))
 
     def points(self, motion: Any) -> ContactPoints:

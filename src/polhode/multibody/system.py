@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.systems.mechanical.contact_set import AbstractContactSet
+from polhode.contact.shape_contacts import ShapeContacts
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
-from polhode.multibody import consistent_start, redundant_constraints
+from polhode.multibody import consistent_start, contact_states, redundant_constraints
 from polhode.multibody.abstract_system import AbstractMultibodySystem
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
@@ -82,7 +82,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     order: tuple[str, ...] = eqx.field(static=True, default=())
     conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
-    contact_set: AbstractContactSet | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    contact_set: ShapeContacts | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -467,12 +467,17 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         """The system with redundant constraints, and before `assemble` chose a `solver` for it."""
         return dataclasses.replace(self, solver=None) if self.complete is None else self.complete
 
+    def check(self, t: float, state: State) -> None:
+        super().check(t, state)
+        contact_states.check_start(self, state)
+
     def diagnose(self, t: float, state: State) -> str:
-        """Describes open joints, dependent constraints, edges of rods that turn too far, and the fastest body."""
+        """Describes contacts, open joints, dependent constraints, edges of rods that turn too far, and the fastest body."""
         findings = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
             findings.append(f"the joints are open: {self.name_violations(gaps)}")
+        findings += contact_states.findings(self, t, state)
         findings += consistent_start.coarse_rod_edges(self, state)
         if self.m and np.isfinite(gaps).all():
             rows, explanation = redundant_constraints.dependence(self, self.labels, t, state)

@@ -144,6 +144,11 @@ class Moreau(AbstractIntegrator):
         first = trial.memory._replace(dissipation=jnp.zeros((k, 3)))
         return Carry(state, first, start)
 
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
+        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
+        return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
+
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
 

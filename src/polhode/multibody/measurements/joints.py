@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.contact.shape_contacts import ShapeContacts
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
@@ -178,10 +177,8 @@ class JointMeasurements(eqx.Module):
         loads = constraint_loads(whole, t, motion, all_multipliers, numbers)
         efforts = self._efforts(where, t, q, v)
         if tree is not None and vdot is not None:
-            touch = None
-            if contact_forces is not None:
-                assert isinstance(system.contact_set, ShapeContacts)
-                touch = contact_wrenches(system.contact_set, motion, contact_forces)
+            contacts = system.contact_set if contact_forces is not None else None
+            touch = None if contacts is None else contact_wrenches(contacts, motion, contact_forces)
             link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers, touch)
             loads = self._with_carried(loads, where, link_loads)
         points = self._points(where)

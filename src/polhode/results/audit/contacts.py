@@ -138,7 +138,8 @@ class _Contacts:
         size = max(*ranges, rounding)
         is_promised = "contact_work" in self._run.meta.get("promises", {})
         yield "contact_work", _Measure(gain, _over(gain, size), is_promised, _GAIN)
-        if len(parts) == 2 and not self._has_loads:
+        is_alone = not len(self._run.stats.get("events", {}).get("number", ())) and not self._has_loads
+        if len(parts) == 2 and is_alone:
             rise = np.append(0.0, np.maximum(np.diff(sum(parts)) - rounding, 0.0))
             yield "energy_rise", _Measure(rise, _over(rise, size), False, "the energy grows: the step is too large")
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.contact.shape_contacts import ShapeContacts, frames_of
+from polhode.contact.shape_contacts import frames_of
 from polhode.linalg.blocks import to_dense
 from polhode.results.quantity import model_names
 
@@ -57,7 +57,7 @@ def undetermined(run: Run, presses: np.ndarray) -> tuple[int | None, str]:
 
 def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presses: np.ndarray) -> tuple[int, set[str]]:
     contacts = system.contact_set
-    assert isinstance(contacts, ShapeContacts)
+    assert contacts is not None
     q, _ = state  # type: ignore[misc]
     # A moment about the normal is no unknown of its own where nothing resists it.
     rows = np.asarray(contacts.kinematics(system, jnp.asarray(t), q).rows)[presses][:, :3]

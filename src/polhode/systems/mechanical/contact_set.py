@@ -57,11 +57,6 @@ class AbstractContactSet(eqx.Module):
     def count(self) -> int:
         """The number of slots, k."""
 
-    @property
-    @abc.abstractmethod
-    def connected_rows(self) -> set[tuple[int, int]]:
-        """Pairs of rows of a motion between which contacts act; the ground has the last one."""
-
     @abc.abstractmethod
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         """Gaps and rows of the contacts in a position of the system."""
