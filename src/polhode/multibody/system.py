@@ -537,6 +537,13 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))
         return {**energy, "linear_momentum": linear, "angular_momentum": angular}
 
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        invariants, constant = self.invariants(), self.coordinates.constant_momenta
+        # Joints and forces act in other positions than those in which the angular momentum is measured.
+        alone = not self.mechanism.joints and not self.mechanism.forces
+        return tuple(name for name in constant if name in invariants and (alone or name != "angular_momentum"))
+
     def _potential(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         del v
         return self.potential_energy(t, q)
