@@ -65,12 +65,12 @@ class LieRattle(AbstractIntegrator):
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = system.contact_set.count, system.contact_set.law.rows
-        memory = ContactMemory.empty(k, rows)
+        memory = ContactMemory.empty(k, rows, k)
         # Forces at the start are those of a step from there.
         trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
         start = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
         feature = system.contact_set.kinematics(system, t, state[0]).feature
-        return Carry(state, trial.memory._replace(feature=feature, dissipation=jnp.zeros((k, 3))), start)
+        return Carry(state, trial.memory._replace(labels=feature, dissipation=jnp.zeros((k, 3))), start)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)

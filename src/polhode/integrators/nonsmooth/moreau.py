@@ -20,7 +20,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-from polhode.systems.mechanical.contact_set import ContactKinematics
+from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
 
 _CLOSED = 1e-9
 """Gap, in the unit of length, up to which a contact counts as closed."""
@@ -60,6 +60,7 @@ class _Step(eqx.Module):
     tangent: Matrix
     columns: Matrix
     contacts: ContactKinematics
+    law: ContactLaw
     pressed: Bool[Array, " k"]
 
 
@@ -129,22 +130,20 @@ class Moreau(AbstractIntegrator):
         return 1e-12
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        k, rows = _size(system)
-        memory = ContactMemory.empty(k, rows)
+        contacts = system.contact_set
+        memory = ContactMemory.empty(contacts.capacity, contacts.law.rows, contacts.count)
         # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
-        forces = trial.multipliers
-        start = forces.at[system.m + 2 * k * rows :].set(0.0)
-        first = trial.memory._replace(dissipation=jnp.zeros((k, 3)))
-        return Carry(state, first, start)
+        trial, _ = self._advance(system, t, h, state, memory, begins=True)
+        start = trial.multipliers.at[-memory.dissipation.size :].set(0.0)
+        return Carry(state, trial.memory._replace(dissipation=memory.dissipation), start)
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
-        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
+        multipliers = first.multipliers.at[-taken.size :].set(taken.reshape(-1))
         return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+        return self._advance(system, t, h, carry.state, carry.memory)
 
     def _advance(
         self,
@@ -153,26 +152,26 @@ class Moreau(AbstractIntegrator):
         h: Array,
         state: State,
         memory: ContactMemory,
-        pressed: Bool[Array, " k"],
+        begins: bool = False,
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        contacts = system.contact_set.kinematics(system, at, middle)
-        same = contacts.feature == memory.feature
+        present = system.contact_set.present(system, at, middle)
+        guess, known = present.recall(memory.labels, memory.impulses)
         step = _Step(
             system, at, h, state, middle, system.mass(at, middle), self._tangent(system, at, h, middle, v),
-            system.jacobian(at, middle), contacts, pressed & same,
+            system.jacobian(at, middle), present.kinematics, present.law, known & (guess[:, 0] > 0) | begins,
         )  # fmt: skip
-        guess = jnp.where(same[:, None], memory.impulses, 0.0)
         last = self._iterate(step, guess)
         q1, gap = _end(step, last.velocity)
         before, after = _slips(step, v), _slips(step, last.velocity)
-        taken = memory.dissipation + dissipation(last.impulses, before, after)
-        record = ContactRecord(last.impulses / h, after, taken)
-        carry = Carry(
-            (q1, last.velocity), ContactMemory(last.impulses, contacts.feature, taken), record.pack(last.joints / h)
-        )
-        return carry, StepInfo(_result(last, gap), newton_iterations=last.number, residual=last.change)
+        everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
+        taken = memory.dissipation + everywhere(dissipation(last.impulses, before, after))
+        record = ContactRecord(everywhere(last.impulses / h), everywhere(after), taken)
+        left = ContactMemory(last.impulses, present.labels, taken)
+        result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
+        carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
+        return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
     def _tangent(self, system: AbstractMechanical, t: Array, h: Array, q: Point, v: Vector) -> Matrix:
         """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""
@@ -232,10 +231,6 @@ class Moreau(AbstractIntegrator):
         return q, jnp.where(s < 0.5, v0, v1)
 
 
-def _size(system: AbstractMechanical) -> tuple[int, int]:
-    return system.contact_set.count, system.contact_set.law.rows
-
-
 def _factor(step: _Step, rows: Matrix) -> Any:
     return step.system.kkt.factor(step.tangent, step.columns, rows)
 
@@ -248,13 +243,12 @@ def _sliding(step: _Step, v1: Vector, free: Vector) -> Sliding:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
     on = persistent(step.pressed, before, after, _slips(step, free))
-    return slide(on, against(step.system.contact_set.law, before + after))
+    return slide(on, against(step.law, before + after))
 
 
 def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
-    system, h = step.system, step.h
-    law, (k, rows, n) = system.contact_set.law, step.contacts.rows.shape
+    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)
     approach = jnp.minimum(before[:, 0], 0.0)
     gap = step.contacts.gap
