@@ -108,7 +108,7 @@ def _distinct_planes(equations: np.ndarray) -> np.ndarray:
 
 
 def _polygons(vertices: np.ndarray, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of each face, counter-clockwise from outside, and their numbers, of which 64 and more begin again."""
+    """Corners of each face, counter-clockwise from outside, and their numbers; above 64 these are of the face alone."""
     size = 1 + np.max(np.abs(vertices))
     rows = []
     for *normal, offset in planes:
@@ -120,4 +120,4 @@ def _polygons(vertices: np.ndarray, planes: np.ndarray) -> tuple[np.ndarray, np.
         rows.append(turn[np.linspace(0, len(turn), _MOST, endpoint=False).astype(int)] if len(turn) > _MOST else turn)
     longest = max(map(len, rows))
     numbers = np.array([[*row, *[row[-1]] * (longest - len(row))] for row in rows])
-    return vertices[numbers], numbers % 64
+    return vertices[numbers], numbers if len(vertices) <= 64 else np.broadcast_to(np.arange(longest), numbers.shape)
