@@ -195,6 +195,26 @@ def gaps_of_batch(pair, places):
     return jax.vmap(lambda x: evaluate(pair, *HERE, x, EYE).gap)(places)
 
 
+def test_large_hulls_have_the_gaps_of_small_ones():
+    around = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    rim = 0.3 * np.stack((np.cos(around), np.sin(around)), axis=1)
+    prism = shapes.ConvexMesh([[*p, z] for p in rim for z in (-0.25, 0.25)])
+    x = np.array([0.1, 0.2, 0.25])
+    found = points_of(shapes.Plane(), HERE, prism, (x, EYE))
+    np.testing.assert_allclose(found.gap, 0, atol=1e-14)
+    np.testing.assert_allclose(np.linalg.norm((found.point - x)[:, :2], axis=1), 0.3, atol=1e-14)
+    assert np.all(np.abs(np.sum((found.point - x)[:, :2], axis=0)) < 0.15)
+    for angle in (1.0, 50.0, 90.0):
+        R = turn("x", angle)
+        found = points_of(shapes.Plane(), HERE, prism, (x, R))
+        lowest = np.min(x[2] + np.asarray(prism.vertices) @ R[2])
+        np.testing.assert_allclose(np.min(found.gap), lowest, atol=1e-14)
+    for name, far in (("sphere", 0.4), ("box", 0.15)):
+        found = points_of(prism, HERE, SHAPES[name], (np.array([0, 0, 0.25 + far]), EYE))
+        np.testing.assert_allclose(np.min(found.gap), 0, atol=1e-12)
+        np.testing.assert_allclose(found.normal[0], (0, 0, 1), atol=1e-12)
+
+
 FLAT = shapes.Heightfield(np.zeros((6, 6)), (5.0, 5.0))
 RIDGE = shapes.Heightfield(-0.5 * np.abs(np.linspace(-2.5, 2.5, 6))[:, None] * np.ones(6), (5.0, 5.0))
 VALLEY = shapes.Heightfield(0.5 * np.abs(np.linspace(-3, 3, 7))[:, None] * np.ones(6), (6.0, 5.0))

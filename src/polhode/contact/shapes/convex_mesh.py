@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from polhode.contact.farthest_row import farthest_row
 from polhode.contact.shapes.shape import AbstractConvex, Face
 from polhode.contact.shapes.triangles import check_vertices, enclosed_volume
 
@@ -84,11 +85,11 @@ class ConvexMesh(AbstractConvex):
         return jnp.min(self.hull.offsets - self.hull.normals @ self.centre)
 
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
-        return self.vertices[jnp.argmax(self.vertices @ direction)]
+        return self.vertices[farthest_row(self.vertices, direction)]
 
     def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
         del across
-        chosen = jnp.argmax(self.hull.normals @ direction)
+        chosen = farthest_row(self.hull.normals, direction)
         numbers = self.hull.numbers[chosen]
         return Face(self.hull.polygons[chosen], self.hull.normals[chosen], jnp.array(True), numbers)
 
