@@ -31,6 +31,7 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
         "joint_coordinate": [scalars[k] for k in sorted(scalars)],
         "component": ["x", "y", "z"],
         **_of_forces(names.get("forces", {})),
+        **_of_contacts(names.get("contacts", {})),
     }
     return {name: (name, values) for name, values in labels.items() if name in there}
 
@@ -43,3 +44,10 @@ def _of_forces(forces: Mapping[str, Any]) -> dict[str, list[str]]:
         "force_effort": [f"{name}.{label}" for name, force in forces.items() for label in force["efforts"]],
         "force_measure": [f"{name}.{label}" for name, force in forces.items() for label in force.get("measures", ())],
     }
+
+
+def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Labels of the contact points of a model, in the order of their numbers."""
+    pairs = contacts.get("pairs", ())
+    points = [f"{pair['rule'] or '/'.join(pair['bodies'])}.{k}" for pair in pairs for k in range(pair["points"][1])]
+    return {"contact_point": points, "contact_direction": ["normal", "tangent", "second tangent"]}
