@@ -121,7 +121,8 @@ def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
         shape = values.shape[1:]
         if name == "multipliers" and shape:
             # Those of contacts, which come last, are columns by name.
-            shape = (model_names(run).get("contacts", {}).get("multipliers", shape[0]), *shape[1:])
+            contacts = model_names(run).get("contacts")
+            shape = shape if contacts is None else (len(contacts["joints"]),)
         for index in np.ndindex(shape):
             parts = _spelt(values.shape[1:], index, rest)
             yield ".".join((label, *parts)), functools.partial(_entry, values, index)

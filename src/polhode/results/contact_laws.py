@@ -30,7 +30,7 @@ def contact_record(run: ResultView) -> ContactRecord:
     sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
     if sizes is None or multipliers is None:
         raise UnknownName("Forces of contacts are in the multipliers of a run, and this one has none.")
-    return unpack(multipliers, sizes["multipliers"], sizes["count"], sizes["rows"])[1]
+    return unpack(multipliers, len(sizes["joints"]), sizes["count"], sizes["rows"])[1]
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:
