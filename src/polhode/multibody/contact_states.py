@@ -47,6 +47,7 @@ def check_start(system: MultibodySystem, state: State) -> None:
     )
 
 
+@eager_numpy()
 def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     """Describes what touches, and contacts in Painlevé's region."""
     contacts, (q, v) = system.contact_set, state
