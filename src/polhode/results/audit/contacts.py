@@ -63,15 +63,15 @@ def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
     """Rows and remarks on the contacts of a run; none without any."""
     if "contacts" not in model_names(run) or run.multipliers is None:
         return [], []
-    found = _Contacts(run)
-    rows = [_row(name, measure, found.t) for name, measure in found.measures().items()]
+    contacts = _Contacts(run)
+    rows = [_row(name, measure, contacts.t) for name, measure in contacts.measures().items()]
     unsolved = int(run.stats.get("result", 0) == Result.contact_unsolved)
     verdict: Verdict = "broken" if unsolved else "kept"
     fault = f"the laws of contact were not solved at t = {run.stats.get('t_reached', np.nan):.6g}" if unsolved else ""
     rows.append(
         Row("unsolved_steps", "newton", unsolved, unsolved, 0.0, 0.0, verdict, unsolved, _accuracy(unsolved), fault)
     )
-    count, remark = undetermined(run, found.presses)
+    count, remark = undetermined(run, contacts.frames, contacts.presses)
     if count is not None:
         rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
     return rows, [remark] if remark else []
@@ -111,7 +111,7 @@ class _Contacts:
         self._run = run
         every = np.asarray(run.t, float)
         self._at = step_end_test(run.meta)(every)
-        self.t = every[self._at]
+        self.t, self.frames = every[self._at], np.flatnonzero(self._at)
         self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))
         self._friction = law_numbers(run, "friction", [np.nan, np.nan])
         self.presses = pressed(self._record)
