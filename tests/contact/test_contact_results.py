@@ -27,7 +27,9 @@ def test_forces_are_those_of_a_sliding_box(slide):
     np.testing.assert_allclose(contact.force[slides], np.tile((-0.3 * weight, 0, weight), (slides.sum(), 1)), atol=1e-8)
     # The centre of pressure moves forward until the moment of friction about the centre is balanced.
     np.testing.assert_allclose(contact.moment, 0, atol=1e-9)
-    np.testing.assert_allclose(np.cross(contact.points - slide.bodies["box"].position[:, None], contact.forces).sum(1), 0, atol=1e-9)
+    np.testing.assert_allclose(
+        np.cross(contact.points - slide.bodies["box"].position[:, None], contact.forces).sum(1), 0, atol=1e-9
+    )
     assert {*contact.mode[slides]} == {"slide"}
     assert contact.mode[-1] == "stick"
     np.testing.assert_allclose(contact.slip[1:][slides[1:]], slide.bodies["box"].speed[1:][slides[1:]], rtol=1e-10)
@@ -204,7 +206,10 @@ def test_shapes_without_a_rule_are_said():
         ({"h": -0.01}, "`h` must be positive"),
         ({"t0": 0.1, "t1": 0.0}, "goes back in time"),
         ({"integrator": "rkmk4", "h": 0.01}, "no contacts with friction.*moreau"),
-        ({"events": [ph.events.impact(lambda t, s: s[0][0][1][0, 2], restitution=0.5, name="hit")]}, "knows nothing of"),
+        (
+            {"events": [ph.events.impact(lambda t, s: s[0][0][1][0, 2], restitution=0.5, name="hit")]},
+            "knows nothing of",
+        ),
     ],
 )
 def test_what_no_run_with_contacts_can_do(options, message):
@@ -244,7 +249,9 @@ def test_frames_between_steps_are_read():
 
 
 def test_a_failed_step_names_its_contacts():
-    system = box_on_floor(friction=4.0, height=0.15, rotation=ph.rotation_vector((0, 0.6, 0))).problem("SO3xR3", t1=0.1, h=0.01)
+    system = box_on_floor(friction=4.0, height=0.15, rotation=ph.rotation_vector((0, 0.6, 0))).problem(
+        "SO3xR3", t1=0.1, h=0.01
+    )
     lowest = 0.1 * (np.cos(0.6) + np.sin(0.6))
     q, v = system.state0
     q = jax.tree.map(jnp.asarray, q)

@@ -27,9 +27,7 @@ def pendulum_at_wall() -> ph.Model:
     model.ground.add_shape(
         ph.shapes.Plane(position=(0.25, 0, 0), rotation=ph.rotation_vector((0, np.pi / 2, 0)), name="wall")
     )
-    bob = model.add_body(
-        mass=2.0, shape=ph.shapes.Sphere(0.05), position=(0.3, 0, -np.sqrt(1 - 0.3**2)), name="bob"
-    )
+    bob = model.add_body(mass=2.0, shape=ph.shapes.Sphere(0.05), position=(0.3, 0, -np.sqrt(1 - 0.3**2)), name="bob")
     model.add(ph.joints.Revolute(model.ground, bob, point=(0, 0, 0), axis=(0, 1, 0), name="pin"))
     model.contacts(friction=0.0)
     return model

@@ -139,5 +139,3 @@ def check_rule(model: ModelParts, rule: ContactRule) -> None:
         raise ValueError(f"A contact is between two different bodies, got {rule.first!r} twice.")
     for one, other in itertools.product(rule.first.shapes, rule.second.shapes):
         slots(one, other)
-
-

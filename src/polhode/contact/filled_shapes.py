@@ -46,7 +46,11 @@ def fill_shapes(shapes: Sequence[AbstractShape], mass: Any, inertia: Any, densit
     parts = [shape.mass_properties(1.0 if density is None else density) for shape in shapes]
     total = sum(part.mass for part in parts)
     centre = sum(part.mass * part.centre for part in parts) / total
-    size = max(float(np.max(np.abs(np.asarray(shape.bounding_radius)))) for shape in shapes) if checks.is_concrete(parts) else 1.0
+    size = (
+        max(float(np.max(np.abs(np.asarray(shape.bounding_radius)))) for shape in shapes)
+        if checks.is_concrete(parts)
+        else 1.0
+    )
     if checks.is_concrete(centre) and float(np.max(np.abs(np.asarray(centre)))) > _CENTRED * size:
         raise ValueError(
             f"The shapes have their centre of mass at {np.asarray(centre).tolist()}, and a body's frame is at its own: "

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
 from polhode.contact.distances import ContactPoints, contact_points, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
-from polhode.spaces.base import Point, Vector
+from polhode.spaces.base import Point
+from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
 
 
 class ShapePair(NamedTuple):

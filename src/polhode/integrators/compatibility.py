@@ -12,7 +12,6 @@ from polhode.integrators.ranking import Default, Tier, merits, tier_of
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State
 from polhode.systems.conversion import Conversion
 
-
 _NO_CONTACTS = "bodies of it touch each other, and the method has no contacts with friction"
 
 

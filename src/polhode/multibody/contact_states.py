@@ -66,7 +66,9 @@ def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
         result.append(f"{contacts.pairs[deepest]} overlap by {-float(places.gap[deepest]):.3g}")
     W = np.asarray(places.rows).reshape(-1, system.n)
     law = contacts.law
-    problem = ContactProblem(_delassus(system, t, state, W), jnp.zeros(len(W)), law.friction, jnp.asarray(touches))
+    problem = ContactProblem(
+        jnp.asarray(_delassus(system, t, state, W)), jnp.zeros(len(W)), law.friction, jnp.asarray(touches)
+    )
     locked = [str(contacts.pairs[k]) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
     if locked:
         result.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, unpack
 from polhode.name_errors import UnknownName
@@ -39,15 +39,15 @@ def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:
     return np.concatenate([np.tile(pair.get(name, default), (pair["points"][1], 1)) for pair in pairs])
 
 
-def needed_normal_forces(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> Float[Array, "n p"]:
+def needed_normal_forces(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> Float[np.ndarray, "n p"]:
     """The least normal forces with which friction may be as large as it is; infinite where there is no friction."""
-    along = np.abs(record.forces[..., 1:3])
+    along = np.abs(np.asarray(record.forces)[..., 1:3])
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(along > 0, along / friction, 0.0)
     return np.hypot(parts[..., 0], parts[..., 1])
 
 
-def pressed(record: ContactRecord) -> np.ndarray:
+def find_pressed(record: ContactRecord) -> np.ndarray:
     """Which points press, shape (n, p)."""
     normal = np.asarray(record.forces)[..., 0]
     return normal > _PRESSES * np.max(normal, initial=0.0)
@@ -64,7 +64,7 @@ def modes(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> np.ndarr
 
     A point slides if it is pressed and moves along the surface under a force on the friction cone.
     """
-    is_pressed, moves = pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=0.0)
+    is_pressed, moves = find_pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=0.0)
     normal = np.asarray(record.forces)[..., 0]
     on_cone = needed_normal_forces(record, friction) >= (1 - _ON_CONE) * normal
     slides = moves & (on_cone | np.all(friction == 0, axis=-1) | np.isnan(friction).any(axis=-1))

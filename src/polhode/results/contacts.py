@@ -61,7 +61,9 @@ def _moment(contact: ContactResults) -> Float[Array, "n 3"]:
 def _friction_force(contact: ContactResults) -> Float[Array, " n"]:
     parts = _own(contact).forces[..., :3]
     xp = library(parts)
-    return xp.linalg.norm(_along(contact, xp.concatenate((0 * parts[..., :1], parts[..., 1:]), axis=-1)).sum(-2), axis=-1)
+    return xp.linalg.norm(
+        _along(contact, xp.concatenate((0 * parts[..., :1], parts[..., 1:]), axis=-1)).sum(-2), axis=-1
+    )
 
 
 def _slips(contact: ContactResults) -> Float[Array, "n p"]:

@@ -20,8 +20,8 @@ from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
-from polhode.results.contact_names import Contacts
 from polhode.results.contact_laws import contact_record
+from polhode.results.contact_names import Contacts
 from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
 from polhode.results.joints import JointResults, joints

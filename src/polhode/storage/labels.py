@@ -56,7 +56,9 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
     if not contacts:
         return {}
     names = [
-        f"{pair['rule'] or '/'.join(pair['bodies'])}.{k}" for pair in contacts["pairs"] for k in range(pair["points"][1])
+        f"{pair['rule'] or '/'.join(pair['bodies'])}.{k}"
+        for pair in contacts["pairs"]
+        for k in range(pair["points"][1])
     ]
     parts = _PARTS[: contacts["rows"]]
     records = [
@@ -68,11 +70,11 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
     return {
         "contact_point": names,
         "contact_direction": list(_PARTS[:3]),
-        "multiplier": [*_numbered(contacts["joints"]), *records],
+        "multiplier": [*_number_labels(contacts["joints"]), *records],
     }
 
 
-def _numbered(labels: Sequence[str]) -> list[str]:
+def _number_labels(labels: Sequence[str]) -> list[str]:
     """Names of joints with the numbers of their constraints."""
     counts: dict[str, int] = {}
     numbered = []

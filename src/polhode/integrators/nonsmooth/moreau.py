@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -11,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
-from polhode.systems.mechanical.contact_set import ContactKinematics
 from polhode.contact.solver import solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
@@ -21,6 +19,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.contact_set import ContactKinematics
 
 _CLOSED = 1e-9
 """Gap, in the unit of length, up to which a contact counts as closed."""
@@ -88,9 +87,10 @@ class Moreau(AbstractIntegrator):
 
     - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that goes
       on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
-    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear momentum
-      of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses never add
-      energy beyond round-off, except friction with restitutions that differ from each other (the audit says so).
+    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits. Through impacts
+      the linear momentum of free systems with inertial velocities, and of spheres the angular one. Impulses add no
+      energy beyond round-off but m(gh)²/8 where a body that separates falls back within a step, and where friction
+      meets restitutions that differ from each other (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.

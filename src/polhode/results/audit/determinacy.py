@@ -28,7 +28,7 @@ _INDEPENDENT = 1e-9
 
 
 @eager_numpy()
-def undetermined(run: Run, frames: np.ndarray, presses: np.ndarray) -> tuple[int | None, str]:
+def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tuple[int | None, str]:
     """The largest number of combinations of contact forces that move nothing, and a remark on pairs whose sum has them.
 
     None where the system of the run is not at hand, or is large. `presses`: which points press in these `frames`.
