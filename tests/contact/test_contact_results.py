@@ -208,7 +208,7 @@ def test_shapes_without_a_rule_are_said():
         ({"integrator": "rkmk4", "h": 0.01}, "no contacts with friction.*moreau"),
         (
             {"events": [ph.events.impact(lambda t, s: s[0][0][1][0, 2], restitution=0.5, name="hit")]},
-            "knows nothing of",
+            "knows nothing",
         ),
     ],
 )

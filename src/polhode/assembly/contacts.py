@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.assembly.coordinate_layout import AbstractLayout
+from polhode.assembly.spanning_tree import spanning_tree
 from polhode.checks import short_repr
 from polhode.contact.distances import slots
 from polhode.contact.rules import ContactRule
@@ -25,6 +26,12 @@ from polhode.systems.mechanical.contact_set import ContactLaw
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
+
+
+_BASE_ROOM = 12
+_ROOM_OF_A_BODY = 4
+_MOST_SPARE = 1.5
+"""Contacts over room up to which there is room for all of them, without a search for the nearest."""
 
 
 class _Pair(NamedTuple):
@@ -57,28 +64,65 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
             labels += [_label(pair, point) for point in range(group.slots)]
             rules += [pair.rule] * group.slots
     return ShapeContacts(
-        groups=tuple(groups), law=_law(rules), surface_velocity=_surface_velocity(rules), pairs=tuple(labels)
+        groups=tuple(groups),
+        law=_law(rules),
+        surface_velocity=_surface_velocity(rules),
+        pairs=tuple(labels),
+        room=_room(model, len(labels)),
     )
+
+
+def _room(model: ModelParts, count: int) -> int:
+    """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
+    if model.contact_capacity is not None:
+        return min(count, model.contact_capacity)
+    roots = sum(attachment.joint is None for attachment in spanning_tree(model))
+    room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
+    return count if count <= _MOST_SPARE * room else room
 
 
 def _pairs(model: ModelParts) -> Iterator[_Pair]:
     """All pairs of shapes that rules name, each once: later rules replace earlier ones."""
-    bodies = [body for body in (model.ground, *model.bodies) if body.shapes]
-    chosen: dict[tuple[int, int], tuple[Body, Body, ContactRule]] = {}
+    chosen: dict[frozenset[int], _Pair] = {}
     joined = _joined(model)
     for rule in model.contact_rules:
-        if rule.first is None:
-            without = {frozenset((id(a), id(b))) for a, b in rule.without} | joined
-            pairs = [p for p in itertools.combinations(bodies, 2) if frozenset(map(id, p)) not in without]
-        else:
-            pairs = [(rule.first, rule.second)]
-        for first, second in pairs:
-            if frozenset((id(first), id(second))) in chosen:
-                chosen.pop(frozenset((id(first), id(second))))
-            chosen[frozenset((id(first), id(second)))] = (first, second, rule)
-    for first, second, rule in chosen.values():
-        for one, other in itertools.product(first.shapes, second.shapes):
-            yield _Pair(first, one, second, other, rule)
+        for first, second in _ends(model, rule, joined):
+            for (body, shape), (other, its_shape) in itertools.product(first, second):
+                key = frozenset((id(shape), id(its_shape)))
+                chosen.pop(key, None)
+                chosen[key] = _Pair(body, shape, other, its_shape, rule)
+    yield from chosen.values()
+
+
+def _ends(model: ModelParts, rule: ContactRule, joined: set[frozenset[int]]) -> Iterator[tuple[list, list]]:
+    """Both sides of a rule, each as shapes with their bodies."""
+    if rule.first is not None:
+        yield shapes_of(model, rule.first), shapes_of(model, rule.second)
+        return
+    without = {frozenset((id(a), id(b))) for a, b in rule.without} | joined
+    bodies = [body for body in (model.ground, *model.bodies) if body.shapes]
+    for pair in itertools.combinations(bodies, 2):
+        if frozenset(map(id, pair)) not in without:
+            first, second = (shapes_of(model, body) for body in pair)
+            yield first, second
+
+
+def shapes_of(model: ModelParts, end: Body | AbstractShape) -> list[tuple[Body, AbstractShape]]:
+    """The shapes of a body, or the shape itself, with the body. Raises ValueError for what the model doesn't have."""
+    bodies = (model.ground, *model.bodies)
+    if isinstance(end, AbstractShape):
+        owners = [body for body in bodies if any(shape is end for shape in body.shapes)]
+        if not owners:
+            raise ValueError(f"{end!r} is on no body of the model: add it by `body.add_shape(…)` first.")
+        return [(owners[0], end)]
+    if not isinstance(end, Body) or not any(end is body for body in bodies):
+        raise ValueError(f"A contact is between bodies of the model, or shapes on them, got {short_repr(end)}.")
+    if not end.shapes:
+        raise ValueError(
+            f"{end!r} has no shape that could touch anything: give it one, `add_body(…, shape=…)` or "
+            "`body.add_shape(polhode.shapes.Sphere(…))`, before `add_contact`."
+        )
+    return [(end, shape) for shape in end.shapes]
 
 
 def _joined(model: ModelParts) -> set[frozenset[int]]:
@@ -127,15 +171,8 @@ def _surface_velocity(rules: Sequence[ContactRule]) -> Any:
 
 def check_rule(model: ModelParts, rule: ContactRule) -> None:
     """Raises ValueError if the bodies of a rule can't touch, or kinds of shapes have no distance."""
-    for body in (rule.first, rule.second):
-        if not isinstance(body, Body) or not (body is model.ground or model.register.has(body)):
-            raise ValueError(f"A contact is between two bodies of the model, got {short_repr(body)}.")
-        if not body.shapes:
-            raise ValueError(
-                f"{body!r} has no shape that could touch anything: give it one, `add_body(…, shape=…)` or "
-                "`body.add_shape(polhode.shapes.Sphere(…))`, before `add_contact`."
-            )
-    if rule.first is rule.second:
-        raise ValueError(f"A contact is between two different bodies, got {rule.first!r} twice.")
-    for one, other in itertools.product(rule.first.shapes, rule.second.shapes):
-        slots(one, other)
+    first, second = shapes_of(model, rule.first), shapes_of(model, rule.second)
+    for (body, shape), (other, its_shape) in itertools.product(first, second):
+        if body is other:
+            raise ValueError(f"A contact is between two different bodies, got {body!r} twice.")
+        slots(shape, its_shape)

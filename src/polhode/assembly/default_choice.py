@@ -179,7 +179,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
     joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
-    if method is None:
+    if method is None or model.contact_rules:
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]

@@ -16,7 +16,7 @@ from polhode.checks import short_repr
 class ContactRule:
     """Contacts between the shapes of some bodies.
 
-    - `first`, `second`: the bodies; None for all pairs of bodies with shapes.
+    - `first`, `second`: bodies, or single shapes on them; None for all pairs of bodies with shapes.
     - `without`: pairs of bodies that pass through each other, among all pairs.
     - `friction`: coefficient, or two along the tangents. - `restitution`, `tangential_restitution`: from 0 to 1.
     - `drilling`, `rolling`: lengths that bound moments by the normal force.

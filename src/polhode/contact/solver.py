@@ -8,13 +8,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.contact.admm import admm
 from polhode.contact.contact_problem import ContactProblem, ContactSolution, UnitProblem, unit_problem
 from polhode.contact.gauss_seidel import gauss_seidel
 from polhode.contact.laws import Impulses, linearise, modes, residual, velocities
 from polhode.contact.newton_solver import Search, newton, tangent_solver
 
-_ROUNDS = 4
-"""Newton's method is tried from the guess, and after 30, 100 and 300 sweeps."""
+_FACTORS = (1.0, 1.0, 1.0, 0.3, 3.0, 1.0, 1.0)
+_SWEEPS = (0, 0, 30, 100, 300, 1000, 0)
+_PERIODS = (0, 0, 0, 0, 0, 0, 5)
+"""Rounds of Newton's method: from the guess for impulses of least norm, from where this ends for any, then after sweeps
+of Gauss–Seidel's method, at last after periods of the ADMM; with factors of the steps in the proximal form. Of 10,000
+random problems of three to eight contacts in random directions on one to three bodies the third to sixth round solved
+all but one."""
 
 _ROUND_OFF = 4e-16
 
@@ -53,14 +59,17 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
 
     def more(loop: tuple[Array, Search, Impulses]) -> Array:
         count, search, _ = loop
-        return (count < _ROUNDS) & (search.residual > jnp.where(count == 0, floor, goal))
+        return (count < len(_SWEEPS)) & (search.residual > jnp.where(count == 0, floor, goal))
 
     def again(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
         count, best, z = loop
-        sweeps = jnp.where(count == 0, 0, jnp.where(count == 1, 30, jnp.where(count == 2, 100, 300)))
-        z = gauss_seidel(problem, z, sweeps)
-        first = Search(z, rest(z), jnp.asarray(True), best.iterations, jnp.asarray(True), jnp.asarray(False))
-        last = newton(problem, first, goal, floor)
+        z = gauss_seidel(problem, z, jnp.asarray(_SWEEPS)[count])
+        z = admm(problem, z, jnp.asarray(_PERIODS)[count])
+        soft = count == 0
+        first = Search(z, rest(z), soft, best.iterations, jnp.asarray(True), jnp.asarray(False))
+        other = problem._replace(step=jnp.asarray(_FACTORS)[count] * problem.step)
+        last = newton(other, first, goal, floor)
+        last = last._replace(residual=rest(last.z))
         lower = last.residual < best.residual
         best = jax.tree.map(lambda new, old: jnp.where(lower, new, old), last, best)
         return count + 1, best._replace(iterations=last.iterations), z

@@ -126,6 +126,11 @@ class AbstractIntegrator(eqx.Module):
         """Order of `interpolate`: its error is O(h^(order+1)) within a step."""
         return 3
 
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The form in which the method takes a system: itself, or another class of the same name and options."""
+        del system
+        return self
+
     def check(self, system: AbstractSystem, t: Any, state: State) -> None:
         """Check a system of these kinds before compilation. Raises ValueError if the method can't take it."""
         del system, t, state

@@ -39,7 +39,8 @@ def accepts(method: AbstractIntegrator, system: AbstractSystem, *, without_note:
 
     `without_note`: whether only conversions without a note count.
     """
-    return any(not way.obstacle and not (without_note and way.note) for way in _candidates(method, system))
+    ways = _candidates(method.for_system(system), system)
+    return any(not way.obstacle and not (without_note and way.note) for way in ways)
 
 
 def convert_for(
@@ -49,6 +50,7 @@ def convert_for(
 
     `check_state`: whether to check the state, too. Raises IncompatibleSystem with the reasons.
     """
+    method = method.for_system(system)
     if system.has_contacts and not method.takes_contacts:
         raise IncompatibleSystem(_NO_CONTACTS)
     against: list[str] = []
@@ -144,7 +146,7 @@ def _rank_methods(
     """Every method with its sort key; `invariants` are those of the motion."""
     implicit = default is not None and registry.get(default.name).implicit
     for number, name in enumerate(registry.names()):
-        method = registry.get(name)
+        method = registry.get(name).for_system(system)
         try:
             conversion = convert_for(system, method, t, state, check_state=True)
         except IncompatibleSystem as error:

@@ -77,6 +77,7 @@ class Model:
         self.parts: list[tuple[str, AbstractPart]] = []
         self.file_joints: dict[str, AbstractMeasuredPair] = {}
         self.contact_rules: list[ContactRule] = []
+        self.contact_capacity: int | None = None
 
     @property
     def bodies(self) -> list[Body]:
@@ -177,8 +178,8 @@ class Model:
     @record_call
     def add_contact(
         self,
-        first: Body,
-        second: Body,
+        first: Body | AbstractShape,
+        second: Body | AbstractShape,
         *,
         friction: Any = 0.5,
         restitution: Any = 0.0,
@@ -188,7 +189,7 @@ class Model:
         surface_velocity: Any = None,
         name: str | None = None,
     ) -> None:
-        """Let two bodies touch, of which one may be the ground, with all their shapes; later calls replace earlier ones.
+        """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
 
         **Arguments:** as for `contacts`, and
 
@@ -204,6 +205,15 @@ class Model:
         )
         check_rule(self, rule)
         self.contact_rules.append(rule)
+
+    @record_call
+    def limit_contacts(self, capacity: int) -> None:
+        """Make room for so many points that touch at a time, out of all that could; by default some four a body.
+
+        A run in which more of them touch ends with `too_many_contacts`. Raises ValueError for other than whole numbers
+        from 1.
+        """
+        self.contact_capacity = checks.count("capacity", capacity, "points that touch at a time")
 
     def _check_body(self, body: Body) -> None:
         """Raises ValueError for what is no body of this model."""

@@ -42,8 +42,9 @@ def check_start(system: MultibodySystem, state: State) -> None:
     more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     overlaps = ", ".join(f"{name} by {depths[name]:.3g}" for name in names[:_MOST_NAMES])
     raise ValueError(
-        f"Shapes overlap at the start: {overlaps}{more}. Move the bodies apart, so that gaps are not negative; or leave "
-        "the pair out, `model.contacts(without=[(first, second)])`, if these bodies are to pass through each other."
+        f"Shapes overlap at the start: {overlaps}{more}. Move the bodies apart, so that gaps are not negative; or "
+        "leave the pair out, `model.contacts(without=[(first, second)])`, if these bodies are to pass through each "
+        "other."
     )
 
 
@@ -65,10 +66,8 @@ def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     if places.gap[deepest] < -START_TOLERANCE:
         result.append(f"{contacts.pairs[deepest]} overlap by {-float(places.gap[deepest]):.3g}")
     W = np.asarray(places.rows).reshape(-1, system.n)
-    law = contacts.law
-    problem = ContactProblem(
-        jnp.asarray(_delassus(system, t, state, W)), jnp.zeros(len(W)), law.friction, jnp.asarray(touches)
-    )
+    delassus = jnp.asarray(_delassus(system, t, state, W))
+    problem = ContactProblem(delassus, jnp.zeros(len(W)), contacts.law.friction, jnp.asarray(touches))
     locked = [str(contacts.pairs[k]) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
     if locked:
         result.append(

@@ -472,7 +472,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         contact_states.check_start(self, state)
 
     def diagnose(self, t: float, state: State) -> str:
-        """Describes contacts, open joints, dependent constraints, edges of rods that turn too far, and the fastest body."""
+        """Describes contacts, open joints, dependent constraints, rods that turn too far, and the fastest body."""
         findings = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:

@@ -21,8 +21,8 @@ _ANYTHING = "anything"
 """The other side of a contact of which one body is named."""
 
 _NONE = (
-    "Nothing in this run can touch: its model has no `contacts()`, no `add_contact`, and no event is an `impact` or `stop` "
-    "without `rests_below`."
+    "Nothing in this run can touch: its model has no `contacts()`, no `add_contact`, and no event is an `impact` or "
+    "`stop` without `rests_below`."
 )
 
 

@@ -112,7 +112,8 @@ class ContactResults(AbstractNamedResults):
         doc="(n, 3): about the centre of mass of the same body, in the inertial frame.",
     )  # fmt: skip
     normal_force = Quantity(
-        "force", lambda contact: contact.normal_forces.sum(axis=-1), doc="(n,): sum over the points, along their normals."
+        "force", lambda contact: contact.normal_forces.sum(axis=-1),
+        doc="(n,): sum over the points, along their normals.",
     )  # fmt: skip
     friction_force = Quantity("force", _friction_force, doc="(n,): magnitude of the sum along the surfaces.")
     gap = Quantity(

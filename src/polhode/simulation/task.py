@@ -68,6 +68,7 @@ class Task:
         start, end = _span(full_problem, t0, t1)
         _check_contacts(problem, tolerances, backward=end < start)
         method, name = _choose_method(full_problem, integrator, tolerances, bool(events))
+        method = method.for_system(problem.system if isinstance(problem, Problem) else problem)
         run_system, state, note = _convert_start(problem, method, name, start, state0, previous)
         event_plan = EventPlan.of(run_system, method, start, state, events, max_events, backward=end < start)
         return cls(run_system, method, name, state, start, end, full_problem, note, event_plan)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from polhode.contact.vectors import Vector, turn, unit_or
+from polhode.contact.vectors import Vector, unit_or
 
 APART = 1e9
 """The gap of an unused slot."""
@@ -82,6 +82,3 @@ def between_spheres(
     gap = normal @ d - r_a - r_b
     point = a + (r_a + 0.5 * gap) * normal
     return single(gap, point, normal, tangent_of(normal, R), feature)
-
-
-__all__ = ["APART", "ContactPoints", "between_spheres", "join", "single", "tangent_of", "turn", "use_where"]

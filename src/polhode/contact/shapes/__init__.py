@@ -14,9 +14,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 _SUGGESTIONS = {
     **dict.fromkeys(("Cube", "Cuboid"), "It is `Box(size)`, with three edge lengths."),
     **dict.fromkeys(("Ball", "Point"), "It is `Sphere(radius)`."),
-    **dict.fromkeys(
-        ("HalfSpace", "Halfspace", "Ground", "Floor"), "It is `Plane(point, normal)`, free along its normal."
-    ),
+    **dict.fromkeys(("HalfSpace", "Halfspace", "Ground", "Floor"), "It is `Plane(point, normal)`."),
     **dict.fromkeys(("Mesh", "Hull", "Convex"), "Convex bodies are `ConvexMesh(vertices)`, others `TriangleMesh`."),
     **dict.fromkeys(("Terrain", "HeightField"), "It is `Heightfield(heights, size)`."),
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
+import inspect
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode import checks
 from polhode.checks import short_repr
@@ -28,6 +29,19 @@ class MassProperties(NamedTuple):
     mass: Float[Array, ""]
     centre: Float[Array, "3"]
     inertia: Float[Array, "3 3"]
+
+
+class Face(NamedTuple):
+    """What of a shape may touch another along a patch.
+
+    - `corners`: in turn, (k, 3). - `normal`: outward. - `flat`: whether it is a face rather than an edge or a point.
+    - `number`: of the corners, 0 to 63.
+    """
+
+    corners: Float[Array, "k 3"]
+    normal: Float[Array, "3"]
+    flat: Bool[Array, ""]
+    number: Int[Array, " k"]
 
 
 class AbstractShape(eqx.Module):
@@ -67,8 +81,8 @@ class AbstractShape(eqx.Module):
 
     def as_arrays(self) -> Self:
         """This shape with numbers in place of parameters: their defaults, or what was substituted for them."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
-        return type(self)(**{name: jax.tree.map(_number, value) for name, value in fields.items()})
+        arguments = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name[0] != "_"}
+        return type(self)(**{name: jax.tree.map(_number, value) for name, value in arguments.items()})
 
     def pose_in(self, pose: Pose) -> Pose:
         """The pose of the shape's own frame on a body with the pose (x, R)."""
@@ -95,7 +109,8 @@ class AbstractShape(eqx.Module):
         raise ValueError(f"{self!r} has no volume. Give the body its mass and inertia.")
 
     def __repr__(self) -> str:
-        sizes = [f.name for f in dataclasses.fields(self) if f.init and not f.kw_only]
+        parameters = inspect.signature(type(self)).parameters.values()
+        sizes = [each.name for each in parameters if each.kind is not inspect.Parameter.KEYWORD_ONLY]
         text = ", ".join(f"{name}={_text(getattr(self, name))}" for name in sizes)
         return f"{type(self).__name__}({text}{'' if self.name is None else f', name={self.name!r}'})"
 
@@ -107,9 +122,26 @@ class AbstractConvex(AbstractShape):
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         """The point of the shape that is farthest along a direction, both in the shape's own frame."""
 
+    @abc.abstractmethod
+    def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
+        """The face, edge or point that lies most along a direction, in the shape's own frame.
+
+        - `across`: roughly perpendicular to it, where corners of round faces begin.
+        """
+
+    @property
+    def centre(self) -> Float[Array, "3"]:
+        """A point in the middle, in the shape's own frame."""
+        return jnp.zeros(3)
+
+    @property
+    @abc.abstractmethod
+    def inner_radius(self) -> Float[Array, ""]:
+        """Radius of a ball about the centre that fits inside."""
+
 
 def _stands_for_array(value: Any) -> bool:
-    return hasattr(value, "__jax_array__") and not isinstance(value, jax.Array | jax.core.Tracer)
+    return hasattr(value, "__jax_array__") and not isinstance(value, jax.Array | Tracer)
 
 
 def _number(value: Any) -> Any:

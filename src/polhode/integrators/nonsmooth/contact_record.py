@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from polhode.systems.mechanical import AbstractMechanical
 
 WORK_KINDS = ("impact", "sliding", "rolling")
 """Kinds of dissipation: along normals, along tangents, and by moments."""
+
+
+class ContactMemory(NamedTuple):
+    """What a step leaves to the next one: impulses by labels, and the energy that all k contacts have taken."""
+
+    impulses: Float[Array, "c rows"]
+    labels: Int[Array, " c"]
+    dissipation: Float[Array, "k 3"]
+
+    @classmethod
+    def empty(cls, capacity: int, rows: int, k: int) -> Self:
+        """Before the first step."""
+        return cls(jnp.zeros((capacity, rows)), jnp.full(capacity, -1, jnp.int32), jnp.zeros((k, 3)))
 
 
 class ContactRecord(NamedTuple):

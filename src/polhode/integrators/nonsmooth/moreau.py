@@ -13,13 +13,14 @@ from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
-from polhode.integrators.nonsmooth.contact_record import ContactRecord, dissipation
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.sliding import Sliding, against, persistent, slide
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-from polhode.systems.mechanical.contact_set import ContactKinematics
+from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
 
 _CLOSED = 1e-9
 """Gap, in the unit of length, up to which a contact counts as closed."""
@@ -34,16 +35,6 @@ _ON_JOINTS = 1e-14
 """Largest residual of joints after a step, relative to the larger of 1 and the largest coordinate."""
 
 _PROJECTIONS = 12
-_SLIDES = 1e-8
-"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
-
-
-class _Memory(NamedTuple):
-    """What a step leaves to the next one: impulses by features, and which contacts were pressed."""
-
-    impulses: Float[Array, "k rows"]
-    feature: Int[Array, " k"]
-    dissipation: Float[Array, "k 3"]
 
 
 class _Round(NamedTuple):
@@ -69,6 +60,7 @@ class _Step(eqx.Module):
     tangent: Matrix
     columns: Matrix
     contacts: ContactKinematics
+    law: ContactLaw
     pressed: Bool[Array, " k"]
 
 
@@ -85,12 +77,12 @@ class Moreau(AbstractIntegrator):
     $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
     so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²).
 
-    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that goes
-      on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
-    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits. Through impacts
-      the linear momentum of free systems with inertial velocities, and of spheres the angular one. Impulses add no
-      energy beyond round-off but m(gh)²/8 where a body that separates falls back within a step, and where friction
-      meets restitutions that differ from each other (the audit measures it).
+    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
+      goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
+    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
+      momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
+      add no energy beyond round-off, but m(gh)²/8 where a body that separates falls back within a step, and where
+      friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
@@ -139,22 +131,20 @@ class Moreau(AbstractIntegrator):
         return 1e-12
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        k, rows = _size(system)
-        memory = _Memory(jnp.zeros((k, rows)), jnp.zeros(k, jnp.int32), jnp.zeros((k, 3)))
+        contacts = system.contact_set
+        memory = ContactMemory.empty(contacts.capacity, contacts.law.rows, contacts.count)
         # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
-        forces = trial.multipliers
-        start = forces.at[system.m + 2 * k * rows :].set(0.0)
-        first = trial.memory._replace(dissipation=jnp.zeros((k, 3)))
-        return Carry(state, first, start)
+        trial, _ = self._advance(system, t, h, state, memory, begins=True)
+        start = trial.multipliers.at[-memory.dissipation.size :].set(0.0)
+        return Carry(state, trial.memory._replace(dissipation=memory.dissipation), start)
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
-        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
+        multipliers = first.multipliers.at[-taken.size :].set(taken.reshape(-1))
         return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+        return self._advance(system, t, h, carry.state, carry.memory)
 
     def _advance(
         self,
@@ -162,27 +152,27 @@ class Moreau(AbstractIntegrator):
         t: Array,
         h: Array,
         state: State,
-        memory: _Memory,
-        pressed: Bool[Array, " k"],
+        memory: ContactMemory,
+        begins: bool = False,
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        contacts = system.contact_set.kinematics(system, at, middle)
-        same = contacts.feature == memory.feature
+        present = system.contact_set.present(system, at, middle)
+        guess, known = present.recall(memory.labels, memory.impulses)
         step = _Step(
             system, at, h, state, middle, system.mass(at, middle), self._tangent(system, at, h, middle, v),
-            system.jacobian(at, middle), contacts, pressed & same,
+            system.jacobian(at, middle), present.kinematics, present.law, known & (guess[:, 0] > 0) | begins,
         )  # fmt: skip
-        guess = jnp.where(same[:, None], memory.impulses, 0.0)
         last = self._iterate(step, guess)
         q1, gap = _end(step, last.velocity)
         before, after = _slips(step, v), _slips(step, last.velocity)
-        taken = memory.dissipation + dissipation(last.impulses, before, after)
-        record = ContactRecord(last.impulses / h, after, taken)
-        carry = Carry(
-            (q1, last.velocity), _Memory(last.impulses, contacts.feature, taken), record.pack(last.joints / h)
-        )
-        return carry, StepInfo(_result(last, gap), newton_iterations=last.number, residual=last.change)
+        everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
+        taken = memory.dissipation + everywhere(dissipation(last.impulses, before, after))
+        record = ContactRecord(everywhere(last.impulses / h), everywhere(after), taken)
+        left = ContactMemory(last.impulses, present.labels, taken)
+        result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
+        carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
+        return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
     def _tangent(self, system: AbstractMechanical, t: Array, h: Array, q: Point, v: Vector) -> Matrix:
         """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""
@@ -219,18 +209,16 @@ class Moreau(AbstractIntegrator):
             rate = -apply(rows, last.velocity, system.m) - explicit_rate(system, end, q1)
         change, joints = system.kkt.solve(factors, unbalanced, rate)
         free = last.velocity + change
-        shape = step.contacts.rows.shape
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        problem, directions = _problem(step, free, last.velocity, moved)
-        columns = _along(step, directions, moved)
-        solution = solve(problem, last.impulses, self.tolerance)
+        sliding = _sliding(step, last.velocity, free)
+        columns = sliding.combine(moved)
+        solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
-        impulses = _with_friction(step, directions, solution.impulses)
+        impulses = sliding.complete(solution.impulses)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.velocity))
-        del shape
         return _Round(velocity, impulses, joints, change, solution.solved, last.number + 1)
 
     def interpolate(
@@ -244,10 +232,6 @@ class Moreau(AbstractIntegrator):
         return q, jnp.where(s < 0.5, v0, v1)
 
 
-def _size(system: AbstractMechanical) -> tuple[int, int]:
-    return system.contact_set.count, system.contact_set.law.rows
-
-
 def _factor(step: _Step, rows: Matrix) -> Any:
     return step.system.kkt.factor(step.tangent, step.columns, rows)
 
@@ -256,36 +240,16 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-class _Directions(NamedTuple):
-    """Contacts that go on sliding: which, and the impulse of friction for a normal one of 1, shape (k, 2)."""
-
-    sliding: Bool[Array, " k"]
-    friction: Float[Array, "k 2"]
-
-
-def _directions(step: _Step, v1: Vector, without: Float[Array, "k rows"]) -> _Directions:
-    """Friction of contacts that slide before and after, against the mean of both velocities.
-
-    - `without`: relative velocities without impulses.
-    """
+def _sliding(step: _Step, v1: Vector, free: Vector) -> Sliding:
+    """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
-    sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
-    least = _SLIDES * jnp.max(jnp.abs(without))
-    goes_on = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
-    law = step.system.contact_set.law
-    mean = law.friction * 0.5 * (before + after)
-    size = jnp.sqrt(jnp.sum(mean**2, axis=1))
-    sliding = step.pressed & (sizes[0] > least) & (sizes[1] > least) & goes_on & (size > 0)
-    friction = -law.friction * mean / jnp.where(size > 0, size, 1.0)[:, None]
-    return _Directions(sliding, jnp.where(sliding[:, None], friction, 0.0))
+    on = persistent(step.pressed, before, after, _slips(step, free))
+    return slide(on, against(step.law, before + after))
 
 
-def _problem(
-    step: _Step, free: Vector, v1: Vector, moved: Float[Array, "k_rows n"]
-) -> tuple[ContactProblem, _Directions]:
+def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
-    system, h = step.system, step.h
-    law, (k, rows, n) = system.contact_set.law, step.contacts.rows.shape
+    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)
     approach = jnp.minimum(before[:, 0], 0.0)
     gap = step.contacts.gap
@@ -296,36 +260,15 @@ def _problem(
     least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    directions = _directions(step, v1, without)
-    columns = _along(step, directions, moved)
-    delassus = step.contacts.rows.reshape(-1, n) @ columns.T
-    friction = jnp.where(directions.sliding[:, None], 0.0, law.friction)
-    problem = ContactProblem(
-        delassus=delassus,
+    return ContactProblem(
+        delassus=step.contacts.rows.reshape(-1, n) @ columns.T,
         velocity=target.reshape(-1),
-        friction=friction,
+        friction=sliding.friction(law),
         drilling=law.drilling,
         rolling=law.rolling,
         active=closes,
         compliance=jnp.zeros(k * rows),
     )
-    return problem, directions
-
-
-def _along(step: _Step, directions: _Directions, moved: Float[Array, "k_rows n"]) -> Float[Array, "k_rows n"]:
-    """Changes of velocity by unit impulses; normal ones bring the friction of contacts that go on sliding."""
-    k, rows, n = step.contacts.rows.shape
-    parts = moved.reshape(k, rows, n)
-    dragged = jnp.einsum("ki,kin->kn", directions.friction, parts[:, 1:3])
-    return parts.at[:, 0].add(dragged).reshape(-1, n)
-
-
-def _with_friction(step: _Step, directions: _Directions, impulses: Float[Array, "k rows"]) -> Float[Array, "k rows"]:
-    """Impulses with the friction that came along with the normal ones."""
-    del step
-    dragged = directions.friction * impulses[:, :1]
-    tangential = jnp.where(directions.sliding[:, None], dragged, impulses[:, 1:3])
-    return impulses.at[:, 1:3].set(tangential)
 
 
 def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:

@@ -40,7 +40,7 @@ _LEAST_EXCHANGE = 0.01
 _ROUNDING = 1e-13
 """Rounding of energies, relative to these."""
 
-_GAIN = "contacts add energy: the step is too large, restitutions differ in one impact with friction, or forces are not solved"
+_GAIN = "contacts add energy: the step is too large, or restitutions differ in one impact with friction"
 
 
 class _Measure(NamedTuple):

@@ -57,8 +57,8 @@ class EventPlan:
             check_impact(event, jax.eval_shape(conversion.to_source, state), source)
             if source.has_contacts and isinstance(event.action, Impact):
                 raise ValueError(
-                    f"Bodies of the system touch each other, and event `{event.name}` is an impact, whose impulse knows "
-                    "nothing of these contacts. Let shapes touch instead, `model.add_contact`, or take "
+                    f"Bodies of the system touch each other, and event `{event.name}` is an impact, whose impulse "
+                    "knows nothing of these contacts. Let shapes touch instead, `model.add_contact`, or take "
                     "`polhode.forces.JointStops` for stops of joints."
                 )
             if backward and isinstance(event.action, Impact):

@@ -1,0 +1,119 @@
+"""RATTLE on Lie groups, with contacts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
+from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
+from polhode.result_codes import Result
+from polhode.spaces.base import AbstractGroup
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+_FAILED = 1e-8
+"""Change of velocities, relative to them, above which a step has failed after all rounds."""
+
+_ON_JOINTS = 1e-10
+"""Residual of joints, and depth of contacts, above which a step has failed, relative to the largest coordinate."""
+
+
+class LieRattle(AbstractIntegrator):
+    """TODO."""
+
+    kinds: ClassVar = (AbstractMechanical,)
+    promises: ClassVar = {"manifold": "round-off", "position": "newton", "velocity": "newton"}
+    promises_at_steps: ClassVar = True
+    one_step: ClassVar = True
+    takes_contacts: ClassVar = True
+
+    max_iterations: int = eqx.field(static=True, default=50)
+    tolerance: float = eqx.field(static=True, default=1e-10)
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    @property
+    def implicit(self) -> bool:
+        return True
+
+    @property
+    def evaluations(self) -> int:
+        return 2
+
+    @property
+    def interpolation_order(self) -> int:
+        return 1
+
+    def newton_tolerance(self, h: float | None) -> float:
+        del h
+        return 1e-12
+
+    def check(self, system: AbstractMechanical, t: Any, state: State) -> None:
+        del t, state
+        if not system.identity_kinematics or not isinstance(system.configuration, AbstractGroup):
+            raise ValueError("rates of these coordinates are not those of a group; `moreau` takes them")
+        if len(system.nonholonomic):
+            raise ValueError("conditions on velocities, such as rolling, are none on positions; `moreau` takes them")
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
+        k, rows = system.contact_set.count, system.contact_set.law.rows
+        memory = ContactMemory.empty(k, rows, k)
+        # Forces at the start are those of a step from there.
+        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
+        start = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
+        feature = system.contact_set.kinematics(system, t, state[0]).feature
+        return Carry(state, trial.memory._replace(labels=feature, dissipation=jnp.zeros((k, 3))), start)
+
+    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+
+    def _advance(
+        self,
+        system: AbstractMechanical,
+        t: Array,
+        h: Array,
+        state: State,
+        memory: ContactMemory,
+        pressed: Bool[Array, " k"],
+    ) -> tuple[Carry, StepInfo]:
+        step = Departure.at(system, t, h, *state, pressed, memory.impulses)
+        first = drift(step, self.max_iterations, self.tolerance)
+        arrival = arrive(step, first)
+        last = kick(arrival, self.max_iterations, self.tolerance)
+        contacts = first.contacts
+        after = jnp.einsum("krn,n->kr", contacts.rows, last.velocity) + contacts.drift
+        before = arrival.before.at[:, 0].set(last.approach)
+        taken = memory.dissipation + dissipation(last.impulses, before, after)
+        record = ContactRecord(last.impulses / h, after, taken)
+        multipliers = record.pack((first.joints + last.joints) / h)
+        carry = Carry((first.q, last.velocity), ContactMemory(last.impulses, contacts.feature, taken), multipliers)
+        rounds = first.number + last.number
+        return carry, StepInfo(_result(step, first, last), newton_iterations=rounds, residual=last.change)
+
+    def interpolate(
+        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> State:
+        """Along the motion of the step, with velocities between those of its ends."""
+        del t, h
+        (q0, v0), (q1, v1) = carry0.state, carry1.state
+        space = system.configuration
+        return space.move(q0, s * space.difference(q0, q1)), v0 + s * (v1 - v0)
+
+
+def _result(step: Departure, first: Drift, last: Kick) -> Array:
+    system = step.system
+    scale = 1.0 + jnp.max(jnp.abs(last.velocity))
+    depth = jnp.max(-first.contacts.gap, initial=0.0)
+    open_by = jnp.max(jnp.abs(system.constraint(step.t + step.h, first.q))) if system.m else jnp.zeros(())
+    failed = (jnp.maximum(first.change, last.change) > _FAILED * scale) | (jnp.maximum(depth, open_by) > _ON_JOINTS)
+    code = jnp.where(failed, int(Result.newton_not_converged), 0)
+    code = jnp.where(first.solved & last.solved, code, int(Result.contact_unsolved))
+    return jnp.where(jnp.isfinite(jnp.sum(last.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)
