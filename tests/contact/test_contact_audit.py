@@ -79,14 +79,14 @@ def test_rises_of_the_energy_are_seen(slide):
 
 
 def test_penetration_is_measured(slide):
-    row = with_state(slide, lambda x: x - (0, 0, 0.01)).audit()["penetration"]
+    row = with_state(slide, lambda x: x - np.array((0, 0, 0.01))).audit()["penetration"]
     assert row.max_drift == pytest.approx(0.01)
     assert row.accuracy == "wrong"
     assert "ground/box" in row.remark
 
 
 def test_forces_at_a_distance_are_seen(slide):
-    row = with_state(slide, lambda x: x + (0, 0, 0.01)).audit()["complementarity"]
+    row = with_state(slide, lambda x: x + np.array((0, 0, 0.01))).audit()["complementarity"]
     assert row.accuracy == "wrong"
     assert "without touching" in row.remark
 
@@ -108,8 +108,8 @@ def test_creep_is_broken(slide):
 
     row = with_record(slide, creep).audit()["sticking"]
     assert row.verdict == "broken"
-    # 8 steps of 10 ms at 0.1 mm/s.
-    assert row.max_drift == pytest.approx(8e-6, rel=1e-6)
+    # 7 steps of 10 ms at 0.1 mm/s, after the one in which it begins, which may be that of a slide.
+    assert row.max_drift == pytest.approx(7e-6, rel=1e-6)
     assert "creep" in row.remark
 
 

@@ -52,7 +52,8 @@ def test_two_names_give_the_force_on_the_second_one_the_force_on_it(slide):
         np.testing.assert_array_equal(slide.contacts[key].force, -on_box)
         np.testing.assert_array_equal(slide.contacts[key].normal_force, slide.contacts["box"].normal_force)
     np.testing.assert_array_equal(slide.contacts["box", "ground"].normals, -slide.contacts["box"].normals)
-    assert list(slide.contacts) == ["ground/box"] and "contacts: ground/box" in repr(slide)
+    assert list(slide.contacts) == ["ground/box"]
+    assert "contacts: ground/box" in repr(slide)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,8 @@ def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     size = max(1.0, *(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in jax.tree.leaves(q)))
     touches = np.asarray(places.gap) <= _NEAR * size
     if not touches.any():
-        return []
+        nearest = int(np.argmin(np.asarray(places.gap)))
+        return [f"nearest to touching are {contacts.pairs[nearest]}, {float(places.gap[nearest]):.3g} apart"]
     names = list(dict.fromkeys(str(contacts.pairs[k]) for k in np.flatnonzero(touches)))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     result = [f"in touch are {'; '.join(names[:_MOST_NAMES])}{more}"]
