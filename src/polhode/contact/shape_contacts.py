@@ -14,7 +14,7 @@ from polhode.contact.distances import APART, ContactPoints, contact_points, slot
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
     ContactKinematics,

@@ -81,7 +81,8 @@ class Moreau(AbstractIntegrator):
       goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
     - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
       momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
-      never add energy beyond round-off, except friction with restitutions that differ (the audit says so).
+      add no energy beyond round-off, but m(gh)²/8 where a body that separates falls back within a step, and where
+      friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.

@@ -12,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.spaces.base import Point
 
-
 _FEATURES = 1024
 """More than there are features of a pair of shapes."""
 
@@ -51,7 +50,6 @@ class ContactLaw(eqx.Module):
     def rows(self) -> int:
         """Rows of relative velocities per contact: 3, or 6 with spins."""
         return 3 if self.drilling is None else 6
-
 
     def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
         """The numbers of some contacts."""
