@@ -130,9 +130,9 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     problem = ContactProblem(
         delassus=rows.reshape(-1, system.n) @ columns.T,
         velocity=free.at[:, 0].set(gaps).reshape(-1),
-        friction=sliding.friction(law),
-        drilling=law.drilling,
-        rolling=law.rolling,
+        friction=jnp.where(step.pressed[:, None], sliding.friction(law), 0.0),
+        drilling=_where(step.pressed, law.drilling),
+        rolling=_where(step.pressed, law.rolling),
         active=at.contacts.gap <= h * reach + CLOSED,
     )
     solution = solve(problem, at.impulses, tolerance)
@@ -159,6 +159,10 @@ def _rows(step: Departure, at: Drift) -> tuple[Float[Array, "k rows n"], Float[A
     normal = jax.vmap(lambda row: space.dexp_dual(-xi, row))(at.contacts.rows[:, 0])
     rows = (0.5 * (at.columns + at.contacts.rows)).at[:, 0].set(normal)
     return rows, jnp.einsum("krn,n->kr", at.columns, step.v) + step.contacts.drift
+
+
+def _where(pressed: Bool[Array, " k"], lengths: Float[Array, " k"] | None) -> Float[Array, " k"] | None:
+    return None if lengths is None else jnp.where(pressed, lengths, 0.0)
 
 
 def _largest(q: Point) -> Array:
