@@ -91,9 +91,9 @@ _MESSAGES = {
         '`formulation="minimal"`, where the joints that carry bodies have angles without such a limit.'
     ),
     Result.contact_unsolved: (
-        "The laws of contact and friction of a step have no solution that was found. Usual causes: shapes that overlap at "
-        "the start, a body that is wedged so that friction locks it (Painlevé's region), very different masses in "
-        "contact. Try a smaller step, or less friction there."
+        "No solution of the laws of contact and friction in a step was found. Usual causes: shapes that overlap at the "
+        "start, a body that is wedged so that friction locks it (Painlevé's region), very different masses in contact. "
+        "Try a smaller step, or less friction there."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

@@ -21,7 +21,7 @@ def admm(problem: UnitProblem, z: Impulses, periods: Array) -> Impulses:
     r"""Impulses after some periods of 200 iterations.
 
     With the penalty R: $(A + R) x = Ry + \lambda - c$, y the projection of $x - R^{-1}\lambda$, and
-    $\lambda \leftarrow \lambda + R(y - x)$. A fixed point satisfies the laws; the convex ones are reached from any start.
+    $\lambda \leftarrow \lambda + R(y - x)$. A fixed point satisfies the laws; without friction any start leads there.
     """
     k, rows = z.shape
     size = k * rows
@@ -33,7 +33,7 @@ def admm(problem: UnitProblem, z: Impulses, periods: Array) -> Impulses:
         factors = factor(problem.matrix + jnp.diag(R.reshape(size)))
 
         def iterate(_: Array, pair: tuple[Impulses, ...]) -> tuple[Impulses, ...]:
-            y, multipliers, *_ = pair
+            y, multipliers = pair[:2]
             right = R * y + multipliers - problem.velocity.reshape(k, rows)
             x = solve_factored(factors, right.reshape(size)).reshape(k, rows)
             following = project(x - multipliers / R, problem.least)

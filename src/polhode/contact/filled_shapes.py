@@ -21,7 +21,8 @@ def check_shapes(value: Any) -> list[AbstractShape]:
     shapes = [value] if isinstance(value, AbstractShape) else value
     if not isinstance(shapes, Sequence) or not all(isinstance(shape, AbstractShape) for shape in shapes):
         raise ValueError(
-            f"`shape` takes one or several of `polhode.shapes`, such as polhode.shapes.Sphere(0.1), got {short_repr(value)}."
+            "`shape` takes one or several of `polhode.shapes`, such as polhode.shapes.Sphere(0.1), got "
+            f"{short_repr(value)}."
         )
     return list(shapes)
 

@@ -28,6 +28,11 @@ class ShapePair(NamedTuple):
     rule: str | None
     point: int
 
+    def __str__(self) -> str:
+        """The bodies, with the names of shapes where they have any."""
+        ends = (self.first, self.first_shape), (self.second, self.second_shape)
+        return " and ".join(f"`{body}`" if shape is None else f"`{body}` ({shape})" for body, shape in ends)
+
 
 class PairGroup(eqx.Module):
     """Pairs of shapes of two kinds.
@@ -86,6 +91,11 @@ class ShapeContacts(AbstractContactSet):
     def second_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the second shape of each contact."""
         return np.concatenate([np.repeat(group.second_nodes.numbers, group.slots) for group in self.groups])
+
+    @property
+    def connected_rows(self) -> set[tuple[int, int]]:
+        """Pairs of rows of a motion between which contacts act; the ground has the last one."""
+        return set(zip(self.first_nodes.tolist(), self.second_nodes.tolist(), strict=True))
 
     def points(self, motion: Any) -> ContactPoints:
         """Gaps, points and directions of all contacts in a motion."""

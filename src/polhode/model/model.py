@@ -188,7 +188,7 @@ class Model:
         surface_velocity: Any = None,
         name: str | None = None,
     ) -> None:
-        """Let two bodies touch, of which one may be the ground, or two shapes on them; later calls replace earlier ones.
+        """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
 
         **Arguments:** as for `contacts`, and
 

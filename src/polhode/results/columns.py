@@ -13,7 +13,7 @@ import numpy as np
 from polhode import checks
 from polhode.name_errors import unknown_name
 from polhode.results.declarations import QUANTITIES
-from polhode.results.quantity import AbstractNamedResults, declarations
+from polhode.results.quantity import AbstractNamedResults, declarations, model_names
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
@@ -59,7 +59,7 @@ def _match(run: Run, readers: Mapping[str, ColumnReader], pattern: Any) -> list[
 def _read_quantity(run: Run, pattern: Any) -> None:
     """Reads "motor.torque" as an attribute, since loads have more names than columns."""
     name, _, quantity = pattern.rpartition(".") if isinstance(pattern, str) else ("", "", "")
-    for group in (run.forces, run.joints):
+    for group in (run.forces, run.joints, run.contacts):
         if name in group and quantity in dir(group[name]):
             getattr(group[name], quantity)
 
@@ -84,8 +84,8 @@ def _columns(run: Run) -> dict[str, ColumnReader]:
 
 
 def _named_columns(run: Run, readable: bool) -> dict[str, ColumnReader]:
-    """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
-    groups = (run.forces, run.bodies, run.joints)
+    """Columns of forces, bodies, joints and contacts that were saved; of all of them where states are `readable`."""
+    groups = (run.forces, run.bodies, run.joints, run.contacts)
     return dict(column for things in groups for thing in things.values() for column in _of_thing(thing, readable))
 
 
@@ -114,6 +114,9 @@ def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
     for name, values in leaves.items():
         section, _, rest = name.partition(".")
+        if name == "multipliers":
+            # Those of contacts, which come last, are columns by name.
+            values = values[:, : model_names(run).get("contacts", {}).get("multipliers", values.shape[1])]
         if name == "time" or (section == "outputs" and rest.split(".")[0] in skipped_outputs):
             continue
         bare = section == "outputs" or (section == "invariants" and rest.split(".")[0] not in outputs)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from polhode.contact.distances import boxes, capsules, convex, planes, spheres
+import numpy as np
+
+from polhode import checks
+from polhode.contact.distances import boxes, capsules, convex, meshes, planes, spheres
 from polhode.contact.distances.contact_points import ContactPoints
 from polhode.contact.shapes.box import Box
 from polhode.contact.shapes.capsule import Capsule
@@ -13,9 +16,11 @@ from polhode.contact.shapes.convex_mesh import ConvexMesh
 from polhode.contact.shapes.cylinder import Cylinder
 from polhode.contact.shapes.disc import Disc
 from polhode.contact.shapes.ellipsoid import Ellipsoid
+from polhode.contact.shapes.heightfield import Heightfield
 from polhode.contact.shapes.plane import Plane
 from polhode.contact.shapes.shape import AbstractShape, Pose
 from polhode.contact.shapes.sphere import Sphere
+from polhode.contact.shapes.triangle_mesh import TriangleMesh
 
 
 class Distance(NamedTuple):
@@ -32,7 +37,12 @@ _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
     (Plane, Cylinder): Distance(4, planes.plane_cylinder),
     (Plane, Disc): Distance(4, planes.plane_disc),
     (Plane, Ellipsoid): Distance(1, planes.plane_ellipsoid),
-    (Plane, ConvexMesh): Distance(4, planes.plane_convex),
+    (Plane, ConvexMesh): Distance(4, planes.plane_vertices),
+    (Plane, TriangleMesh): Distance(4, planes.plane_vertices),
+    (Sphere, TriangleMesh): Distance(4, meshes.sphere_mesh),
+    (Capsule, TriangleMesh): Distance(4, meshes.capsule_mesh),
+    (Sphere, Heightfield): Distance(4, meshes.sphere_heightfield),
+    (Capsule, Heightfield): Distance(4, meshes.capsule_heightfield),
     (Sphere, Sphere): Distance(1, spheres.sphere_sphere),
     (Sphere, Capsule): Distance(1, spheres.sphere_capsule),
     (Sphere, Box): Distance(1, spheres.sphere_box),
@@ -56,9 +66,18 @@ _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
 def slots(first: AbstractShape, second: AbstractShape) -> int:
     """The number of contact points that two shapes have at most.
 
-    Raises ValueError for a pair without a distance.
+    Raises ValueError for a pair without a distance, and for a body that is too large for the cells of a heightfield.
     """
-    return _find(first, second)[0].slots
+    distance, swap = _find(first, second)
+    field, body = (first, second) if swap else (second, first)
+    if isinstance(field, Heightfield) and checks.is_concrete(field, body):
+        reach, cell = field.reach, float(np.min(field.cell))
+        if float(body.bounding_radius) > reach * cell:
+            raise ValueError(
+                f"{body!r} is larger than {reach} cells of {field!r}, of {cell:.3g} each, so it may reach beyond what "
+                f"is looked at. Use `reach={int(np.ceil(float(body.bounding_radius) / cell))}`."
+            )
+    return distance.slots
 
 
 def contact_points(first: AbstractShape, pose: Pose, second: AbstractShape, other: Pose) -> ContactPoints:
@@ -81,4 +100,17 @@ def _find(first: AbstractShape, second: AbstractShape) -> tuple[Distance, bool]:
     for key, swap in (((first_kind, second_kind), False), ((second_kind, first_kind), True)):
         if key in _PAIRS:
             return _PAIRS[key], swap
-    raise ValueError(f"There is no distance between {first!r} and {second!r}.")
+    names = sorted((first_kind.__name__, second_kind.__name__))
+    raise ValueError(f"There is no distance between shapes {names[0]} and {names[1]}. {_remedy(first, second)}")
+
+
+def _remedy(first: AbstractShape, second: AbstractShape) -> str:
+    """What to do about a pair without a distance."""
+    for shape, other in ((first, second), (second, first)):
+        if isinstance(shape, Plane | Heightfield) and isinstance(other, Plane | Heightfield):
+            return "Both are ground: leave this pair out."
+        if isinstance(shape, TriangleMesh):
+            return "Spheres, capsules and planes touch triangle meshes: divide this one into parts of ConvexMesh."
+        if isinstance(shape, Heightfield):
+            return "Spheres and capsules touch heightfields: give the other body some of these."
+    return "Use a Cylinder of small length in place of a Disc."

@@ -19,6 +19,7 @@ from polhode.contact.shapes.ellipsoid import Ellipsoid
 from polhode.contact.shapes.plane import Plane
 from polhode.contact.shapes.shape import Pose
 from polhode.contact.shapes.sphere import Sphere
+from polhode.contact.shapes.triangle_mesh import TriangleMesh
 from polhode.contact.vectors import turn, unit_or
 
 
@@ -77,7 +78,7 @@ def plane_disc(plane: Plane, frame: Pose, disc: Disc, pose: Pose) -> ContactPoin
     return above_plane(frame, lowest, features)
 
 
-def plane_convex(plane: Plane, frame: Pose, mesh: ConvexMesh, pose: Pose) -> ContactPoints:
+def plane_vertices(plane: Plane, frame: Pose, mesh: ConvexMesh | TriangleMesh, pose: Pose) -> ContactPoints:
     """The lowest vertex, and three others that are far from it and low."""
     del plane
     (x, R), turned = pose, pose[1].T @ frame[1]

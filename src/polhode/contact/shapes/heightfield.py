@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -21,18 +22,27 @@ class Heightfield(AbstractShape):
 
     - `heights`: along its own z, in rows along x and columns along y; at least 2 × 2.
     - `size`: lengths of the grid along x and y, greater than zero.
+    - `reach`: how many cells beyond the middle of a body are looked at; spheres and capsules on it may not be larger.
     """
 
     heights: Any
     size: Any
+    reach: int = eqx.field(static=True, default=2)
 
     def _check(self) -> None:
+        checks.count("reach", self.reach, "cells around a body", most=100)
         meaning = "heights over a grid, rows along x"
         shape = checks.shape("heights", self.heights, meaning)
         if len(shape) != 2 or min(shape) < 2:
             raise ValueError(f"`heights` must be a grid of at least 2 × 2 numbers ({meaning}), got shape {shape}.")
         self.heights = checks.array("heights", self.heights, shape, meaning)
         self.size = checks.positive("size", self.size, (2,), "lengths of the grid along x and y")
+
+    @property
+    def cell(self) -> Float[Array, "2"]:
+        """Lengths of a cell along x and y."""
+        rows, columns = self.heights.shape
+        return self.size / jnp.array([rows - 1, columns - 1])
 
     @property
     def bounding_radius(self) -> Float[Array, ""]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.contact.shapes.shape import AbstractShape
-from polhode.contact.shapes.triangles import check_faces, check_vertices, enclosed_volume, is_closed
+from polhode.contact.shapes.triangles import check_faces, check_vertices, corners_beyond, enclosed_volume, is_closed
 
 
 @final
@@ -26,6 +26,7 @@ class TriangleMesh(AbstractShape):
     vertices: Any
     faces: Any
     _corners: Any = eqx.field(kw_only=True, default=None)
+    _beyond: Any = eqx.field(kw_only=True, default=None)
 
     def _check(self) -> None:
         vertices = check_vertices(self.vertices, 3)
@@ -36,11 +37,17 @@ class TriangleMesh(AbstractShape):
         if len(flat):
             raise ValueError(f"`faces` has triangles without area: {flat[:12].tolist()}. Remove them.")
         self.vertices, self._corners = jnp.asarray(vertices), jnp.asarray(corners)
+        self._beyond = jnp.asarray(vertices[corners_beyond(self.faces)])
 
     @property
     def corners(self) -> Float[Array, "f 3 3"]:
         """Corners of the triangles."""
         return self._corners
+
+    @property
+    def beyond(self) -> Float[Array, "f 3 3"]:
+        """For each edge of each triangle the third corner of its neighbour; its own one where there is none."""
+        return self._beyond
 
     @property
     def bounding_radius(self) -> Float[Array, ""]:

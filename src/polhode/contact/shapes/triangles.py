@@ -43,6 +43,13 @@ def is_closed(faces: np.ndarray) -> bool:
     return len(forward) == len(edges) and all((b, a) in forward for a, b in forward)
 
 
+def corners_beyond(faces: np.ndarray) -> np.ndarray:
+    """For each edge of each triangle the third vertex of its neighbour; its own one where there is none."""
+    third = {(f[k], f[(k + 1) % 3]): f[(k + 2) % 3] for f in faces.tolist() for k in range(3)}
+    rows = [[third.get((f[(k + 1) % 3], f[k]), f[(k + 2) % 3]) for k in range(3)] for f in faces.tolist()]
+    return np.array(rows, np.int32)
+
+
 def enclosed_volume(corners: Float[Array, "n 3 3"]) -> tuple[Array, Array, Array]:
     """Volume within closed triangles, its centre, and its inertia about that for density one."""
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]

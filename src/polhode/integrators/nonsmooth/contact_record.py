@@ -7,6 +7,8 @@ from typing import NamedTuple, Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from polhode.systems.mechanical import AbstractMechanical
+
 WORK_KINDS = ("impact", "sliding", "rolling")
 """Kinds of dissipation: along normals, along tangents, and by moments."""
 
@@ -39,6 +41,17 @@ class ContactRecord(NamedTuple):
     def pack(self, joints: Float[Array, " m"]) -> Float[Array, " m_and_contacts"]:
         """Multipliers of a run: those of joints, then these."""
         return jnp.concatenate((joints, *(part.reshape(-1) for part in self)))
+
+
+def size_of(system: AbstractMechanical) -> tuple[int, int]:
+    """Numbers of contacts and of rows of each, (k, rows); (0, 0) without any."""
+    contacts = system.contact_set
+    return (0, 0) if contacts is None else (contacts.count, contacts.law.rows)
+
+
+def record_length(k: int, rows: int) -> int:
+    """Numbers of a record in the multipliers of a run."""
+    return k * (2 * rows + len(WORK_KINDS)) if k else 0
 
 
 def unpack(multipliers: Float[Array, "... m_and_contacts"], m: int, k: int, rows: int) -> tuple[Array, ContactRecord]:

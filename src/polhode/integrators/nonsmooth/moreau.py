@@ -76,10 +76,11 @@ class Moreau(AbstractIntegrator):
     $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
     so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²).
 
-    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that goes
-      on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
-    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits. Impulses never add
-      energy beyond round-off, except friction with restitutions that differ from each other (the audit says so).
+    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
+      goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
+    - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
+      momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
+      never add energy beyond round-off, except friction with restitutions that differ (the audit says so).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
@@ -103,6 +104,9 @@ class Moreau(AbstractIntegrator):
 
     max_rounds: int = eqx.field(static=True, default=25)
     tolerance: float = eqx.field(static=True, default=1e-10)
+
+    def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
+        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
 
     @property
     def order(self) -> int:
@@ -133,6 +137,11 @@ class Moreau(AbstractIntegrator):
         start = forces.at[system.m + 2 * k * rows :].set(0.0)
         first = trial.memory._replace(dissipation=jnp.zeros((k, 3)))
         return Carry(state, first, start)
+
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
+        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
+        return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)

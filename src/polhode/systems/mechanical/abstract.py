@@ -127,6 +127,11 @@ class AbstractMechanical(AbstractSystem):
         return self.contact_set is not None
 
     @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        """Names of invariants that are momenta which steps keep if they are made of free motion and inner impulses."""
+        return ()
+
+    @property
     def has_loads(self) -> bool:
         """Whether other forces than weight and inertia may act."""
         return True
