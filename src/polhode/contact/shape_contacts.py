@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.contact.distances import APART, ContactPoints, contact_points, slots
+from polhode.contact.distances import ContactPoints, contact_points, match, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
@@ -62,7 +62,7 @@ class PairGroup(eqx.Module):
             for nodes in (self.first_nodes, self.second_nodes)
         )
         points = jax.vmap(contact_points)(self.first, first, self.second, second)
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
+        return _flatten(points)
 
 
 class ShapeContacts(AbstractContactSet):
@@ -109,42 +109,29 @@ class ShapeContacts(AbstractContactSet):
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         del t
         points = self.points(system.motion(q))
-        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
-        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
-        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
-        return ContactKinematics(points.gap, differentiate(velocities)(zero), velocities(zero), points.feature)
+        rows, drift = self._rows(system, q, points)
+        return ContactKinematics(points.gap, rows, drift, points.feature, points)
 
-    def columns(self, system: Any, t: Array, q: Point, ahead: Point) -> Float[Array, "k rows n"]:
-        """Contacts that are others ahead have the same places and directions in space as there."""
-        del t
-        here, there = (self.points(system.motion(x)) for x in (q, ahead))
-        points = self._match(here, there)
-        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
-        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
-        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
-        return differentiate(velocities)(zero)
-
-    def _match(self, here: ContactPoints, there: ContactPoints) -> ContactPoints:
-        """The contacts of another position, where this one has the same ones."""
+    def columns(
+        self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
+    ) -> Float[Array, "k rows n"]:
+        """Contacts that are new there have the same places and directions in space."""
         parts, first = [], 0
         for group in self.groups:
-            part = slice(first, first + group.count)
+            part, shape = slice(first, first + group.count), (-1, group.slots)
             first += group.count
-            shape = (len(group.first_nodes.numbers), group.slots)
-            a, b = (jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), x) for x in (here, there))
-            same = (b.feature[:, :, None] == a.feature[:, None, :]) & (a.gap[:, None, :] < 0.5 * APART)
-            # One-hot sums, as a feature occurs once in a pair.
-            chosen = jnp.where(same, 1.0, 0.0)
-            known = jnp.any(same, axis=2)
-            pick = lambda x, y: jnp.where(known[..., None], jnp.einsum("pij,pjc->pic", chosen, x), y)  # noqa: E731
-            gap = jnp.where(known, jnp.einsum("pij,pj->pi", chosen, a.gap), b.gap)
-            parts.append(
-                ContactPoints(
-                    gap, pick(a.point, b.point), pick(a.normal, b.normal), pick(a.tangent, b.tangent), b.feature
-                )
-            )
-        flat = [jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), part) for part in parts]
-        return jax.tree.map(lambda *x: jnp.concatenate(x), *flat)
+            pairs = [_split(points, part, shape) for points in (here.places, there.places)]
+            parts.append(_flatten(jax.vmap(match)(*pairs)))
+        return self._rows(system, q, jax.tree.map(lambda *x: jnp.concatenate(x), *parts))[0]
+
+    def _rows(
+        self, system: Any, q: Point, points: ContactPoints
+    ) -> tuple[Float[Array, "k rows n"], Float[Array, "k rows"]]:
+        """Relative velocities at points: their derivatives, and what they are at rest."""
+        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
+        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
+        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
+        return differentiate(velocities)(zero), velocities(zero)
 
     def velocities(self, points: ContactPoints, motion: Any) -> Float[Array, "k rows"]:
         """Relative velocities of the contacts, and their spins, along normal and tangents."""
@@ -158,6 +145,15 @@ class ShapeContacts(AbstractContactSet):
         if self.law.rows == 3:
             return slips
         return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
+
+
+def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:
+    """The points of one group, pair by pair."""
+    return jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), points)
+
+
+def _flatten(points: ContactPoints) -> ContactPoints:
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
 
 
 def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:

@@ -97,7 +97,7 @@ def _place(step: Departure, v: Vector) -> Drift:
     end = step.t + step.h
     momentum = 0.5 * (system.momentum(step.t, step.q, v) + system.momentum(end, q, v))
     contacts = system.contact_set.kinematics(system, end, q)
-    columns = system.contact_set.columns(system, step.t, step.q, q)
+    columns = system.contact_set.columns(system, step.q, step.contacts, contacts)
     k, rows, n = columns.shape
     return Drift(
         q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m), step.pressed,
