@@ -38,7 +38,7 @@ class ContactPoints(NamedTuple):
 
 
 def match(here: ContactPoints, there: ContactPoints) -> ContactPoints:
-    """The points of a pair of shapes by the features that they have there; those that aren't here are as they are there."""
+    """Points of a pair of shapes here, by the features that they have there; new ones are as they are there."""
     same = (there.feature[:, None] == here.feature) & (here.gap < 0.5 * APART)
     known, chosen = jnp.any(same, axis=1), jnp.argmax(same, axis=1)
 

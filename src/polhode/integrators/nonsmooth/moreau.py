@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,10 +11,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
 from polhode.integrators.nonsmooth.sliding import Sliding, against, persistent, slide
+from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
@@ -63,7 +64,7 @@ class _Step(eqx.Module):
     pressed: Bool[Array, " k"]
 
 
-class Moreau(AbstractIntegrator):
+class Moreau(AbstractTimeStepping):
     r"""The Moreau–Jean method, θ = ½, on Lie groups: impacts, contacts and friction without events.
 
     With q½ = move(q₀, ½hv₀) and W, B, M there, v̄ = ½(v₀ + v₁), q̄ = move(q₀, ½hv̄):
@@ -96,55 +97,8 @@ class Moreau(AbstractIntegrator):
         contact dynamics method, Comput. Methods Appl. Mech. Engrg. 177 (1999).
     """
 
-    kinds: ClassVar = (AbstractMechanical,)
-    promises: ClassVar = {"manifold": "round-off", "position": "round-off", "velocity": "newton"}
-    promises_at_steps: ClassVar = True
-    one_step: ClassVar = True
-    takes_contacts: ClassVar = True
-
     max_rounds: int = eqx.field(static=True, default=25)
     tolerance: float = eqx.field(static=True, default=1e-10)
-
-    def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
-        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
-
-    @property
-    def order(self) -> int:
-        return 2
-
-    @property
-    def implicit(self) -> bool:
-        return True
-
-    @property
-    def evaluations(self) -> int:
-        return 1
-
-    @property
-    def interpolation_order(self) -> int:
-        return 1
-
-    def newton_tolerance(self, h: float | None) -> float:
-        del h
-        return 1e-12
-
-    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        k, rows = _size(system)
-        memory = ContactMemory.empty(k, rows)
-        # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
-        forces = trial.multipliers
-        start = forces.at[system.m + 2 * k * rows :].set(0.0)
-        first = trial.memory._replace(dissipation=jnp.zeros((k, 3)))
-        return Carry(state, first, start)
-
-    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
-        first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
-        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
-        return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
-
-    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
 
     def _advance(
         self,
@@ -230,10 +184,6 @@ class Moreau(AbstractIntegrator):
         first, second = jnp.minimum(s, 0.5) * h, jnp.maximum(s - 0.5, 0.0) * h
         q = system.flow(system.flow(q0, v0, first), v1, second)
         return q, jnp.where(s < 0.5, v0, v1)
-
-
-def _size(system: AbstractMechanical) -> tuple[int, int]:
-    return system.contact_set.count, system.contact_set.law.rows
 
 
 def _factor(step: _Step, rows: Matrix) -> Any:

@@ -140,7 +140,7 @@ def _approach(
     """
     step, drift, law = at.step, at.drift, at.step.system.contact_set.law
     before, impulses = at.before[:, 0], last.impulses[:, 0]
-    arrives = (drift.impulses[:, 0] > 0) & ~step.pressed & ((before < 0) | (step.contacts.gap > CLOSED))
+    arrives = (drift.impulses[:, 0] > 0) & ((before < 0) | (step.contacts.gap > CLOSED))
     arrives = arrives & (law.restitution > 0) & (impulses > 0)
     excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work
     own = at.carried @ free - at.load_work

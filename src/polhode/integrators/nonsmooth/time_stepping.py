@@ -1,0 +1,79 @@
+"""What methods with contacts share: their options, their start and their memory."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, size_of
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class AbstractTimeStepping(AbstractIntegrator):
+    """A method whose steps balance impulses, so that impacts don't end them."""
+
+    kinds: ClassVar = (AbstractMechanical,)
+    promises: ClassVar = {"manifold": "round-off", "position": "round-off", "velocity": "newton"}
+    promises_at_steps: ClassVar = True
+    one_step: ClassVar = True
+    takes_contacts: ClassVar = True
+
+    tolerance: eqx.AbstractVar[float]
+
+    def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
+        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    @property
+    def implicit(self) -> bool:
+        return True
+
+    @property
+    def evaluations(self) -> int:
+        return 1
+
+    @property
+    def interpolation_order(self) -> int:
+        return 1
+
+    def newton_tolerance(self, h: float | None) -> float:
+        del h
+        return 1e-12
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
+        k, rows = size_of(system)
+        feature = system.contact_set.kinematics(system, t, state[0]).feature
+        memory = ContactMemory.empty(k, rows)._replace(feature=feature)
+        # Forces at the start are those of a step from there.
+        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
+        multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
+        return Carry(state, trial.memory._replace(feature=feature, dissipation=jnp.zeros((k, 3))), multipliers)
+
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
+        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
+        return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
+
+    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+
+    @abc.abstractmethod
+    def _advance(
+        self,
+        system: AbstractMechanical,
+        t: Array,
+        h: Array,
+        state: State,
+        memory: ContactMemory,
+        pressed: Bool[Array, " k"],
+    ) -> tuple[Carry, StepInfo]:
+        """One step; `pressed`: contacts that carried a force before it, if they are the same ones."""
