@@ -53,7 +53,7 @@ class Departure(eqx.Module):
         """The data of a step from a state, with the memory of the step before."""
         tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
-        same = contacts.feature == memory.feature
+        same = contacts.feature == memory.labels
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
             pressed=pressed & same & (contacts.gap <= CLOSED),

@@ -33,7 +33,8 @@ def _draw(body: str, shape: AbstractShape) -> Shape:
     kind, size, parts = _FORMS[type(shape)](shape)
     x, R = shape.pose_in((np.zeros(3), np.eye(3)))
     colour = shape.colour if isinstance(shape.colour, str) or shape.colour is None else _hex(shape.colour)
-    return Shape(body, shape.name or body, kind, np.asarray(size, float), np.asarray(x), np.asarray(R), colour, parts=parts)
+    link, size = shape.name or body, np.asarray(size, float)
+    return Shape(body, link, kind, size, np.asarray(x), np.asarray(R), colour, parts=parts)
 
 
 def _hex(colour: Any) -> str:
