@@ -161,8 +161,8 @@ def test_declarations_say_what_is_needed():
         assert set(quantity.arrays) <= set(axes()), quantity.name
     assert kinds()["joint_moments"] == "moment"
     assert "joint_efforts" not in kinds()
-    of_classes = [each for results in (BodyResults, JointResults, ForceResults) for each in declarations(results)]
-    assert list(QUANTITIES) == of_classes
+    classes = BodyResults, JointResults, ForceResults, ContactResults
+    assert list(QUANTITIES) == [each for results in classes for each in declarations(results)]
 
 
 def instants(run):
