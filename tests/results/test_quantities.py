@@ -9,7 +9,7 @@ from test_forces_by_name import arm
 from test_results import pendulum
 
 import polhode as ph
-from polhode.results import BodyResults, ForceResults, JointResults, Quantity
+from polhode.results import BodyResults, ContactResults, ForceResults, JointResults, Quantity
 from polhode.results.declarations import QUANTITIES, axes, kinds
 from polhode.results.quantity import declarations
 from polhode.units import unit_of
