@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from polhode.contact.distances import APART, ContactPoints, contact_points, slots
+from polhode.contact.distances import ContactPoints, contact_points, match, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
@@ -69,7 +69,7 @@ class PairGroup(eqx.Module):
             for nodes in (self.first_nodes, self.second_nodes)
         )
         points = jax.vmap(contact_points)(self.first, first, self.second, second)
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
+        return _flatten(points)
 
 
 class ShapeContacts(AbstractContactSet):
@@ -121,10 +121,8 @@ class ShapeContacts(AbstractContactSet):
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         del t
         points = self.points(system.motion(q))
-        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
-        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
-        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
-        return ContactKinematics(points.gap, differentiate(velocities)(zero), velocities(zero), points.feature)
+        rows, drift = self._rows(system, q, points)
+        return ContactKinematics(points.gap, rows, drift, points.feature, points)
 
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         if self.room == self.count:
@@ -170,37 +168,26 @@ class ShapeContacts(AbstractContactSet):
         R = take(system.motion(q).poses.R, self.first_nodes)
         return pick(number, jnp.einsum("kij,kj->ki", R, self.surface_velocity))
 
-    def columns(self, system: Any, t: Array, q: Point, ahead: Point) -> Float[Array, "k rows n"]:
-        """Contacts that are others ahead have the same places and directions in space as there."""
-        del t
-        here, there = (self.points(system.motion(x)) for x in (q, ahead))
-        points = self._match(here, there)
+    def columns(
+        self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
+    ) -> Float[Array, "k rows n"]:
+        """Contacts that are new there have the same places and directions in space."""
+        parts, first = [], 0
+        for group in self.groups:
+            part, shape = slice(first, first + group.count), (-1, group.slots)
+            first += group.count
+            pairs = [_split(points, part, shape) for points in (here.places, there.places)]
+            parts.append(_flatten(jax.vmap(match)(*pairs)))
+        return self._rows(system, q, jax.tree.map(lambda *x: jnp.concatenate(x), *parts))[0]
+
+    def _rows(
+        self, system: Any, q: Point, points: ContactPoints
+    ) -> tuple[Float[Array, "k rows n"], Float[Array, "k rows"]]:
+        """Relative velocities at points: their derivatives, and what they are at rest."""
         velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
         zero, rows = jnp.zeros(system.n), self.count * self.law.rows
         differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
-        return differentiate(velocities)(zero)
-
-    def _match(self, here: ContactPoints, there: ContactPoints) -> ContactPoints:
-        """The contacts of another position, where this one has the same ones."""
-        parts, first = [], 0
-        for group in self.groups:
-            part = slice(first, first + group.count)
-            first += group.count
-            shape = (len(group.first_nodes.numbers), group.slots)
-            a, b = (jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), x) for x in (here, there))
-            same = (b.feature[:, :, None] == a.feature[:, None, :]) & (a.gap[:, None, :] < 0.5 * APART)
-            # One-hot sums, as a feature occurs once in a pair.
-            chosen = jnp.where(same, 1.0, 0.0)
-            known = jnp.any(same, axis=2)
-            pick = lambda x, y: jnp.where(known[..., None], jnp.einsum("pij,pjc->pic", chosen, x), y)  # noqa: E731
-            gap = jnp.where(known, jnp.einsum("pij,pj->pi", chosen, a.gap), b.gap)
-            parts.append(
-                ContactPoints(
-                    gap, pick(a.point, b.point), pick(a.normal, b.normal), pick(a.tangent, b.tangent), b.feature
-                )
-            )
-        flat = [jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), part) for part in parts]
-        return jax.tree.map(lambda *x: jnp.concatenate(x), *flat)
+        return differentiate(velocities)(zero), velocities(zero)
 
     def velocities(self, points: ContactPoints, motion: Any) -> Float[Array, "k rows"]:
         """Relative velocities of the contacts, and their spins, along normal and tangents."""
@@ -225,6 +212,15 @@ def _smallest(values: Float[Array, " n"], count: int) -> tuple[Int[Array, " c"],
         numbers.append(at)
         rest = jnp.where(places == at, jnp.inf, rest)
     return jnp.stack(numbers), jnp.min(rest)
+
+
+def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:
+    """The points of one group, pair by pair."""
+    return jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), points)
+
+
+def _flatten(points: ContactPoints) -> ContactPoints:
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
 
 
 def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:

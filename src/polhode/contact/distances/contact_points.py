@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -34,6 +35,17 @@ class ContactPoints(NamedTuple):
     def swap(self) -> ContactPoints:
         """The same with the two shapes exchanged."""
         return self._replace(normal=-self.normal)
+
+
+def match(here: ContactPoints, there: ContactPoints) -> ContactPoints:
+    """Points of a pair of shapes here, by the features that they have there; new ones are as they are there."""
+    same = (there.feature[:, None] == here.feature) & (here.gap < 0.5 * APART)
+    known, chosen = jnp.any(same, axis=1), jnp.argmax(same, axis=1)
+
+    def pick(mine: Array, other: Array) -> Array:
+        return jnp.where(known.reshape(-1, *(1,) * (other.ndim - 1)), mine[chosen], other)
+
+    return jax.tree.map(pick, here, there)
 
 
 def join(points: Sequence[ContactPoints]) -> ContactPoints:

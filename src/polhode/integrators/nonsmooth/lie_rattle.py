@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
+from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractGroup
 from polhode.systems.base import State
@@ -24,37 +25,11 @@ _ON_JOINTS = 1e-10
 """Residual of joints, and depth of contacts, above which a step has failed, relative to the largest coordinate."""
 
 
-class LieRattle(AbstractIntegrator):
+class LieRattle(AbstractTimeStepping):
     """TODO."""
 
-    kinds: ClassVar = (AbstractMechanical,)
-    promises: ClassVar = {"manifold": "round-off", "position": "newton", "velocity": "newton"}
-    promises_at_steps: ClassVar = True
-    one_step: ClassVar = True
-    takes_contacts: ClassVar = True
-
-    max_iterations: int = eqx.field(static=True, default=50)
+    max_iterations: int = eqx.field(static=True, default=25)
     tolerance: float = eqx.field(static=True, default=1e-10)
-
-    @property
-    def order(self) -> int:
-        return 2
-
-    @property
-    def implicit(self) -> bool:
-        return True
-
-    @property
-    def evaluations(self) -> int:
-        return 2
-
-    @property
-    def interpolation_order(self) -> int:
-        return 1
-
-    def newton_tolerance(self, h: float | None) -> float:
-        del h
-        return 1e-12
 
     def check(self, system: AbstractMechanical, t: Any, state: State) -> None:
         del t, state
@@ -62,18 +37,6 @@ class LieRattle(AbstractIntegrator):
             raise ValueError("rates of these coordinates are not those of a group; `moreau` takes them")
         if len(system.nonholonomic):
             raise ValueError("conditions on velocities, such as rolling, are none on positions; `moreau` takes them")
-
-    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        k, rows = system.contact_set.count, system.contact_set.law.rows
-        memory = ContactMemory.empty(k, rows, k)
-        # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
-        start = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
-        feature = system.contact_set.kinematics(system, t, state[0]).feature
-        return Carry(state, trial.memory._replace(labels=feature, dissipation=jnp.zeros((k, 3))), start)
-
-    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
 
     def _advance(
         self,
@@ -84,7 +47,7 @@ class LieRattle(AbstractIntegrator):
         memory: ContactMemory,
         pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
-        step = Departure.at(system, t, h, *state, pressed, memory.impulses)
+        step = Departure.at(system, t, h, *state, memory, pressed)
         first = drift(step, self.max_iterations, self.tolerance)
         arrival = arrive(step, first)
         last = kick(arrival, self.max_iterations, self.tolerance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,10 +11,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
 from polhode.integrators.nonsmooth.sliding import Sliding, against, persistent, slide
+from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
@@ -64,7 +65,7 @@ class _Step(eqx.Module):
     pressed: Bool[Array, " k"]
 
 
-class Moreau(AbstractIntegrator):
+class Moreau(AbstractTimeStepping):
     r"""The Moreau–Jean method, θ = ½, on Lie groups: impacts, contacts and friction without events.
 
     With q½ = move(q₀, ½hv₀) and W, B, M there, v̄ = ½(v₀ + v₁), q̄ = move(q₀, ½hv̄):
@@ -98,53 +99,8 @@ class Moreau(AbstractIntegrator):
         contact dynamics method, Comput. Methods Appl. Mech. Engrg. 177 (1999).
     """
 
-    kinds: ClassVar = (AbstractMechanical,)
-    promises: ClassVar = {"manifold": "round-off", "position": "round-off", "velocity": "newton"}
-    promises_at_steps: ClassVar = True
-    one_step: ClassVar = True
-    takes_contacts: ClassVar = True
-
     max_rounds: int = eqx.field(static=True, default=25)
     tolerance: float = eqx.field(static=True, default=1e-10)
-
-    def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
-        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
-
-    @property
-    def order(self) -> int:
-        return 2
-
-    @property
-    def implicit(self) -> bool:
-        return True
-
-    @property
-    def evaluations(self) -> int:
-        return 1
-
-    @property
-    def interpolation_order(self) -> int:
-        return 1
-
-    def newton_tolerance(self, h: float | None) -> float:
-        del h
-        return 1e-12
-
-    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        contacts = system.contact_set
-        memory = ContactMemory.empty(contacts.capacity, contacts.law.rows, contacts.count)
-        # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, begins=True)
-        start = trial.multipliers.at[-memory.dissipation.size :].set(0.0)
-        return Carry(state, trial.memory._replace(dissipation=memory.dissipation), start)
-
-    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
-        first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
-        multipliers = first.multipliers.at[-taken.size :].set(taken.reshape(-1))
-        return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
-
-    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory)
 
     def _advance(
         self,
@@ -153,15 +109,16 @@ class Moreau(AbstractIntegrator):
         h: Array,
         state: State,
         memory: ContactMemory,
-        begins: bool = False,
+        pressed: Bool[Array, " c"],
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
         present = system.contact_set.present(system, at, middle)
-        guess, known = present.recall(memory.labels, memory.impulses)
+        guess, _ = present.recall(memory.labels, memory.impulses)
+        went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
         step = _Step(
             system, at, h, state, middle, system.mass(at, middle), self._tangent(system, at, h, middle, v),
-            system.jacobian(at, middle), present.kinematics, present.law, known & (guess[:, 0] > 0) | begins,
+            system.jacobian(at, middle), present.kinematics, present.law, went_on > 0,
         )  # fmt: skip
         last = self._iterate(step, guess)
         q1, gap = _end(step, last.velocity)
@@ -173,6 +130,9 @@ class Moreau(AbstractIntegrator):
         result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
+
+    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
+        return system.contact_set.present(system, t, q).labels
 
     def _tangent(self, system: AbstractMechanical, t: Array, h: Array, q: Point, v: Vector) -> Matrix:
         """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.nonsmooth import momentum_balance as balance
+from polhode.integrators.nonsmooth.contact_record import ContactMemory
 from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, scale_matrix
 from polhode.spaces.base import Point, Vector
@@ -47,13 +48,17 @@ class Departure(eqx.Module):
 
     @classmethod
     def at(
-        cls, system: Any, t: Array, h: Array, q: Point, v: Vector, pressed: Bool[Array, " k"], guess: Array
+        cls, system: Any, t: Array, h: Array, q: Point, v: Vector, memory: ContactMemory, pressed: Bool[Array, " k"]
     ) -> Departure:
-        damping = scale_matrix(system.damping(t, q, v), 0.5 * h)
-        tangent = (*system.mass(t, q), *damping)
+        """The data of a step from a state, with the memory of the step before."""
+        tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
-        joints = system.jacobian(t, q)
-        return cls(system, t, h, q, v, system.momentum(t, q, v), tangent, joints, contacts, pressed, guess)
+        same = contacts.feature == memory.feature
+        return cls(
+            system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
+            pressed=pressed & same & (contacts.gap <= CLOSED),
+            guess=jnp.where(same[:, None], memory.impulses, 0.0),
+        )  # fmt: skip
 
 
 class Drift(NamedTuple):
@@ -97,11 +102,11 @@ def _place(step: Departure, v: Vector) -> Drift:
     end = step.t + step.h
     momentum = 0.5 * (system.momentum(step.t, step.q, v) + system.momentum(end, q, v))
     contacts = system.contact_set.kinematics(system, end, q)
-    columns = system.contact_set.columns(system, step.t, step.q, q)
+    columns = system.contact_set.columns(system, step.q, step.contacts, contacts)
     k, rows, n = columns.shape
     return Drift(
-        q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m), step.pressed,
-        jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
+        q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
+        step.pressed, jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -130,9 +135,9 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     problem = ContactProblem(
         delassus=rows.reshape(-1, system.n) @ columns.T,
         velocity=free.at[:, 0].set(gaps).reshape(-1),
-        friction=sliding.friction(law),
-        drilling=law.drilling,
-        rolling=law.rolling,
+        friction=jnp.where(step.pressed[:, None], sliding.friction(law), 0.0),
+        drilling=_where(step.pressed, law.drilling),
+        rolling=_where(step.pressed, law.rolling),
         active=at.contacts.gap <= h * reach + CLOSED,
     )
     solution = solve(problem, at.impulses, tolerance)
@@ -159,6 +164,10 @@ def _rows(step: Departure, at: Drift) -> tuple[Float[Array, "k rows n"], Float[A
     normal = jax.vmap(lambda row: space.dexp_dual(-xi, row))(at.contacts.rows[:, 0])
     rows = (0.5 * (at.columns + at.contacts.rows)).at[:, 0].set(normal)
     return rows, jnp.einsum("krn,n->kr", at.columns, step.v) + step.contacts.drift
+
+
+def _where(pressed: Bool[Array, " k"], lengths: Float[Array, " k"] | None) -> Float[Array, " k"] | None:
+    return None if lengths is None else jnp.where(pressed, lengths, 0.0)
 
 
 def _largest(q: Point) -> Array:

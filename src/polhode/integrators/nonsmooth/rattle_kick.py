@@ -107,10 +107,10 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
     # Contacts that slid in the first half have the laws of the second half by itself.
     base = jnp.where(at.drift.slides[:, None], first, 0.0)
+    approach, bounces = _approach(at, last, free, _slips(contacts, free))
     free = free + base.reshape(-1) @ moved
-    without = _slips(contacts, free)
-    approach, bounces = _approach(at, last, free, without)
-    target = without.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
+    target = _slips(contacts, free)
+    target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * at.before[:, 1:3])
     problem = ContactProblem(
         delassus=flat @ moved.T,
@@ -140,7 +140,7 @@ def _approach(
     """
     step, drift, law = at.step, at.drift, at.step.system.contact_set.law
     before, impulses = at.before[:, 0], last.impulses[:, 0]
-    arrives = (drift.impulses[:, 0] > 0) & ~step.pressed & ((before < 0) | (step.contacts.gap > CLOSED))
+    arrives = (drift.impulses[:, 0] > 0) & ((before < 0) | (step.contacts.gap > CLOSED))
     arrives = arrives & (law.restitution > 0) & (impulses > 0)
     excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work
     own = at.carried @ free - at.load_work

@@ -230,7 +230,7 @@ class Rattle(AbstractVerlet):
 
     def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
         """The method on Lie groups where bodies touch."""
-        return LieRattle(self.max_iterations) if system.has_contacts else self
+        return LieRattle(max_iterations=self.max_iterations) if system.has_contacts else self
 
     @property
     def _solver(self) -> Newton:

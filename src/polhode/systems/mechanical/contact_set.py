@@ -22,6 +22,7 @@ class ContactKinematics(NamedTuple):
     - `gap`: positive where apart, shape (k,).
     - `rows`: W, shape (k, rows, n); per contact along the normal, along two tangents, and with spins about these.
     - `drift`: χ, shape (k, rows), of surfaces and walls that move by themselves.
+    - `places`: whatever else `columns` needs to know of them.
     - `feature`: numbers of what touches, such as the corner of a box; impulses belong to these from step to step.
     """
 
@@ -29,6 +30,7 @@ class ContactKinematics(NamedTuple):
     rows: Float[Array, "k rows n"]
     drift: Float[Array, "k rows"]
     feature: Int[Array, " k"]
+    places: Any = None
 
 
 class ContactLaw(eqx.Module):
@@ -138,7 +140,12 @@ class AbstractContactSet(eqx.Module):
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
         """Gaps alone."""
 
-    def columns(self, system: Any, t: Array, q: Point, ahead: Point) -> Float[Array, "k rows n"]:
-        """Rows W in a position of the contacts of another one, which the motion reaches next, in their directions."""
-        del ahead
-        return self.kinematics(system, t, q).rows
+    def columns(
+        self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
+    ) -> Float[Array, "k rows n"]:
+        """Rows W in the position q, with contacts `here`, of those `there`, in a position that the motion reaches next.
+
+        The same as `here` where the contacts are the same ones.
+        """
+        del system, q, there
+        return here.rows
