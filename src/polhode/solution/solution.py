@@ -125,7 +125,7 @@ class Solution(eqx.Module):
 
     @property
     def contacts(self) -> Contacts:
-        """Contacts by names of bodies or shapes, `contacts["floor", "foot"]`, of rules or stops; see `polhode.results`."""
+        """Contacts by names of bodies or shapes, `contacts["floor", "foot"]`, of rules or stops of events."""
         return Contacts(self)
 
     @property
