@@ -18,7 +18,6 @@ COMPLIANCE = 1e-7
 over the smallest eigenvalue, 1e-5 for mass ratios of 1e4, is what each correction leaves of the error that it makes."""
 
 _CORRECTIONS = 2
-_ITERATIONS = 60
 _HALVINGS = 6
 _BOLD = 8
 """Iterations that may raise the residual where no step along the direction lowers it."""
@@ -60,13 +59,18 @@ class Search(NamedTuple):
         )
 
 
-def newton(problem: UnitProblem, start: Search, size: Array, tolerance: float, floor: Array) -> Search:
-    """Iterates from `start` until the residual is below the tolerance times `size`, or `floor` to begin with."""
+def newton(
+    problem: UnitProblem, start: Search, size: Array, tolerance: float, floor: Array, limit: Array | int
+) -> Search:
+    """At most `limit` iterations from `start`, until the residual is below the tolerance times `size`.
+
+    While compliance counts, until it is below `floor`.
+    """
     goal = tolerance * size
 
     def more(search: Search) -> Array:
         unsolved = search.residual > jnp.where(search.softness > 0, floor, goal)
-        return unsolved & (search.iterations < start.iterations + _ITERATIONS) & ~search.stalled
+        return unsolved & (search.iterations < start.iterations + limit) & ~search.stalled
 
     return jax.lax.while_loop(more, lambda search: _iterate(problem, search, size, goal, floor), start)
 
