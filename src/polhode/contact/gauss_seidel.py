@@ -29,8 +29,9 @@ def gauss_seidel(problem: UnitProblem, z: Impulses, sweeps: Array) -> Impulses:
         for disc in discs(rows):
             a = own[disc] - step[disc] * w[disc]
             length = jnp.sqrt(jnp.sum(a * a))
-            slides = length > normal
-            new = jnp.where(slides, normal / jnp.where(slides, length, 1.0), 1.0) * a
+            radius = jnp.maximum(normal, 0.0)
+            slides = length > radius
+            new = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0) * a
             w = w + block[:, disc] @ (new - own[disc])
             parts.append(new)
         return jnp.where(here, jnp.concatenate(parts), z), None

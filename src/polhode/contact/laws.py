@@ -32,10 +32,12 @@ def project(a: Impulses, least: Float[Array, " k"]) -> Impulses:
     """The projections themselves."""
     normal = jnp.maximum(a[:, 0], least)
     parts = [normal[:, None]]
+    # A negative normal impulse, where bounds allow one, leaves no friction.
+    radius = jnp.maximum(normal, 0.0)
     for disc in discs(a.shape[1]):
         length = _lengths(a[:, disc])
-        slides = length > normal
-        factor = jnp.where(slides, normal / jnp.where(slides, length, 1.0), 1.0)
+        slides = length > radius
+        factor = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0)
         parts.append(factor[:, None] * a[:, disc])
     return jnp.concatenate(parts, axis=1)
 
