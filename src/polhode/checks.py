@@ -65,6 +65,16 @@ def numbers(name: str, value: Any, meaning: str) -> np.ndarray:
     raise ValueError(f"`{name}` must be numeric ({meaning}), got {short_repr(value)}.")
 
 
+def finite(name: str, value: Any, meaning: str) -> Any:
+    """Finite real numbers of any shape, NumPy's unless they are traced."""
+    if not is_concrete(value):
+        return jnp.asarray(value, dtype=float)
+    result = numbers(name, value, meaning)
+    if not np.isfinite(result).all():
+        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {short_repr(value)}.")
+    return result
+
+
 def refuse_parameters(remedy: str, **values: Any) -> None:
     """For numbers that are computed with at once: what stands for an array that may change later would be frozen.
 

@@ -87,7 +87,8 @@ class Problem:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
         return (
             f"Problem({self.name!r}, {type(self.system).__name__}, t = {start} … {end}, {self.integrator} with h = "
-            f"{h}, outputs: {', '.join(self.outputs)}{f'; {self.choice}' if str(self.choice) else ''})"
+            f"{h}, outputs: {', '.join(self.outputs)}{f'; {self.choice}' if str(self.choice) else ''}"
+            f"{f'; contacts: {contacts}' if (contacts := self._contact_row()) else ''})"
         )
 
     def _repr_html_(self) -> str:
@@ -100,11 +101,22 @@ class Problem:
             ("parameters", ", ".join(f"{name} = {checks.short_repr(value)}" for name, value in parameters.items())),
             ("bodies", ", ".join(self.named.metadata["bodies"]) if self.named else ""),
             ("joints", ", ".join(self.named.metadata["joints"]) if self.named else ""),
+            ("contacts", self._contact_row()),
             ("outputs", ", ".join(self.outputs)),
             ("invariants", ", ".join(self.invariants)),
             ("chosen", str(self.choice)),
         ]
         return summary.html(f"Problem {self.name}", [row for row in rows if row[1]])
+
+    def _contact_row(self) -> str:
+        """Pairs of bodies that may touch, or what has shapes without a rule that lets them touch."""
+        names = self.named.metadata if self.named else {}
+        shaped = names.get("untouchable", ())
+        if shaped:
+            return f"none, although {', '.join(shaped[:_MOST_LISTED])} have shapes: `model.contacts()` lets them touch"
+        pairs = dict.fromkeys("/".join(pair["bodies"]) for pair in names.get("contacts", {}).get("pairs", ()))
+        more = f" and {len(pairs) - _MOST_LISTED} more" if len(pairs) > _MOST_LISTED else ""
+        return f"{', '.join([*pairs][:_MOST_LISTED])}{more}"
 
     @functools.cached_property
     def dynamics(self) -> Dynamics:
@@ -139,6 +151,9 @@ class Problem:
             )
         return timed_build(self.build, **{**self.parameters, **parameters})
 
+
+_MOST_LISTED = 20
+"""Names that a summary lists."""
 
 _HOW_TO_RUN = "Run it: `run = polhode.simulate(problem)`"
 _INSTEAD = {

@@ -24,6 +24,8 @@ class Result(enum.IntEnum):
     event_reached = 13
     events_accumulate = 14
     half_turn_passed = 15
+    contact_unsolved = 16
+    too_many_contacts = 17
 
     @property
     def message(self) -> str:
@@ -88,6 +90,15 @@ _MESSAGES = {
         "An angle that forces or couplings read changes by more than half a turn in a step, in which they read it "
         "within half a turn of where the step starts. Take a smaller step, or joint coordinates, "
         '`formulation="minimal"`, where the joints that carry bodies have angles without such a limit.'
+    ),
+    Result.contact_unsolved: (
+        "No solution of the laws of contact and friction in a step was found. Usual causes: shapes that overlap at the "
+        "start, a body that is wedged so that friction locks it (Painlevé's region), very different masses in contact. "
+        "Try a smaller step, or less friction there."
+    ),
+    Result.too_many_contacts: (
+        "More points touch than there is room for. Make room by `model.limit_contacts(…)` before `problem`; if shapes "
+        "overlap deeply, take a smaller step."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

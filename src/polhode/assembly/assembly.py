@@ -15,6 +15,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.absolute_assembly import AbsoluteLayout
+from polhode.assembly.contacts import build_contacts
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
@@ -74,6 +75,7 @@ def assemble(
             f"{short_repr(joints)}."
         )
     _refuse_flexible(model, formulation)
+    _refuse_contacts(model, formulation)
     if formulation == SEPARABLE:
         base, state = _in_coordinates(model, "S3xR3", start)
         assert isinstance(base.coordinates, AbsoluteCoordinates)
@@ -92,6 +94,15 @@ def _refuse_flexible(model: ModelParts, formulation: str) -> None:
     if flexible and formulation in (livens.LIVENS, SEPARABLE):
         raise ValueError(
             f"{flexible[0]!r} deforms, and {formulation!r} has no coordinates for that. {SUPPORTED_FORMULATIONS}"
+        )
+
+
+def _refuse_contacts(model: ModelParts, formulation: str) -> None:
+    """Raises ValueError if these coordinates have no contacts, and the model has."""
+    if model.contact_rules and formulation in (livens.LIVENS, SEPARABLE):
+        raise ValueError(
+            f"The model has contacts, and {formulation!r} has none. Take joint or absolute coordinates on Lie groups, "
+            "such as 'minimal' or 'SE3'."
         )
 
 
@@ -207,6 +218,7 @@ def _build(
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         conversion_types=layout.conversion_types,
+        contact_set=build_contacts(model, layout),
     )
 
 

@@ -129,6 +129,8 @@ def method_for(
         return ("rodrigues", "explicit, for spheres") if system.spherical else ("rigid-verlet", "explicit, for bodies")
     from polhode import integrators
 
+    if system.has_contacts:
+        return "moreau", "bodies touch, with impacts and friction"
     if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
         return published, "the method of the literature"
     if not system.identity_kinematics:
@@ -193,7 +195,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
     joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
-    if method is None:
+    if method is None or model.contact_rules:
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]

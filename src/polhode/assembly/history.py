@@ -34,6 +34,7 @@ class RecordableModel(Protocol):
 
     register: Register
     parts: list[Any]
+    contact_rules: list[Any]
     history: History
 
 
@@ -52,7 +53,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
         for name in options:
             if name not in names:
                 raise _unknown(method.__name__, name, names)
-        undo, parts = self.register.savepoint(), len(self.parts)
+        undo, parts, rules = self.register.savepoint(), len(self.parts), len(self.contact_rules)
         outermost, self.history.within_call = not self.history.within_call, True
         try:
             with eager_numpy():
@@ -62,7 +63,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
             return result
         except BaseException:
             undo()
-            del self.parts[parts:]
+            del self.parts[parts:], self.contact_rules[rules:]
             raise
         finally:
             self.history.within_call = not outermost
@@ -75,7 +76,8 @@ _LOOKS = (
     "have shapes and colours."
 )
 _INSTEAD = {
-    **dict.fromkeys(("shape", "colour", "color", "mesh", "geometry", "size"), _LOOKS),
+    **dict.fromkeys(("colour", "color", "mesh"), _LOOKS),
+    **dict.fromkeys(("geometry", "size", "shapes"), "Shapes come by `shape=polhode.shapes.Box(…)`."),
     **dict.fromkeys(("orientation", "quaternion", "attitude"), "It is called `rotation`."),
     **dict.fromkeys(("pos", "x", "origin", "com"), "It is called `position`, of the centre of mass."),
     **dict.fromkeys(("omega", "spin", "w"), "It is called `angular_velocity`, body-fixed."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
+from polhode.assembly.contact_names import contact_metadata
 from polhode.assembly.force_names import forces_along, named_forces
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.named_coordinates import AbstractMeasuredPair
@@ -32,7 +33,7 @@ class NameTable:
 
     - `readings`, `force_readings`: how values of joints, and of forces with names, are read from states.
     - `metadata`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints`
-      and `forces` by name with their coordinates, and `units`.
+      and `forces` by name with their coordinates, `contacts` by the names of what touches, and `units`.
     - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
     """
 
@@ -100,6 +101,7 @@ def build_name_table(
     )
     force_measurements, force_metadata = named_forces(model, system, element_of)
     whole = {"bodies": list(shown_bodies), "joints": metadata, "forces": force_metadata}
+    whole |= contact_metadata(model, system)
     return NameTable(readings, force_measurements, whole | ({"units": model.units} if model.units else {}))
 
 

@@ -92,7 +92,9 @@ class Replay:
         if type(value) in (tuple, list):
             return type(value)(map(self.translate, value))
         if isinstance(value, eqx.Module):
-            return jax.tree.map(lambda x: substitute(x, self._values), value)
+            module = jax.tree.map(lambda x: substitute(x, self._values), value)
+            self._known[id(value)] = module
+            return module
         if _is_part(value):
             part = type(value)(**{name: self.translate(each) for name, each in _fields(value).items()})
             self._known[id(value)] = part

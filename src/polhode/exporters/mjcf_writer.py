@@ -10,9 +10,9 @@ import numpy as np
 from polhode.exporters.body_tree import Joint, Node, rates
 from polhode.exporters.joint_axes import Frame
 from polhode.exporters.mjcf_document import Document, NotExpressible, attributes
-from polhode.multibody.bodies import SINGLE_PRECISION
 from polhode.multibody.consistent_start import POSITION_TOLERANCE
 from polhode.spaces import quaternions
+from polhode.spaces.rotation_input import SINGLE_PRECISION
 
 KEYFRAME = "start"
 _LEAST = 1e-14

@@ -11,12 +11,12 @@ from polhode import checks
 from polhode.checks import short_repr
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.flexible.flexible_part import FlexiblePart
-from polhode.multibody import bodies as _bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations.floating_frame import FloatingFrame
 from polhode.multibody.formulations.lie_groups import DirectProduct
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import cross
+from polhode.spaces.rotation_input import rotation_matrix
 from polhode.spaces.rotations import SO3
 
 
@@ -40,7 +40,7 @@ def build(
     x = checks.array("position", position, (3,), "of the origin of the part's coordinates, inertial frame")
     u = checks.array("velocity", velocity, (3,), "of the origin of the part's coordinates, inertial frame")
     omega = checks.array("angular_velocity", angular_velocity, (3,), "body-fixed")
-    R = _bodies.rotation_matrix(rotation)
+    R = rotation_matrix(rotation)
     form = FloatingFrame(DirectProduct(SO3()), modal)
     q = (R, x + R @ part.centre), eta
     v = jnp.concatenate((omega, u + R @ cross(omega, jnp.asarray(part.centre)), rate))

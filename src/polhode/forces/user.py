@@ -14,11 +14,12 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.joints._frames import initial_pose
-from polhode.multibody.bodies import Body, rotation_vector
+from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractPotentialElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.mechanism.user_functions import Function, check_shape, result_shapes, shapes
 from polhode.multibody.parts import AbstractForce
+from polhode.spaces.rotation_input import rotation_vector
 
 
 class AbstractUserEnergy(AbstractPotentialElement):

@@ -30,6 +30,9 @@ def load_model(
     limits: bool = True,
     stick_velocity: float | None = 0.01,
     mesh_paths: str | Path | Sequence[str | Path] | None = None,
+    contacts: bool = False,
+    floor: Any = None,
+    friction: Any = None,
 ) -> ImportedModel:
     """Read URDF, MJCF or SDFormat as a model. MuJoCo compiles the file: `pip install 'polhode[import]'`.
 
@@ -61,6 +64,11 @@ def load_model(
     - `mesh_paths`: folders in which meshes, textures and models of SDFormat are looked for besides the folder of the
       file and its package; `package://name/…` in `name` below them or in themselves. No file is read elsewhere. A
       specification of MuJoCo has its own.
+    - `contacts`: whether the shapes of the file touch each other: in MJCF as its masks, pairs and exclusions say, else
+      all but those of joined links.
+    - `floor`: what all of them touch: True for a plane through their lowest point at the start, its height z, or
+      a shape from `polhode.shapes`.
+    - `friction`: coefficient in place of those of the file; 0.8 where it has none.
 
     **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.
 
@@ -68,6 +76,7 @@ def load_model(
     ImportError, with the command that helps, if MuJoCo is not installed.
     """
     try:
+        from polhode.importers.contact_rules import ContactOptions, read_floor
         from polhode.importers.load import LoadRequest, load, mapping
         from polhode.importers.loads import ImportOptions
         from polhode.importers.mesh_files import folders
@@ -84,6 +93,7 @@ def load_model(
         checks.flag("floating", floating),
         checks.flag("check_inertia", check_inertia),
         ImportOptions(mapping("controls", controls), checks.flag("limits", limits), stick_velocity),
+        ContactOptions(checks.flag("contacts", contacts), read_floor(floor), friction),
         folders(mesh_paths),
     )
     return load(path, request)

@@ -80,6 +80,16 @@ def mujoco_shapes(construction: Construction, unseen: Collection[int]) -> tuple[
     return tuple(shape for shape in shapes if shape is not None)
 
 
+def collision_shapes(construction: Construction) -> list[tuple[Shape, int | None]]:
+    """The geoms that touch others, with their numbers."""
+    m = construction.start.compiled
+    meshes: dict[tuple[str, int], AbstractMesh] = {}
+    paired = {int(geom) for geom in (*m.pair_geom1, *m.pair_geom2)}
+    touching = [g for g in range(m.ngeom) if m.geom_contype[g] or m.geom_conaffinity[g] or g in paired]
+    drawn = [(_shape(construction, geom, meshes), geom) for geom in touching]
+    return [(shape, geom) for shape, geom in drawn if shape is not None]
+
+
 def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], AbstractMesh]) -> Shape | None:
     m, data = construction.start.compiled, construction.start.data
     number, kind = int(m.geom_bodyid[geom]), _GEOM(int(m.geom_type[geom]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from polhode.importers.construction import Construction, Inertial
@@ -26,6 +26,7 @@ class CompiledModel(NamedTuple):
     - `name`: of the robot, model or world in the file; empty if it has none.
     - `inertials`: replace those of `model`, by the numbers of bodies.
     - `draw`: the shapes of the file on the bodies under construction.
+    - `collide`: the shapes by which links touch, each with the number of MuJoCo's geom, if it is one.
     - `remedy`: what helps if nothing in the file moves; a sentence.
     - `losses`: what affects the motion and is not in `model`.
     - `velocity_limits`: by the names of joints.
@@ -36,6 +37,7 @@ class CompiledModel(NamedTuple):
     name: str
     inertials: Mapping[int, Inertial]
     draw: Callable[[Construction], Drawing]
+    collide: Callable[[Construction], Sequence[tuple[Shape, int | None]]]
     remedy: str
     losses: tuple[NotCarried, ...] = ()
     velocity_limits: Mapping[str, float] = {}

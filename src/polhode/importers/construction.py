@@ -14,7 +14,8 @@ from polhode.importers import rotations
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.jax_context import warn
 from polhode.model.model import Model
-from polhode.multibody.bodies import SINGLE_PRECISION, Body
+from polhode.multibody.bodies import Body
+from polhode.spaces.rotation_input import SINGLE_PRECISION
 
 
 class Frame(NamedTuple):

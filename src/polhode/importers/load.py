@@ -16,6 +16,7 @@ from polhode.importers import (
     add_joints,
     appearance,
     compile,
+    contact_rules,
     equality_constraints,
     fixed_tendons,
     loads,
@@ -28,6 +29,7 @@ from polhode.importers import (
 from polhode.importers._mujoco import mujoco
 from polhode.importers.compiled_model import CompiledModel, ReadOptions
 from polhode.importers.construction import Construction, build_bodies
+from polhode.importers.contact_rules import ContactOptions
 from polhode.importers.imported_model import ImportedModel
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import ImportOptions
@@ -44,6 +46,7 @@ class LoadRequest(NamedTuple):
     floating: bool
     check_inertia: bool
     options: ImportOptions
+    touch: ContactOptions
     folders: tuple[Path, ...]
 
     def parameters(self, path: str | None) -> dict[str, Any]:
@@ -58,6 +61,9 @@ class LoadRequest(NamedTuple):
             "controls": {name: "a function" if callable(u) else u for name, u in self.options.controls.items()},
             "limits": self.options.limits,
             "stick_velocity": self.options.stick_velocity,
+            "contacts": self.touch.contacts,
+            "floor": repr(self.touch.floor) if self.touch.floor is not None else None,
+            "friction": self.touch.friction,
             "mesh_paths": [str(folder) for folder in self.folders],
         }
 
@@ -82,6 +88,9 @@ def load(path: Any, request: LoadRequest) -> ImportedModel:
         construction = build_bodies(start, request.check_inertia)
         records = add_joints.build_joints(construction, compiled.velocity_limits)
         not_carried = [*compiled.losses, *_add_parts(construction, records, request.options)]
+        if request.touch.requested:
+            not_carried = [one for one in not_carried if one.reason != losses.PASS_THROUGH]
+        not_carried += contact_rules.add_contacts(construction, compiled, request.touch)
         shapes, undrawn = compiled.draw(construction)
     except ValueError as error:
         raise ValueError(f"{source.label}: {error}") from error

@@ -13,6 +13,7 @@ from polhode.importers.construction import Start
 from polhode.printable import printable
 
 _OBJ = mujoco.mjtObj
+PASS_THROUGH = "bodies pass through each other; load_model(…, contacts=True) and floor=True let them touch"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _environment_losses(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
     colliding = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
     if not is_disabled(m, "contact") and (np.count_nonzero(colliding) > 1 or m.npair):
-        yield _not_carried(start, _OBJ.mjOBJ_GEOM, colliding, "contacts", "bodies pass through each other")
+        yield _not_carried(start, _OBJ.mjOBJ_GEOM, colliding, "contacts", PASS_THROUGH)
     yield _not_carried(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
     if m.nplugin:
         yield NotCarried("plugins", (), f"{m.nplugin} of them run only in MuJoCo")

@@ -45,7 +45,9 @@ def _compiled_model(
 ) -> CompiledModel:
     name = source.specification.modelname if source.root is None else source.root.get("model")
     draw = functools.partial(_draw, omitted)
-    return CompiledModel(model, name or "", inertials, draw, "Give a body a joint, or a <freejoint/>.")
+    return CompiledModel(
+        model, name or "", inertials, draw, appearance.collision_shapes, "Give a body a joint, or a <freejoint/>."
+    )
 
 
 def _draw(omitted: OmittedAssets, construction: Construction) -> Drawing:

@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode.importers import urdf, urdf_shapes
 from polhode.importers.compiled_model import CompiledModel, ReadOptions
-from polhode.importers.losses import NotCarried
+from polhode.importers.losses import PASS_THROUGH, NotCarried
 from polhode.importers.mesh_files import Finder
 from polhode.importers.sources import Source
 
@@ -27,6 +27,7 @@ def read(source: Source, finder: Finder, options: ReadOptions) -> CompiledModel:
         root.get("name", ""),
         links.inertials_by_number(model),
         functools.partial(urdf_shapes.robot_shapes, root, finder),
+        functools.partial(urdf_shapes.collision_shapes, root, finder),
         "Read it with floating=True, which lets its root link go." if loose else "It has no link to let go.",
         tuple(_losses(root)),
         _velocity_limits(root),
@@ -47,7 +48,7 @@ def _losses(root: ElementTree.Element) -> Iterator[NotCarried]:
         yield NotCarried("mimic", followers, "only hinges and slides follow others of the file")
     colliding = tuple(link.get("name", "") for link in root.iter("link") if link.find("collision") is not None)
     if len(colliding) > 1:
-        yield NotCarried("contacts", colliding, "bodies pass through each other")
+        yield NotCarried("contacts", colliding, PASS_THROUGH)
 
 
 def _velocity_limits(root: ElementTree.Element) -> dict[str, float]:

@@ -32,6 +32,18 @@ def robot_shapes(root: ElementTree.Element, finder: Finder, construction: Constr
     return tuple(shapes), list(undrawn)
 
 
+def collision_shapes(
+    root: ElementTree.Element, finder: Finder, construction: Construction
+) -> list[tuple[Shape, int | None]]:
+    """The shapes by which links touch. Raises ValueError for those that make no sense."""
+    found: list[tuple[Shape, int | None]] = []
+    for link in root.findall("link"):
+        for element in link.findall("collision"):
+            if element.find("geometry") is not None:
+                found += [(shape, None) for shape in _shapes(link.get("name", ""), element, {}, construction, finder)]
+    return found
+
+
 def _geometries(link: ElementTree.Element) -> list[ElementTree.Element]:
     for tag in ("visual", "collision"):
         elements = [element for element in link.findall(tag) if element.find("geometry") is not None]

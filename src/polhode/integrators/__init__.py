@@ -18,6 +18,7 @@ from polhode.integrators.explicit.rkmk4_two_commutators import RKMK4TwoCommutato
 from polhode.integrators.implicit.bdf import BDF as BDF
 from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
+from polhode.integrators.nonsmooth.moreau import Moreau as Moreau
 from polhode.integrators.registry import get as get
 from polhode.integrators.registry import name_of as name_of
 from polhode.integrators.registry import names as names

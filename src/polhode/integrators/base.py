@@ -74,12 +74,14 @@ class AbstractIntegrator(eqx.Module):
     - `promises_at_steps`: whether all of them hold at the ends of steps only, not for interpolated states.
     - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
       a kink of a load, where a step ends, needs no restart.
+    - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
     promises: ClassVar[dict[str, str]]
     promises_at_steps: ClassVar[bool] = False
     one_step: ClassVar[bool] = False
+    takes_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""
@@ -123,6 +125,11 @@ class AbstractIntegrator(eqx.Module):
     def interpolation_order(self) -> int:
         """Order of `interpolate`: its error is O(h^(order+1)) within a step."""
         return 3
+
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The form in which the method takes a system: itself, or another class of the same name and options."""
+        del system
+        return self
 
     def check(self, system: AbstractSystem, t: Any, state: State) -> None:
         """Check a system of these kinds before compilation. Raises ValueError if the method can't take it."""

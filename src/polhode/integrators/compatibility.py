@@ -12,6 +12,8 @@ from polhode.integrators.ranking import Default, Tier, merits, tier_of
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State
 from polhode.systems.conversion import Conversion
 
+_NO_CONTACTS = "bodies of it touch each other, and the method has no contacts with friction"
+
 
 class ConvertedSystem(NamedTuple):
     """A system in the form that a method takes.
@@ -37,7 +39,8 @@ def accepts(method: AbstractIntegrator, system: AbstractSystem, *, without_note:
 
     `without_note`: whether only conversions without a note count.
     """
-    return any(not way.obstacle and not (without_note and way.note) for way in _candidates(method, system))
+    ways = _candidates(method.for_system(system), system)
+    return any(not way.obstacle and not (without_note and way.note) for way in ways)
 
 
 def convert_for(
@@ -47,6 +50,9 @@ def convert_for(
 
     `check_state`: whether to check the state, too. Raises IncompatibleSystem with the reasons.
     """
+    method = method.for_system(system)
+    if system.has_contacts and not method.takes_contacts:
+        raise IncompatibleSystem(_NO_CONTACTS)
     against: list[str] = []
     special: list[str] = []
     for way in _candidates(method, system):
@@ -69,6 +75,8 @@ def convert_for(
 
 
 def _candidates(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[AbstractConversion]:
+    if system.has_contacts and not method.takes_contacts:
+        return iter(())
     return (way for way in conversions(system) if issubclass(way.kind, method.kinds))
 
 
@@ -138,7 +146,7 @@ def _rank_methods(
     """Every method with its sort key; `invariants` are those of the motion."""
     implicit = default is not None and registry.get(default.name).implicit
     for number, name in enumerate(registry.names()):
-        method = registry.get(name)
+        method = registry.get(name).for_system(system)
         try:
             conversion = convert_for(system, method, t, state, check_state=True)
         except IncompatibleSystem as error:

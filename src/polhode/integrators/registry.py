@@ -25,6 +25,8 @@ from polhode.integrators.explicit.rkmk4_two_commutators import RKMK4TwoCommutato
 from polhode.integrators.implicit.bdf import BDF
 from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha
 from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint
+from polhode.integrators.nonsmooth.lie_rattle import LieRattle
+from polhode.integrators.nonsmooth.moreau import Moreau
 from polhode.integrators.tableaus import runge_kutta as rk
 from polhode.integrators.tableaus.half_explicit import select_tableau as half_explicit_tableau
 from polhode.integrators.variational.rattle import Rattle, StormerVerlet
@@ -40,11 +42,13 @@ class _Entry:
 
     - `kind`: its class; `make`: its factory, if not the class itself.
     - `preset`: arguments that the name stands for; options can override plain values among them.
+    - `forms`: other classes that `AbstractIntegrator.for_system` gives.
     """
 
     kind: type[AbstractIntegrator]
     preset: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     make: Callable[..., AbstractIntegrator] | None = None
+    forms: tuple[type[AbstractIntegrator], ...] = ()
 
     def options(self) -> dict[str, Any]:
         """Option name → default."""
@@ -120,8 +124,9 @@ _INTEGRATORS: dict[str, _Entry] = {
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
     "implicit-midpoint": _Entry(ImplicitMidpoint),
+    "moreau": _Entry(Moreau),
     "stormer-verlet": _Entry(StormerVerlet),
-    "rattle": _Entry(Rattle),
+    "rattle": _Entry(Rattle, forms=(LieRattle,)),
     "rodrigues": _Entry(Rodrigues),
     "rigid-verlet": _Entry(RigidVerlet),
     "symplectic": _Entry(SymplecticLieGroup),
@@ -171,8 +176,14 @@ def name_of(method: AbstractIntegrator) -> str | None:
     record = serialise(method)
     if record is None:
         return None
-    alike = (name for name, entry in _INTEGRATORS.items() if isinstance(method, entry.kind) or entry.make is not None)
-    return next((name for name in alike if serialise(get(name)) == record), None)
+    for name, entry in _INTEGRATORS.items():
+        if isinstance(method, entry.kind) or entry.make is not None:
+            candidates = (get(name),)
+        else:
+            candidates = tuple(form() for form in entry.forms if isinstance(method, form))
+        if any(serialise(candidate) == record for candidate in candidates):
+            return name
+    return None
 
 
 def _entry(name: str) -> _Entry:

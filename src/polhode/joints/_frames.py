@@ -11,9 +11,10 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.multibody.bodies import SINGLE, SINGLE_PRECISION, Body, orthogonality_defect, orthonormalise
+from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import cross, norm
+from polhode.spaces.rotation_input import SINGLE_PRECISION, orthogonality_defect, orthonormalise
 
 
 def point_position(pose: Pose, s: Float[Array, "3"]) -> Float[Array, "3"]:

@@ -14,10 +14,11 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, ReversedCoordinate
-from polhode.multibody.bodies import SINGLE_PRECISION, Body
+from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.tree.motions import CrossMotion
 from polhode.multibody.mechanism.poses import Pose, Poses
 from polhode.spaces.base import cross
+from polhode.spaces.rotation_input import SINGLE_PRECISION
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

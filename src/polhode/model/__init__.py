@@ -7,5 +7,5 @@ from polhode.assembly.parameters import Parameter as Parameter
 from polhode.flexible.flexible_body import FlexibleBody as FlexibleBody
 from polhode.model.model import Model as Model
 from polhode.multibody.bodies import Body as Body
-from polhode.multibody.bodies import rotation_vector as rotation_vector
 from polhode.multibody.system import MultibodySystem as MultibodySystem
+from polhode.spaces.rotation_input import rotation_vector as rotation_vector

@@ -18,6 +18,7 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Choice, Problem
+from polhode.results.joints import JointLoads
 from polhode.results.quantity import Quantity
 from polhode.systems.base import Observable, State
 from polhode.viewing.scene import model_scene
@@ -170,6 +171,12 @@ def _outputs(
 ) -> dict[str, Observable]:
     """Outputs of the system or of `labels`, its joint coordinates, and those of the user."""
     base = _in_coordinates(system)
+    if base.has_contacts and (loads or any(getattr(each, "computation", None) is JointLoads for each in save)):
+        raise ValueError(
+            "Loads of joints can't be saved with every frame where bodies touch: they follow from the contact forces "
+            "of steps, which are in the multipliers of the run. Leave `save_loads` and `save` of these out, and read "
+            "`run.joints[…].force` afterwards; of a store with `polhode.load(path, problem=problem)`."
+        )
     own = names.readings.observables(base, loads=loads)
     if loads:
         own |= names.force_readings.observables(base)

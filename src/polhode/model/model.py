@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
 from polhode.assembly.assembly import AssembledSystem, Redundant, assemble
+from polhode.assembly.contacts import check_rule
 from polhode.assembly.describe import describe
 from polhode.assembly.held_coordinates import HeldQuantity
 from polhode.assembly.history import History, record_call
@@ -15,6 +17,8 @@ from polhode.assembly.parameters import substitute
 from polhode.assembly.rebuild import Replay, declared_parameters
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.contact.filled_shapes import check_shapes, fill_shapes
+from polhode.contact.rules import ContactRule
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.multibody import bodies
@@ -29,6 +33,7 @@ from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import check_units
 
 if TYPE_CHECKING:
+    from polhode.contact.shapes import AbstractShape
     from polhode.flexible.flexible_part import FlexiblePart
     from polhode.joints.named_coordinates import AbstractMeasuredPair
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
@@ -67,10 +72,12 @@ class Model:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self._given_gravity = gravity
         self.history = History()
-        self.ground = bodies.ground()
+        self.ground = dataclasses.replace(bodies.ground(), attach=self.add_shape)
         self.register = Register()
         self.parts: list[tuple[str, AbstractPart]] = []
         self.file_joints: dict[str, AbstractMeasuredPair] = {}
+        self.contact_rules: list[ContactRule] = []
+        self.contact_capacity: int | None = None
 
     @property
     def bodies(self) -> list[Body]:
@@ -81,8 +88,8 @@ class Model:
     def add_body(
         self,
         *,
-        mass: Any,
-        inertia: Any,
+        mass: Any = None,
+        inertia: Any = None,
         position: Any = (0.0, 0.0, 0.0),
         rotation: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
         velocity: Any = (0.0, 0.0, 0.0),
@@ -90,13 +97,16 @@ class Model:
         name: str | None = None,
         formulation: str | None = None,
         check_inertia: bool = True,
+        shape: AbstractShape | Sequence[AbstractShape] = (),
+        density: Any = None,
     ) -> Body:
         """Add a rigid body.
 
         **Arguments:**
 
-        - `mass`: positive.
-        - `inertia`: about the centre of mass in the body frame, three principal moments or a 3×3 matrix.
+        - `mass`: positive; or the `density` of its `shape` in place of it.
+        - `inertia`: about the centre of mass in the body frame, three principal moments or a 3×3 matrix; by default
+          that of the shape, filled with uniform density.
         - `position`: initial centre of mass in the inertial frame.
         - `rotation`: initial rotation from the body to the inertial frame: 3×3, a unit quaternion (w, x, y, z) or
           `polhode.rotation_vector(...)`.
@@ -105,14 +115,110 @@ class Model:
         - `formulation`: coordinates of this body, if not those given to `assemble`.
         - `check_inertia`: whether to refuse moments that no distribution of mass has. Without it mass and inertia may
           also be zero; only joint coordinates take such bodies, where others move with every one of their joints.
+        - `shape`: one or several from `polhode.shapes`, in the body frame; what touches, see `contacts`.
+        - `density`: of the shape, mass over volume.
 
         **Raises** ValueError for values that make no sense, with the remedy.
         """
         if formulation is not None:
             checks.choice("formulation", formulation, FORMULATIONS)
         pose, twist = (position, rotation), (velocity, angular_velocity)
+        shapes = check_shapes(shape)
+        mass, inertia = fill_shapes(shapes, mass, inertia, density)
         name = self.register.name(name, "body")
-        return self.register.take(bodies.rigid(name, mass, inertia, pose, twist, formulation, check_inertia))
+        body = bodies.rigid(name, mass, inertia, pose, twist, formulation, check_inertia)
+        return self.register.take(dataclasses.replace(body, shapes=shapes, attach=self.add_shape))
+
+    @record_call
+    def add_shape(self, body: Body, shape: AbstractShape) -> AbstractShape:
+        """Give a body, or the ground, one more shape from `polhode.shapes`; the same as `body.add_shape(shape)`.
+
+        Raises ValueError for bodies of other models, and for what is no shape.
+        """
+        self._check_body(body)
+        body.shapes.extend(check_shapes(shape))
+        return shape
+
+    @record_call
+    def contacts(
+        self,
+        *,
+        friction: Any = 0.5,
+        restitution: Any = 0.0,
+        tangential_restitution: Any = 0.0,
+        drilling: Any = 0.0,
+        rolling: Any = 0.0,
+        without: Sequence[tuple[Body, Body]] = (),
+    ) -> None:
+        """Let all bodies with shapes touch each other and the ground, but for bodies with a joint between them.
+
+        Laws are exact: no penetration, no creep under Coulomb friction. `add_contact` gives single pairs other numbers.
+
+        **Arguments:**
+
+        - `friction`: coefficient of friction; two of them for tangents with different friction.
+        - `restitution`: of Newton's law of impact, speed after over speed before along the normal, from 0 to 1.
+        - `tangential_restitution`: the same along the tangents, for balls that grip.
+        - `drilling`, `rolling`: lengths; the largest moment about the normal and about the tangents, over the normal
+          force.
+        - `without`: pairs of bodies that pass through each other.
+
+        **Raises** ValueError for numbers that make no sense.
+        """
+        for pair in without:
+            for body in pair:
+                self._check_body(body)
+        self.contact_rules.append(
+            ContactRule(
+                without=tuple(without), friction=friction, restitution=restitution,
+                tangential_restitution=tangential_restitution, drilling=drilling, rolling=rolling,
+            )
+        )  # fmt: skip
+
+    @record_call
+    def add_contact(
+        self,
+        first: Body | AbstractShape,
+        second: Body | AbstractShape,
+        *,
+        friction: Any = 0.5,
+        restitution: Any = 0.0,
+        tangential_restitution: Any = 0.0,
+        drilling: Any = 0.0,
+        rolling: Any = 0.0,
+        surface_velocity: Any = None,
+        name: str | None = None,
+    ) -> None:
+        """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
+
+        **Arguments:** as for `contacts`, and
+
+        - `surface_velocity`: of the surface of `first` against this body and in its frame, as of a conveyor belt,
+          shape (3,).
+        - `name`: for results, besides the names of bodies and shapes.
+
+        **Raises** ValueError for bodies without shapes, pairs of shapes without a distance, and numbers that make no
+        sense.
+        """
+        rule = ContactRule(
+            first, second, (), friction, restitution, tangential_restitution, drilling, rolling, surface_velocity, name
+        )
+        check_rule(self, rule)
+        self.contact_rules.append(rule)
+
+    @record_call
+    def limit_contacts(self, capacity: int) -> None:
+        """Make room for so many points that touch at a time, out of all that could; by default some four a body.
+
+        A run in which more of them touch ends with `too_many_contacts`. Raises ValueError for other than whole numbers
+        from 1.
+        """
+        self.contact_capacity = checks.count("capacity", capacity, "points that touch at a time")
+
+    def _check_body(self, body: Body) -> None:
+        """Raises ValueError for what is no body of this model."""
+        if not isinstance(body, Body) or not (body is self.ground or self.register.has(body)):
+            raise ValueError(f"{short_repr(body)} is not a body of this model.")
 
     @record_call
     def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:

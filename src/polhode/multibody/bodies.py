@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import array_of
-from polhode.spaces import quaternions
+from polhode.spaces.rotation_input import SINGLE_PRECISION, rotation_matrix
 
 Kind = Literal["ground", "rigid", "point", "coordinate", "integral", "flexible"]
 SINGLE = ("coordinate", "integral")
@@ -32,6 +33,7 @@ class Body:
     - `formulation`: coordinates of this body if they differ from those of the model.
     - `rod`: name of the rod that it is a node of. - `diameter`: of a particle; None for other bodies.
     - `carrier`: name of the flexible body that it is a node of, without coordinates of its own; None for others.
+    - `shapes`: from `polhode.shapes`, in its frame. - `attach`: adds a shape, on behalf of the model.
     """
 
     name: str
@@ -46,6 +48,14 @@ class Body:
     rod: str | None = None
     diameter: Any = None
     carrier: str | None = None
+    shapes: list[Any] = dataclasses.field(default_factory=list)
+    attach: Callable[..., Any] | None = dataclasses.field(default=None)
+
+    def add_shape(self, shape: Any) -> Any:
+        """Give the body a shape from `polhode.shapes`, besides those that it has; returns it. See `Model.add_shape`."""
+        if self.attach is None:
+            raise ValueError(f"{self!r} belongs to no model yet; bodies come by `add_body`.")
+        return self.attach(self, shape)
 
     def __repr__(self) -> str:
         return f"Body({short_repr(self.name)})"
@@ -125,10 +135,6 @@ def _without_rotation(name: str, kind: Kind, inertia: Any, x: Any, u: Any) -> Bo
     return Body(name, kind, inertia, jnp.zeros((3, 3)), x, jnp.eye(3), u, jnp.zeros(3))
 
 
-SINGLE_PRECISION = 1e-6
-"""Relative error of given rotations and inertias, as of single-precision numbers, that is corrected silently."""
-
-
 def mass(value: Any, check: bool = True) -> Float[Array, ""]:
     """The mass of a body; positive, without `check` also zero."""
     if check:
@@ -144,7 +150,7 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
 
     With `check` raises ValueError for moments that aren't positive, or that no distribution of mass has.
     """
-    array = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
+    array = checks.finite("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
     xp = np if isinstance(array, np.ndarray) else jnp
     if array.shape == (3,):
         matrix = xp.diag(array)
@@ -177,59 +183,3 @@ def _check_inertia(matrix: np.ndarray, check: bool) -> None:
             f"No distribution of mass has the principal moments {moments.tolist()}: the largest exceeds the sum of the "
             "others. Check that `inertia` is about the centre of mass, or pass `check_inertia=False`."
         )
-
-
-def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
-    """Rotation matrix from a 3×3 matrix or a unit quaternion (w, x, y, z), either to single precision.
-
-    Raises ValueError for anything else.
-    """
-    meaning = "a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...)"
-    array = _numbers("rotation", value, meaning)
-    if array.shape == (4,):
-        if checks.is_concrete(array) and not abs(np.linalg.norm(np.asarray(array)) - 1) <= SINGLE_PRECISION:
-            raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {array.tolist()}.")
-        array = jnp.asarray(array)
-        return quaternions.to_matrix(array / jnp.linalg.norm(array))
-    if array.shape != (3, 3):
-        raise ValueError(f"`rotation` must be {meaning}, got shape {array.shape}.")
-    if not checks.is_concrete(array):
-        return array
-    R = np.asarray(array)
-    defect = orthogonality_defect(R)
-    if not defect < SINGLE_PRECISION or np.linalg.det(R) < 0:
-        raise ValueError(
-            f"`rotation` is not a rotation matrix: |RᵀR - 1| = {defect:.2g}, determinant {np.linalg.det(R):.3g}."
-        )
-    return array_of(orthonormalise(R))
-
-
-def orthogonality_defect(R: np.ndarray) -> float:
-    """Largest entry of RᵀR - 1."""
-    return float(np.max(np.abs(R.T @ R - np.eye(3))))
-
-
-def orthonormalise(R: np.ndarray) -> np.ndarray:
-    """The nearest rotation matrix to one that is almost orthogonal, by two steps of Newton's method."""
-    for _ in range(2):
-        R = R @ (1.5 * np.eye(3) - 0.5 * R.T @ R)
-    return R
-
-
-def _numbers(name: str, value: Any, meaning: str) -> Any:
-    """Finite real numbers of any shape, NumPy's unless they are traced."""
-    if not checks.is_concrete(value):
-        return jnp.asarray(value, dtype=float)
-    numbers = checks.numbers(name, value, meaning)
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {short_repr(value)}.")
-    return numbers
-
-
-def rotation_vector(theta: Any) -> Float[Array, "3 3"]:
-    """The rotation matrix of a rotation vector, shape (3,), in radians: axis times angle.
-
-    Raises ValueError unless it has three finite components, and for a `Parameter` in it.
-    """
-    checks.refuse_parameters("Build the model in a function of this angle instead.", theta=theta)
-    return quaternions.to_matrix(quaternions.from_vector(checks.array("theta", theta, (3,), "axis times angle, rad")))

@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.contact.shape_contacts import ShapeContacts
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
-from polhode.multibody import consistent_start, redundant_constraints
+from polhode.multibody import consistent_start, contact_states, redundant_constraints
 from polhode.multibody.abstract_system import AbstractMultibodySystem
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
@@ -66,6 +67,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     - `counter`: counts the angles of joints that are no coordinates, which are at the end of q; None without any.
     - `conversion_types`: make the conversions to systems of other kinds.
     - `solver`: of its saddle-point systems; `solvable` chooses it.
+    - `contact_set`: contacts of the shapes of its bodies, with unilateral laws and friction; None without any.
     """
 
     kind_name: ClassVar = "multibody system"
@@ -80,6 +82,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     order: tuple[str, ...] = eqx.field(static=True, default=())
     conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
+    contact_set: ShapeContacts | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -111,6 +114,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def conservative(self) -> bool:
         """Whether energy is kept: all forces have potentials and no joint is driven."""
         return self.mechanism.conservative and self.coordinates.conservative
+
+    @property
+    def has_loads(self) -> bool:
+        return bool(self.mechanism.forces) or self.coordinates.has_own_loads or self.coordinates.has_strain_energy
 
     @property
     def inert(self) -> bool:
@@ -369,7 +376,8 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         Takes the frames of a run as well: everything with a leading axis, as in `solution.t`, `solution.state[0]` and
         `solution.multipliers`; then values have it too.
         """
-        multipliers = jnp.asarray(multipliers)
+        # Those of contacts follow.
+        multipliers = jnp.asarray(multipliers)[..., : self.m]
         labels = np.array(self.labels if self.complete is None else self.complete.labels)
         if self.complete is not None:
             extend = self._least_multipliers
@@ -459,12 +467,17 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         """The system with redundant constraints, and before `assemble` chose a `solver` for it."""
         return dataclasses.replace(self, solver=None) if self.complete is None else self.complete
 
+    def check(self, t: float, state: State) -> None:
+        super().check(t, state)
+        contact_states.check_start(self, state)
+
     def diagnose(self, t: float, state: State) -> str:
-        """Describes open joints, dependent constraints, edges of rods that turn too far, and the fastest body."""
+        """Describes contacts, open joints, dependent constraints, rods that turn too far, and the fastest body."""
         findings = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
             findings.append(f"the joints are open: {self.name_violations(gaps)}")
+        findings += contact_states.findings(self, t, state)
         findings += consistent_start.coarse_rod_edges(self, state)
         if self.m and np.isfinite(gaps).all():
             rows, explanation = redundant_constraints.dependence(self, self.labels, t, state)
@@ -509,14 +522,27 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         }
 
     def invariants(self) -> dict[str, Observable]:
-        """The energy, if it is kept, and the momenta of isolated mechanisms in absolute coordinates."""
+        """The energy, if it is kept, and the momenta of isolated mechanisms in absolute coordinates.
+
+        Contacts take from the energy, and give momenta to the ground.
+        """
         if not self.conservative:
             return {}
         energy: dict[str, Observable] = {"energy": lambda t, state: self.energy(t, *state)}
-        if not (self.mechanism.isolated and self.coordinates.has_momenta):
+        grounded = False
+        if self.contact_set is not None:
+            energy, grounded = {}, any(len(self.names) in pair for pair in self.contact_set.connected_rows)
+        if grounded or not (self.mechanism.isolated and self.coordinates.has_momenta):
             return energy
         linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))
         return {**energy, "linear_momentum": linear, "angular_momentum": angular}
+
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        invariants, constant = self.invariants(), self.coordinates.constant_momenta
+        # Joints and forces act in other positions than those in which the angular momentum is measured.
+        alone = not self.mechanism.joints and not self.mechanism.forces
+        return tuple(name for name in constant if name in invariants and (alone or name != "angular_momentum"))
 
     def _potential(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         del v

@@ -1,6 +1,7 @@
 """Results by the names of a model, and the audit."""
 
 from .bodies import BodyResults as BodyResults
+from .contacts import ContactResults as ContactResults
 from .forces import ForceResults as ForceResults
 from .joints import JointResults as JointResults
 from .quantity import Quantity as Quantity

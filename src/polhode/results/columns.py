@@ -13,7 +13,7 @@ import numpy as np
 from polhode import checks
 from polhode.name_errors import unknown_name
 from polhode.results.declarations import QUANTITIES
-from polhode.results.quantity import AbstractNamedResults, declarations
+from polhode.results.quantity import AbstractNamedResults, declarations, model_names
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
@@ -59,7 +59,7 @@ def _match(run: Run, readers: Mapping[str, ColumnReader], pattern: Any) -> list[
 def _read_quantity(run: Run, pattern: Any) -> None:
     """Reads "motor.torque" as an attribute, since loads have more names than columns."""
     name, _, quantity = pattern.rpartition(".") if isinstance(pattern, str) else ("", "", "")
-    for group in (run.forces, run.joints):
+    for group in (run.forces, run.joints, run.contacts):
         if name in group and quantity in dir(group[name]):
             getattr(group[name], quantity)
 
@@ -84,8 +84,8 @@ def _columns(run: Run) -> dict[str, ColumnReader]:
 
 
 def _named_columns(run: Run, readable: bool) -> dict[str, ColumnReader]:
-    """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
-    groups = (run.forces, run.bodies, run.joints)
+    """Columns of forces, bodies, joints and contacts that were saved; of all of them where states are `readable`."""
+    groups = (run.forces, run.bodies, run.joints, run.contacts)
     return dict(column for things in groups for thing in things.values() for column in _of_thing(thing, readable))
 
 
@@ -118,7 +118,12 @@ def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
             continue
         bare = section == "outputs" or (section == "invariants" and rest.split(".")[0] not in outputs)
         label = rest if bare else name
-        for index in np.ndindex(values.shape[1:]):
+        shape = values.shape[1:]
+        if name == "multipliers" and shape:
+            # Those of contacts, which come last, are columns by name.
+            contacts = model_names(run).get("contacts")
+            shape = shape if contacts is None else (len(contacts["joints"]),)
+        for index in np.ndindex(shape):
             parts = _spelt(values.shape[1:], index, rest)
             yield ".".join((label, *parts)), functools.partial(_entry, values, index)
 

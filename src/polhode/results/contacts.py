@@ -1,51 +1,163 @@
-"""Results of a run by the names of contacts."""
+"""Results of contacts between shapes: forces, places, modes and dissipation."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from polhode.results.by_name import ByName
-from polhode.results.protocols import ResultView
-from polhode.results.quantity import AbstractNamedResults, Quantity, model_names
+from polhode.checks import is_concrete
+from polhode.integrators.nonsmooth.contact_record import WORK_KINDS, ContactRecord
+from polhode.name_errors import UnknownName
+from polhode.results.contact_laws import OPEN, SLIDE, STICK, contact_record, law_numbers, modes
+from polhode.results.contact_places import ContactPlaces
+from polhode.results.quantity import AbstractNamedResults, Quantity
+from polhode.results.quaternion_series import library
 
-_NO_NAMES = "contacts are those of `events.impact` and `events.stop` in this run, without `rests_below`."
+
+class ContactPoints(NamedTuple):
+    """The points of a contact among those of a run.
+
+    - `numbers`: of the points. - `signs`: 1 where the second body is that on which forces are given, else -1.
+    - `first`, `second`: what touches, for messages.
+    """
+
+    numbers: np.ndarray
+    signs: np.ndarray
+    first: str
+    second: str
 
 
-def _closed(contact: ContactResults) -> Bool[Array, " n"]:
-    return contact._array("contacts.closed", None)[..., contact._description["row"]] > 0
+def _own(contact: ContactResults) -> ContactRecord:
+    """The part of the record that is of its points."""
+    return ContactRecord(*(part[..., contact._points.numbers, :] for part in contact_record(contact._run)))
+
+
+def _place(contact: ContactResults, name: str) -> Any:
+    """An array of all contact points, of its points."""
+    values, axis = contact._array(f"contact_places.{name}", ContactPlaces), np.ndim(contact._run.t)
+    return values[(slice(None),) * axis + (contact._points.numbers,)]
+
+
+def _along(contact: ContactResults, parts: Any) -> Any:
+    """Vectors with parts along normal and tangents, of its second body, in the inertial frame."""
+    directions = _place(contact, "contact_directions")[..., : parts.shape[-1], :]
+    vectors = library(parts).einsum("...pi,...pij->...pj", parts, directions)
+    return vectors * contact._points.signs[:, None]
+
+
+def _forces(contact: ContactResults) -> Float[Array, "n p 3"]:
+    return _along(contact, _own(contact).forces[..., :3])
+
+
+def _moment(contact: ContactResults) -> Float[Array, "n 3"]:
+    forces, ends = _forces(contact), (contact._points.signs > 0).astype(int)
+    arms = _place(contact, "contact_arms")[..., np.arange(len(ends)), ends, :]
+    moments = _along(contact, _own(contact).forces[..., 3:])
+    return (library(forces).cross(arms, forces) + moments).sum(axis=-2)
+
+
+def _friction_force(contact: ContactResults) -> Float[Array, " n"]:
+    parts = _own(contact).forces[..., :3]
+    xp = library(parts)
+    return xp.linalg.norm(
+        _along(contact, xp.concatenate((0 * parts[..., :1], parts[..., 1:]), axis=-1)).sum(-2), axis=-1
+    )
+
+
+def _slips(contact: ContactResults) -> Float[Array, "n p"]:
+    slips = _own(contact).slips
+    return library(slips).hypot(slips[..., 1], slips[..., 2])
+
+
+def _slip(contact: ContactResults) -> Float[Array, " n"]:
+    slips, normal = _slips(contact), contact.normal_forces
+    return library(slips).where(normal > 0, slips, 0.0).max(axis=-1)
+
+
+def _modes(contact: ContactResults) -> np.ndarray:
+    record = contact_record(contact._run)
+    if not is_concrete(*record):
+        raise UnknownName(
+            f"Modes of {contact._title} are words, which JAX can't trace. Under tracing compare `normal_forces` and "
+            "`slips`."
+        )
+    return modes(record, law_numbers(contact._run, "friction", [np.nan, np.nan]))[..., contact._points.numbers]
+
+
+def _mode(contact: ContactResults) -> np.ndarray:
+    each = _modes(contact)
+    return np.where(np.any(each == SLIDE, axis=-1), SLIDE, np.where(np.any(each == STICK, axis=-1), STICK, OPEN))
+
+
+def _dissipation(contact: ContactResults) -> dict[str, Float[Array, " n"]]:
+    taken = _own(contact).dissipation.sum(axis=-2)
+    return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
 
 
 class ContactResults(AbstractNamedResults):
-    """A unilateral constraint in all saved instants of a run, such as a stop of a joint; leading axis n.
+    """A contact in all saved instants of a run; leading axis n, then p for its points, of all its shapes.
 
-    - `impulses` (i,): of the impacts at it, in order of time.
+    Forces are means over the step that ends at an instant, on the second body, or on the only one that is named.
     """
 
     _what = "contact"
-    gap = Quantity(array="contacts.gap", doc="(n,): in its own unit, positive while open.")
     force = Quantity(
-        array="contacts.force",
-        doc="(n,): the multiplier, positive where it presses, so that `force` times the rate of the gap is a power.",
-    )
-    closed = Quantity("", _closed, array="contacts.closed", doc="(n,): whether it is held at zero.")
+        "force", lambda contact: contact.forces.sum(axis=-2), components="xyz",
+        doc="(n, 3): on its second body, or the only named one, in the inertial frame.",
+    )  # fmt: skip
+    moment = Quantity(
+        "moment", _moment, components="xyz",
+        doc="(n, 3): about the centre of mass of the same body, in the inertial frame.",
+    )  # fmt: skip
+    normal_force = Quantity(
+        "force", lambda contact: contact.normal_forces.sum(axis=-1),
+        doc="(n,): sum over the points, along their normals.",
+    )  # fmt: skip
+    friction_force = Quantity("force", _friction_force, doc="(n,): magnitude of the sum along the surfaces.")
+    gap = Quantity(
+        "length", lambda contact: contact.gaps.min(axis=-1), first=True,
+        doc="(n,): the least distance, negative where shapes overlap.",
+    )  # fmt: skip
+    slip = Quantity("velocity", _slip, doc="(n,): the largest speed along the surface of its pressed points.")
+    mode = Quantity(
+        "", _mode, title=None, doc='(n,): "open", "stick", or "slide" where any of its points slides.'
+    )  # fmt: skip
+    dissipation = Quantity(
+        "energy", _dissipation, over="kinds", column="{label}_dissipation", title="dissipation by {label}",
+        doc='(n,): energy taken since the start of the run, by "impact", "sliding" and "rolling".',
+    )  # fmt: skip
+    forces = Quantity("force", _forces, column=None, title=None, doc="(n, p, 3): `force` of each point.")
+    normal_forces = Quantity(
+        "force", lambda contact: _own(contact).forces[..., 0], column=None, title=None, doc="(n, p): of each point."
+    )  # fmt: skip
+    points = Quantity(
+        "length", lambda contact: _place(contact, "contact_points"), array="contact_places.contact_points",
+        computation=ContactPlaces, column=None, title=None,
+        doc="(n, p, 3): where they are, in the middle between both surfaces; NaN where a shape has no such point.",
+    )  # fmt: skip
+    normals = Quantity(
+        "", lambda contact: _along(contact, np.array([[1.0]])), column=None, title=None,
+        doc="(n, p, 3): unit vectors along the surface normals, towards the body on which forces are given.",
+    )  # fmt: skip
+    gaps = Quantity("length", lambda contact: _place(contact, "contact_gaps"), column=None, title=None, doc="(n, p).")
+    slips = Quantity("velocity", _slips, column=None, title=None, doc="(n, p): speeds along the surface.")
+    modes = Quantity("", _modes, column=None, title=None, doc="(n, p): of each point.")
+
+    angles = ()
+    """Labels of quantities that are angles: none."""
 
     @property
-    def impulses(self) -> Float[np.ndarray, " i"]:
-        run: Any = self._run
-        events, names = run.stats["events"], [event["name"] for event in run.meta["events"]]
-        own = [names[k] == self.name for k in np.asarray(events["number"], int)]
-        return np.asarray(events["impulse"], float)[np.array(own, bool)]
+    def _points(self) -> ContactPoints:
+        return self._description["points"]
+
+    @property
+    def bodies(self) -> tuple[str, str]:
+        """What touches: the first and the second name."""
+        return self._points.first, self._points.second
 
     def __repr__(self) -> str:
-        return f"contact {self.name}: {', '.join(self._quantities)}, impulses"
-
-
-def contacts(run: ResultView) -> ByName[ContactResults]:
-    """Contacts of a run by name."""
-    names = {name: {"row": row} for row, name in enumerate(run.meta.get("contacts", ()))}
-    return ByName(
-        "contact", list(names), lambda name: ContactResults(run, name, names[name]), _NO_NAMES, model_names(run)
-    )
+        first, second = self.bodies
+        labels = ", ".join((*self._quantities, "dissipation"))
+        return f"<{self._title}, of {first} and {second}, {len(self._points.numbers)} points: {labels}>"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from polhode.checks import short_repr
 from polhode.results.bodies import BodyResults
+from polhode.results.contacts import ContactResults
 from polhode.results.forces import ForceResults
 from polhode.results.joints import JointResults
 from polhode.results.quantity import Quantity, declarations
@@ -26,15 +27,21 @@ _OF_SYSTEMS = {
 """Kinds of outputs and invariants of whole systems, and of times."""
 
 QUANTITIES: tuple[Quantity, ...] = tuple(
-    quantity for results in (BodyResults, JointResults, ForceResults) for quantity in declarations(results)
+    quantity
+    for results in (BodyResults, JointResults, ForceResults, ContactResults)
+    for quantity in declarations(results)
 )
-"""The quantities of bodies, joints and forces."""
+"""The quantities of bodies, joints, forces and contacts."""
 
 
 @functools.cache
 def kinds() -> dict[str, str]:
     """Kind of each output whose values are all of one kind, by the last part of its name."""
-    own = {each.arrays[0].rpartition(".")[2]: each.kind for each in QUANTITIES if isinstance(each.kind, str)}
+    own = {
+        each.arrays[0].rpartition(".")[2]: each.kind
+        for each in QUANTITIES
+        if each.arrays and isinstance(each.kind, str)
+    }
     return {**_OF_SYSTEMS, **own}
 
 
@@ -51,6 +58,7 @@ class ResultClasses(NamedTuple):
     bodies: type[BodyResults] = BodyResults
     joints: type[JointResults] = JointResults
     forces: type[ForceResults] = ForceResults
+    contacts: type[ContactResults] = ContactResults
 
     def with_quantities(self, **groups: Mapping[str, Quantity] | None) -> ResultClasses:
         """Classes with more quantities by name. Raises ValueError for names that can't be attributes of theirs."""

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
+from polhode.integrators.nonsmooth.contact_record import record_length, size_of
 from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
@@ -98,14 +99,22 @@ class Reader:
         name_table, source, conversion = self._find()
         t, state, multipliers = frames.t, frames.state, frames.multipliers
         system: Any = source.base if isinstance(source, AbstractConvertedSystem) else source
-        own = conversion.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         assert name_table is not None
-        arguments = (multipliers,) if computation.takes_multipliers and own and system.m else ()
+        takes = computation.takes_multipliers and _count(system) > 0
+        own = conversion.back is None and multipliers is not None and np.shape(multipliers)[1:] == (_count(system),)
+        if takes and system.has_contacts and not own:
+            raise ValueError("The run has no multipliers of its contacts, without which loads of joints are unknown.")
+        arguments = (multipliers,) if takes and own else ()
         observer = ConvertedObserver(computation.of(system, name_table), StateConversion(conversion, source))
         values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
         in_tree = system.coordinates.joint_tree is not None
         complete = not computation.takes_multipliers or (arguments and not in_tree)
         return values if complete else _while_open(values, frames.outputs)
+
+
+def _count(system: MultibodySystem) -> int:
+    """The multipliers of a run: those of joints, and what contacts leave behind."""
+    return system.m + record_length(*size_of(system))
 
 
 def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from polhode.checks import short_repr
+from polhode.integrators.nonsmooth.contact_record import size_of, unpack
 from polhode.multibody.measurements.joints import JointMeasurements
 from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName, unknown_name
@@ -40,6 +41,7 @@ class JointLoads(AbstractComputation):
     readings: JointMeasurements
     equilibrium: bool = eqx.field(static=True, default=False)
     takes_multipliers = True
+    saved_by = "save_loads=True"
     axes: ClassVar = {
         "joint_loads.joint_efforts": ("joint_coordinate",),
         "joint_loads.joint_forces": ("joint", "component"),
@@ -51,6 +53,9 @@ class JointLoads(AbstractComputation):
         return JointLoads(self.system, self.readings, equilibrium=True)
 
     def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
+        if self.system.has_contacts and multipliers:
+            joints, record = unpack(multipliers[0], self.system.m, *size_of(self.system))
+            multipliers = joints, record.forces
         return self.readings.values(self.system, t, q, v, *multipliers, at_rest=self.equilibrium)._asdict()
 
 

@@ -21,6 +21,7 @@ _DIAGNOSED = (
     Result.step_too_small,
     Result.joints_open,
     Result.half_turn_passed,
+    Result.contact_unsolved,
 )
 
 

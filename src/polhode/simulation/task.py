@@ -65,11 +65,30 @@ class Task:
         full_problem = problem if isinstance(problem, Problem) else None
         if full_problem is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
-        method, name = _choose_method(full_problem, integrator, tolerances, bool(events))
         start, end = _span(full_problem, t0, t1)
+        _check_contacts(problem, tolerances, backward=end < start)
+        method, name = _choose_method(full_problem, integrator, tolerances, bool(events))
+        method = method.for_system(problem.system if isinstance(problem, Problem) else problem)
         run_system, state, note = _convert_start(problem, method, name, start, state0, previous)
         event_plan = EventPlan.of(run_system, method, start, state, events, max_events, backward=end < start)
         return cls(run_system, method, name, state, start, end, full_problem, note, event_plan)
+
+
+def _check_contacts(problem: Problem | AbstractSystem, tolerances: bool, *, backward: bool) -> None:
+    """Raises ValueError for what no run with contacts can do."""
+    system = problem.system if isinstance(problem, Problem) else problem
+    if not system.has_contacts:
+        return
+    if backward:
+        raise ValueError(
+            "The run goes back in time, and bodies touch: impacts and friction give the velocities after them from "
+            "those before. Begin at the earlier time, or leave the contacts out of the model."
+        )
+    if tolerances:
+        raise ValueError(
+            "Bodies touch, and methods with contacts take constant steps: an impact within a step leaves no error "
+            "estimate. Give `h` in place of `rtol` and `atol`; a second run with half of it shows the error."
+        )
 
 
 @eager_numpy()

@@ -15,11 +15,13 @@ from jaxtyping import Array
 from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
+from polhode.integrators.nonsmooth.contact_record import WORK_KINDS
 from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
-from polhode.results.contacts import ContactResults, contacts
+from polhode.results.contact_laws import contact_record
+from polhode.results.contact_names import Contacts
 from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
 from polhode.results.joints import JointResults, joints
@@ -75,7 +77,8 @@ class Solution(eqx.Module):
     - `meta`: problem, parameters, integrator, h or tolerances, version, and the promises of the method
       (plain values that survive a round trip through JSON).
     - `events`: the events that occurred, with the states before and after.
-    - `bodies`, `joints`, `forces`: results by the names of the model. - `contacts`: by the names of impacts and stops.
+    - `bodies`, `joints`, `forces`, `contacts`: results by the names of the model, and of impacts and stops.
+    - `dissipated`: energy that contacts have taken, by kinds.
     - `saved`: the frames, or the store that has them. - `checkpoint`: from which `simulate(…, initial=…)` continues.
     - `reader`: computes quantities of bodies and joints that were not saved; None without the problem.
     - `classes`: of the results of bodies, joints and forces, which declare their quantities.
@@ -121,9 +124,15 @@ class Solution(eqx.Module):
         return forces(self)
 
     @property
-    def contacts(self) -> ByName[ContactResults]:
-        """Contacts by name, with `gap`, `force`, `closed` and `impulses`; see `polhode.results`."""
-        return contacts(self)
+    def contacts(self) -> Contacts:
+        """Contacts by names of bodies or shapes, `contacts["floor", "foot"]`, of rules or stops of events."""
+        return Contacts(self)
+
+    @property
+    def dissipated(self) -> dict[str, Array]:
+        """Energy that contacts have taken since the start of the run, by "impact", "sliding" and "rolling", (n,)."""
+        taken = contact_record(self).dissipation.sum(axis=-2)
+        return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
 
     def with_quantities(
         self,
@@ -131,14 +140,15 @@ class Solution(eqx.Module):
         bodies: Mapping[str, Quantity] | None = None,
         joints: Mapping[str, Quantity] | None = None,
         forces: Mapping[str, Quantity] | None = None,
+        contacts: Mapping[str, Quantity] | None = None,
     ) -> Solution:
-        """The run with more quantities of its bodies, joints or forces, by name: as attributes, in tables and charts.
+        """The run with more quantities of its bodies, joints, forces or contacts: as attributes, in tables and charts.
 
         They are as those of `polhode.results.BodyResults` are, which have to be given again after saving and loading:
 
             run = run.with_quantities(bodies={"height": Quantity("length", lambda body: body.z)})
         """
-        classes = self.classes.with_quantities(bodies=bodies, joints=joints, forces=forces)
+        classes = self.classes.with_quantities(bodies=bodies, joints=joints, forces=forces, contacts=contacts)
         return dataclasses.replace(self, classes=classes)
 
     @property
@@ -193,10 +203,18 @@ class Solution(eqx.Module):
             ("bodies", ", ".join(list(self.bodies)[:_MOST_LISTED])),
             ("joints", ", ".join(list(self.joints)[:_MOST_LISTED])),
             ("forces", ", ".join(list(self.forces)[:_MOST_LISTED])),
+            ("contacts", self._contact_row()),
             ("outputs", ", ".join(self.saved.outputs)),
             ("invariants", ", ".join(self.saved.invariants)),
         ]
         return [row for row in rows if row[1]]
+
+    def _contact_row(self) -> str:
+        """Names of contacts, or what has shapes without a rule that lets them touch."""
+        shaped = self.meta.get("names", {}).get("untouchable", ())
+        if shaped:
+            return f"none, although {', '.join(shaped[:_MOST_LISTED])} have shapes: `model.contacts()` lets them touch"
+        return ", ".join(list(self.contacts)[:_MOST_LISTED])
 
     def __repr__(self) -> str:
         problem = self.meta.get("problem") or "a system"

@@ -81,6 +81,11 @@ class AbstractSystem(eqx.Module):
         """Description of a scene that draws runs of the bare system from its outputs; None if there is none."""
         return None
 
+    @property
+    def has_contacts(self) -> bool:
+        """Whether parts touch each other by unilateral laws, which only methods with `takes_contacts` impose."""
+        return False
+
     def diagnose(self, t: float, state: State) -> str:
         """Diagnosis of a state at which a method failed, by the names of parts; may be empty."""
         del t, state

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from polhode.importers.losses import NotCarried
+from polhode.importers.losses import PASS_THROUGH, NotCarried
 from polhode.importers.sdformat import values
 from polhode.importers.sdformat.documents import Document
 from polhode.importers.sdformat.joints import Joint
@@ -129,7 +129,7 @@ def _stops(axis: Element | None, where: str) -> bool:
 
 def _contacts(links: Sequence[Link]) -> Iterator[tuple[_Loss, str]]:
     """Links that may touch: of different models, or of one that collides with itself."""
-    loss = _Loss("contacts", "bodies pass through each other")
+    loss = _Loss("contacts", PASS_THROUGH)
     colliding = [link for link in links if link.element.find("collision") is not None]
     models = {id(link.scope.path[0]) for link in colliding if link.scope.path}
     for link in colliding:

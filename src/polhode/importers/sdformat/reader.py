@@ -40,6 +40,7 @@ def read(source: Source, finder: Finder, options: ReadOptions) -> CompiledModel:
         name,
         spec.inertials_by_number(model),
         functools.partial(shapes.draw, document, links),
+        functools.partial(shapes.collision_shapes, document, links),
         "Take <static> out, or give links joints that move." if links else "It has no <link>.",
         tuple(lost),
         joints.velocity_limits(all_joints),

@@ -35,6 +35,18 @@ def draw(document: Document, links: Sequence[Link], construction: Construction) 
     return tuple(shapes), list(undrawn)
 
 
+def collision_shapes(
+    document: Document, links: Sequence[Link], construction: Construction
+) -> list[tuple[Shape, int | None]]:
+    """The shapes by which links touch. Raises ValueError for those that have no counterpart."""
+    found: list[tuple[Shape, int | None]] = []
+    for link in links:
+        finder = document.origins.get(link.element, link.scope.origin).finder
+        for element in link.element.findall("collision"):
+            found += [(shape, None) for shape in _shapes(link, element, finder, construction)]
+    return found
+
+
 def _shapes(link: Link, element: Element, finder: Finder, construction: Construction) -> Iterator[Shape]:
     where = f"{element.tag} `{element.get('name')}` of link `{link.name}`"
     rgba = _colour(element, where)

@@ -12,13 +12,15 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.primitives.backend_query import no_lapack
-from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
+from polhode.integrators.base import AbstractIntegrator, AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._newton import Newton, solve
+from polhode.integrators.nonsmooth.lie_rattle import LieRattle
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.spaces.base import norm
+from polhode.systems.base import AbstractSystem
 from polhode.systems.lagrangian import AbstractLagrangian, Coordinates, LivensState, Multipliers
 
 _FLOOR = 1e-14
@@ -225,6 +227,10 @@ class Rattle(AbstractVerlet):
 
     def __check_init__(self) -> None:
         _ = self._solver
+
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The method on Lie groups where bodies touch."""
+        return LieRattle(max_iterations=self.max_iterations) if system.has_contacts else self
 
     @property
     def _solver(self) -> Newton:

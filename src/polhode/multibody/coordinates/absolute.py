@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.checks import is_concrete
 from polhode.linalg.blocks import Blocks, Indices, Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
+from polhode.multibody.formulations.base import AbstractTwistVelocities
 from polhode.multibody.mechanism import tangents
 from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
@@ -181,6 +183,17 @@ class AbsoluteCoordinates(AbstractCoordinates):
     @property
     def has_momenta(self) -> bool:
         return all(group.formulation.n > 1 for group in self.bodies)
+
+    @property
+    def constant_momenta(self) -> tuple[str, ...]:
+        """The linear one of velocities in the inertial frame; the angular one if moments of inertia are all equal."""
+        if not all(isinstance(group.formulation, AbstractTwistVelocities) for group in self.bodies):
+            return ()
+        if not is_concrete(self.inertias):
+            return ("linear_momentum",)
+        J = np.asarray(self.inertias)
+        spheres = np.array_equal(J, J[:, :1, :1] * np.eye(3))
+        return ("linear_momentum", *(("angular_momentum",) if spheres else ()))
 
     def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         poses, twists = self.motion(q, v).poses, self.motion(q, v).twists

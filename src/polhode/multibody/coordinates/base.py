@@ -170,6 +170,11 @@ class AbstractCoordinates(eqx.Module):
         """Whether `momenta` is defined: all coordinates are those of bodies."""
         return False
 
+    @property
+    def constant_momenta(self) -> tuple[str, ...]:
+        """Which momenta stay the same with v, wherever bodies move, so that impulses alone change them in a step."""
+        return ()
+
     def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Linear and angular momentum, about the origin, of all bodies."""
         raise NotImplementedError

@@ -27,8 +27,8 @@ _CANCEL_TOLERANCE = 1e-9
 class Balance(eqx.Module):
     """Momenta of free bodies, external loads on them, and the power of loads without a potential.
 
-    Bodies are free if no joint connects them, directly or through others, to the ground. Gravity is left out: it has
-    no moment about the centre of mass.
+    Bodies are free if no joint or contact connects them, directly or through others, to the ground. Gravity is
+    left out: it has no moment about the centre of mass.
 
     - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may be external to them.
     - `nonconservative`: numbers of the groups of forces without a potential.
@@ -170,9 +170,11 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
 
 
 def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
-    """Rows of the bodies that no chain of joints connects to the ground."""
+    """Rows of the bodies that no chain of joints and contacts connects to the ground."""
     masses = np.asarray(system.coordinates.masses)
     pairs = list(system.coordinates.connected_rows)
+    if system.contact_set is not None:
+        pairs += [tuple(-1 if row == len(masses) else row for row in two) for two in system.contact_set.connected_rows]
     others = [group for group in system.mechanism.joints if not group.relative]
     internal = [group for group in system.mechanism.joints if group.relative]
     for group in internal:

@@ -72,7 +72,14 @@ def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " element
 
 
 def transmitted_loads(
-    system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
+    system: MultibodySystem,
+    t: Array,
+    q: Point,
+    v: Vector,
+    motion: Motion,
+    vdot: Vector,
+    multipliers: Array,
+    others: Wrench | None = None,
 ) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"], Vector]:
     r"""Forces and moments about the origin that a tree transmits to each of its links, by Newton–Euler equations of the
     subtree of the link:
@@ -80,8 +87,8 @@ def transmitted_loads(
     $f_i = \sum_j m_j(\ddot x_j - g) - f_j^a,\quad
     M_i = \sum_j R_j(J_j\dot\Omega_j + \Omega_j\times J_j\Omega_j - \tau_j^a) + x_j\times(\dots)$
 
-    with applied loads $(\tau^a, f^a)$ and those of constraints that close loops. Forces along coordinates of the tree
-    are included; their sums, with those of couplings and rotors, come last.
+    with applied loads $(\tau^a, f^a)$, `others` among them, and those of constraints that close loops. Forces along
+    coordinates of the tree are included; their sums, with those of couplings and rotors, come last.
     """
     tree = system.coordinates.joint_tree
     assert isinstance(tree, JointTree)
@@ -97,6 +104,8 @@ def transmitted_loads(
     changes = jax.jvp(velocities_at, (zero,), (jnp.ones(()),))[1]
     reactions = [reaction_of(group, multipliers) for group in system.mechanism.joints]
     applied_loads = system.mechanism.loads(t, motion, (*system.mechanism.forces, *reactions))
+    if others is not None:
+        applied_loads = jax.tree.map(jnp.add, applied_loads, others)
     # Rows before those of the links are of bodies beside the tree; the ground comes last.
     first = system.names.index(tree.links[0].name)
     omega, alpha, acceleration, (x, R), applied_loads = jax.tree.map(

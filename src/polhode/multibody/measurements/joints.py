@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
+from polhode.multibody.measurements.contact_loads import contact_efforts, contact_wrenches
 from polhode.multibody.measurements.joint_loads import Load, constraint_loads, transmitted_loads
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.angles import near
@@ -146,13 +147,15 @@ class JointMeasurements(eqx.Module):
         q: Point,
         v: Vector,
         multipliers: Array | None = None,
+        contact_forces: Float[Array, "contacts rows"] | None = None,
         *,
         at_rest: bool = False,
     ) -> JointValues:
         """Forces along all coordinates, and loads that all joints transmit.
 
         Multipliers are those of a run, if any. In joint coordinates, and without them, they follow from the
-        accelerations in this state. `at_rest`: nothing accelerates, whatever drives do before and after.
+        accelerations in this state, under the forces of contacts where there are any. `at_rest`: nothing accelerates,
+        whatever drives do before and after.
         """
         system = system.near(q)
         motion = system.motion(q, v)
@@ -163,7 +166,10 @@ class JointMeasurements(eqx.Module):
             vdot = jnp.zeros(system.n)
             multipliers = system.resting_multipliers(t, q) if multipliers is None else multipliers
         elif tree is not None or multipliers is None:
-            vdot, multipliers = system.accelerations(t, q, v)
+            effort = None if contact_forces is None else contact_efforts(system, t, q, contact_forces)
+            vdot, multipliers = (
+                system.accelerations(t, q, v) if effort is None else system.accelerations_under(t, q, v, effort)
+            )
         assert multipliers is not None
         whole, all_multipliers = system.with_redundant(t, q, multipliers)
         whole = whole.near(q)
@@ -171,7 +177,10 @@ class JointMeasurements(eqx.Module):
         loads = constraint_loads(whole, t, motion, all_multipliers, numbers)
         efforts = self._efforts(where, t, q, v)
         if tree is not None and vdot is not None:
-            link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers)
+            touch = None
+            if system.contact_set is not None and contact_forces is not None:
+                touch = contact_wrenches(system.contact_set, motion, contact_forces)
+            link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers, touch)
             loads = self._with_carried(loads, where, link_loads)
         points = self._points(where)
         moments = loads.moment - jnp.cross(points, loads.force)

@@ -14,6 +14,8 @@ from polhode.multibody.measurements.balances import Balance, balance
 from polhode.multibody.system import MultibodySystem
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.quadrature import integral
+from polhode.results.audit.step_ends import last_step_ends
+from polhode.results.contact_laws import contact_record
 from polhode.results.derived_quantities import ConvertedObserver, StateConversion
 from polhode.results.observer import BatchedObserver
 from polhode.spaces.base import Point, Vector
@@ -104,7 +106,8 @@ class _RunBalances:
         if not names:
             return {}
         observer = BatchedObserver(ConvertedObserver(rule, self._conversion), _ROWS, once=True)
-        series = _concatenate([observer.observe(frames.t, frames.state) for frames in self._solution.blocks()])
+        blocks = self._solution.blocks() if rule.free or rule.outer or rule.works else ()
+        series = _concatenate([observer.observe(frames.t, frames.state) for frames in blocks])
         if not all(np.isfinite(values).all() for values in series.values()):
             return {}
         quantities: dict[str, BalancedQuantity] = {}
@@ -122,7 +125,8 @@ class _RunBalances:
         if rule.free and (dense or not rule.brief_impulse):
             names |= {"linear_momentum", "angular_momentum"}
         energies = {"outputs.kinetic_energy", "outputs.potential_energy"}
-        if rule.works and energies <= set(self._columns) and (dense or not rule.brief_work):
+        works = rule.works or self._system.has_contacts
+        if works and energies <= set(self._columns) and (dense or not (rule.works and rule.brief_work)):
             names.add("energy")
         return {name for name in names if f"invariants.{name}" not in self._columns}
 
@@ -138,10 +142,15 @@ class _RunBalances:
     def _energy(self, series: Mapping[str, np.ndarray]) -> BalancedQuantity:
         names = (f"outputs.{part}_energy" for part in ("kinetic", "potential"))
         T, V = (np.asarray(self._columns[name][0 : len(self._t)], dtype=float) for name in names)
-        work = integral(self._t, series["power"][:, None])
+        work = integral(self._t, series["power"][:, None]) if "power" in series else None
         observer = BatchedObserver(ConvertedObserver(_Energy(self._system), self._conversion), 1, once=True)
         energy = self._without_jumps((T + V)[:, None], observer, "energy")
         exchange = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
+        if self._system.has_contacts:
+            taken = contact_record(self._solution).dissipation.sum(axis=(-2, -1))
+            # Contacts take energy in whole steps.
+            energy = (energy + taken[:, None])[last_step_ends(self._t, self._solution.meta)]
+            exchange = float(max(exchange, np.ptp(taken)))
         return _less(energy, work, exchange, float(max(np.max(T), np.max(np.abs(V)))))
 
     def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
@@ -167,4 +176,5 @@ def _first(state: Any) -> Any:
 
 
 def _concatenate(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([np.asarray(part[name], dtype=float) for part in parts]) for name in parts[0]}
+    names = parts[0] if parts else ()
+    return {name: np.concatenate([np.asarray(part[name], dtype=float) for part in parts]) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from polhode.results.audit.block_statistics import (
     span,
     swings,
 )
+from polhode.results.audit.contacts import contact_audit
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.kinks import kink_remarks
 from polhode.results.audit.model_limits import limit_remarks
 from polhode.results.audit.spins import spin_remarks
+from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Audit, Row, Verdict
 
 if TYPE_CHECKING:
@@ -55,9 +57,10 @@ def audit(solution: Run) -> Audit:
         )
     auditor = _Auditor(solution)
     joints = auditor.meta.get("names", {}).get("joints", {})
-    rows = tuple(auditor.rows())
+    contact_rows, contact_remarks = contact_audit(solution)
+    rows = (*auditor.rows(), *contact_rows)
     spins, limits = spin_remarks(solution, auditor.columns, rows), limit_remarks(joints, auditor.columns)
-    return Audit(rows, (*spins, *kink_remarks(solution), *limits))
+    return Audit(rows, (*spins, *kink_remarks(solution), *limits, *contact_remarks))
 
 
 class _Auditor:
@@ -67,7 +70,7 @@ class _Auditor:
         self.meta, self.columns = solution.meta, solution.columns()
         self.time = self.columns["time"]
         self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))
-        self.is_step_end = _step_end_test(self.meta)
+        self.is_step_end = step_end_test(self.meta)
         self.events = solution.stats.get("events", {})
         self.balances = balances(solution, self.columns)
         self.at_steps = bool(self.meta.get("promises_at_steps", False))
@@ -248,24 +251,6 @@ def _ratio(drift: float, size: float) -> float:
     """Infinite or NaN for a size of zero."""
     with np.errstate(all="ignore"):
         return float(np.divide(drift, size))
-
-
-def _step_end_test(meta: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """Predicate of the frames at ends of steps, where the method solves its equations; others are interpolated."""
-    if not meta.get("between_steps", False):
-        return lambda t: np.ones(len(t), bool)
-    t0, t1 = meta["t0"], meta["t1"]
-    if "h" not in meta:
-        # Of controlled steps only the first start and the last end are known afterwards.
-        return lambda t: (t == t0) | (t == t1)
-    grids = meta.get("legs", [[t0, meta["h"], np.inf]])
-    return lambda t: np.any([_on(t, *grid) for grid in grids], axis=0)
-
-
-def _on(t: np.ndarray, t0: float, h: float, count: float) -> np.ndarray:
-    """Whether times lie on a grid."""
-    steps = (t - t0) / h
-    return (np.abs(steps - np.round(steps)) < 1e-9) & (steps > -0.5) & (steps < count + 0.5)
 
 
 def _promise(meta: Mapping[str, Any], quantity: str) -> str | None:

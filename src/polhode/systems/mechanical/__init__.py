@@ -4,3 +4,4 @@ from polhode.systems.mechanical.abstract import START_TOLERANCE as START_TOLERAN
 from polhode.systems.mechanical.abstract import AbstractMechanical as AbstractMechanical
 from polhode.systems.mechanical.abstract import Multipliers as Multipliers
 from polhode.systems.mechanical.from_functions import Mechanical as Mechanical
+from polhode.systems.mechanical.function_contacts import FunctionContacts as FunctionContacts

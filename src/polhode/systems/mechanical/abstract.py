@@ -23,6 +23,7 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractConversion, AbstractSystem, State
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.systems.vector_field import ToVectorField
 
 Multipliers = Float[Array, " m"]
@@ -115,6 +116,25 @@ class AbstractMechanical(AbstractSystem):
         """ν, the algebra element with which q moves; linear in v."""
         del q
         return v
+
+    @property
+    def contact_set(self) -> AbstractContactSet | None:
+        """Contacts with unilateral laws and friction; None without any."""
+        return None
+
+    @property
+    def has_contacts(self) -> bool:
+        return self.contact_set is not None
+
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        """Names of invariants that are momenta which steps keep if they are made of free motion and inner impulses."""
+        return ()
+
+    @property
+    def has_loads(self) -> bool:
+        """Whether other forces than weight and inertia may act."""
+        return True
 
     def flow(self, q: Point, v: Vector, s: Any) -> Point:
         """A curve through q with velocity v, at parameter s."""

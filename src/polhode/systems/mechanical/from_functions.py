@@ -14,6 +14,7 @@ from polhode.linalg.solver_choice import kkt_solver
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import State, shape_of
 from polhode.systems.mechanical.abstract import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.time_functions import breakpoints_of, kinks_of
 
 
@@ -27,6 +28,7 @@ class Mechanical(AbstractMechanical):
     - `forces`: callable (t, q, v) → (n,), gyroscopic terms included.
     - `constraints`: callable (t, q) → (m,), or None.
     - `number`: m; 0 without constraints.
+    - `contact_set`: unilateral constraints with friction, `FunctionContacts`; None without any.
     """
 
     space: AbstractSpace
@@ -34,6 +36,7 @@ class Mechanical(AbstractMechanical):
     forces: Callable[[Array, Point, Vector], Vector]
     constraints: Callable[[Array, Point], Multipliers] | None = None
     number: int = eqx.field(static=True, default=0)
+    contact_set: AbstractContactSet | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     def __check_init__(self) -> None:
         if (self.constraints is None) != (self.number == 0):

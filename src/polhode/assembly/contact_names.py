@@ -1,0 +1,51 @@
+"""Contacts of a model by the names of bodies, shapes and rules, as plain values that are stored with runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode import checks
+from polhode.contact.shape_contacts import ShapeContacts
+from polhode.multibody.system import MultibodySystem
+
+if TYPE_CHECKING:
+    from polhode.multibody.parts import ModelParts
+
+
+def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, Any]:
+    """The entry `contacts`: where they are in the multipliers of a run, and what each pair of shapes is called.
+
+    - `joints`: labels of the multipliers of joints, which come first.
+    - `count`, `rows`: number of contact points, and of rows of each.
+    - `pairs`: bodies, shapes, name of the rule, first point and number of points, and numbers of the law.
+
+    Without contacts, but with shapes, the entry `untouchable` has the names of bodies with shapes.
+    """
+    contacts = system.contact_set
+    if contacts is None:
+        names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
+        return {"untouchable": names} if names else {}
+    starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
+    ends = [*starts[1:], contacts.count]
+    pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
+    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
+    return {"contacts": {**sizes, "pairs": pairs}}
+
+
+def _pair(contacts: ShapeContacts, first: int, count: int) -> dict[str, Any]:
+    pair, law = contacts.pairs[first], contacts.law
+    numbers = {"friction": law.friction, "drilling": law.drilling, "rolling": law.rolling}
+    return {
+        "bodies": [pair.first, pair.second],
+        "shapes": [pair.first_shape, pair.second_shape],
+        "rule": pair.rule,
+        "points": [first, count],
+        # Numbers that JAX traces are not known.
+        **{
+            name: np.asarray(values)[first].tolist()
+            for name, values in numbers.items()
+            if values is not None and checks.is_concrete(values)
+        },
+    }

@@ -1,0 +1,178 @@
+"""Contacts of a model: pairs of shapes, their laws, and where they are in a motion."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.assembly.coordinate_layout import AbstractLayout
+from polhode.assembly.spanning_tree import spanning_tree
+from polhode.checks import short_repr
+from polhode.contact.distances import slots
+from polhode.contact.rules import ContactRule
+from polhode.contact.shape_contacts import PairGroup, ShapeContacts, ShapePair
+from polhode.contact.shapes import AbstractShape
+from polhode.linalg.blocks import Indices
+from polhode.multibody.bodies import Body
+from polhode.multibody.mechanism.groups import stack_trees
+from polhode.multibody.parts import AbstractJoint
+from polhode.systems.mechanical.contact_set import ContactLaw
+
+if TYPE_CHECKING:
+    from polhode.multibody.parts import ModelParts
+
+
+_BASE_ROOM = 4
+_ROOM_OF_A_BODY = 4
+_MOST_SPARE = 1.5
+"""Contacts over room up to which there is room for all of them, without a search for the nearest."""
+
+
+class _Pair(NamedTuple):
+    """Two shapes that may touch, with their bodies and the rule."""
+
+    first: Body
+    first_shape: AbstractShape
+    second: Body
+    second_shape: AbstractShape
+    rule: ContactRule
+
+
+def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts | None:
+    """The contacts of a model in the rows of a layout; None where nothing can touch."""
+    kinds: dict[Hashable, list[_Pair]] = {}
+    for pair in _pairs(model):
+        kinds.setdefault((_kind(pair.first_shape), _kind(pair.second_shape)), []).append(pair)
+    if not kinds:
+        return None
+    groups, labels, rules = [], [], []
+    for pairs in kinds.values():
+        group = PairGroup(
+            stack_trees([_plain(pair.first_shape) for pair in pairs]),
+            stack_trees([_plain(pair.second_shape) for pair in pairs]),
+            _nodes(layout, [pair.first for pair in pairs]),
+            _nodes(layout, [pair.second for pair in pairs]),
+        )
+        groups.append(group)
+        for pair in pairs:
+            labels += [_label(pair, point) for point in range(group.slots)]
+            rules += [pair.rule] * group.slots
+    return ShapeContacts(
+        groups=tuple(groups),
+        law=_law(rules),
+        surface_velocity=_surface_velocity(rules),
+        pairs=tuple(labels),
+        room=_room(model, len(labels)),
+    )
+
+
+def _room(model: ModelParts, count: int) -> int:
+    """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
+    if model.contact_capacity is not None:
+        return min(count, model.contact_capacity)
+    roots = sum(attachment.joint is None for attachment in spanning_tree(model))
+    room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
+    return count if count <= _MOST_SPARE * room else room
+
+
+def _pairs(model: ModelParts) -> Iterator[_Pair]:
+    """All pairs of shapes that rules name, each once: later rules replace earlier ones."""
+    chosen: dict[frozenset[int], _Pair] = {}
+    joined = _joined(model)
+    for rule in model.contact_rules:
+        for first, second in _ends(model, rule, joined):
+            for (body, shape), (other, its_shape) in itertools.product(first, second):
+                key = frozenset((id(shape), id(its_shape)))
+                chosen.pop(key, None)
+                chosen[key] = _Pair(body, shape, other, its_shape, rule)
+    yield from chosen.values()
+
+
+def _ends(model: ModelParts, rule: ContactRule, joined: set[frozenset[int]]) -> Iterator[tuple[list, list]]:
+    """Both sides of a rule, each as shapes with their bodies."""
+    if rule.first is not None:
+        yield shapes_of(model, rule.first), shapes_of(model, rule.second)
+        return
+    without = {frozenset((id(a), id(b))) for a, b in rule.without} | joined
+    bodies = [body for body in (model.ground, *model.bodies) if body.shapes]
+    for pair in itertools.combinations(bodies, 2):
+        if frozenset(map(id, pair)) not in without:
+            first, second = (shapes_of(model, body) for body in pair)
+            yield first, second
+
+
+def shapes_of(model: ModelParts, end: Body | AbstractShape) -> list[tuple[Body, AbstractShape]]:
+    """The shapes of a body, or the shape itself, with the body. Raises ValueError for what the model doesn't have."""
+    bodies = (model.ground, *model.bodies)
+    if isinstance(end, AbstractShape):
+        owners = [body for body in bodies if any(shape is end for shape in body.shapes)]
+        if not owners:
+            raise ValueError(f"{end!r} is on no body of the model: add it by `body.add_shape(…)` first.")
+        return [(owners[0], end)]
+    if not isinstance(end, Body) or not any(end is body for body in bodies):
+        raise ValueError(f"A contact is between bodies of the model, or shapes on them, got {short_repr(end)}.")
+    if not end.shapes:
+        raise ValueError(
+            f"{end!r} has no shape that could touch anything: give it one, `add_body(…, shape=…)` or "
+            "`body.add_shape(polhode.shapes.Sphere(…))`, before `add_contact`."
+        )
+    return [(end, shape) for shape in end.shapes]
+
+
+def _joined(model: ModelParts) -> set[frozenset[int]]:
+    """Pairs of bodies with a joint between them; those on the ground may touch it all the same."""
+    joints = [part for _, part in model.parts if isinstance(part, AbstractJoint)]
+    ends = [part.bodies for part in joints if len(part.bodies) == 2 and model.ground not in part.bodies]
+    return {frozenset(map(id, pair)) for pair in ends}
+
+
+def _label(pair: _Pair, point: int) -> ShapePair:
+    return ShapePair(
+        pair.first.name, pair.second.name, pair.first_shape.name, pair.second_shape.name, pair.rule.name, point
+    )
+
+
+def _plain(shape: AbstractShape) -> AbstractShape:
+    """The shape without name and colour, by which shapes of one kind may differ."""
+    return dataclasses.replace(shape.as_arrays(), name=None, colour=None)
+
+
+def _kind(shape: AbstractShape) -> Hashable:
+    """Equal for shapes that can be stacked."""
+    leaves, structure = jax.tree.flatten(_plain(shape))
+    return structure, tuple(jnp.shape(leaf) for leaf in leaves)
+
+
+def _nodes(layout: AbstractLayout, bodies: Sequence[Body]) -> Indices:
+    return Indices(np.array([layout.slot((body,)).nodes.numbers.reshape(-1)[0] for body in bodies]))
+
+
+def _law(rules: Sequence[ContactRule]) -> ContactLaw:
+    numbers = lambda what: jnp.stack([jnp.asarray(getattr(rule, what), float) for rule in rules])  # noqa: E731
+    friction = jnp.stack([jnp.broadcast_to(jnp.asarray(rule.friction, float), (2,)) for rule in rules])
+    law = ContactLaw(friction, numbers("restitution"), numbers("tangential_restitution"))
+    if not any(rule.has_moments for rule in rules):
+        return law
+    return dataclasses.replace(law, drilling=numbers("drilling"), rolling=numbers("rolling"))
+
+
+def _surface_velocity(rules: Sequence[ContactRule]) -> Any:
+    if all(rule.surface_velocity is None for rule in rules):
+        return None
+    zero = np.zeros(3)
+    return jnp.stack([jnp.asarray(zero if r.surface_velocity is None else r.surface_velocity, float) for r in rules])
+
+
+def check_rule(model: ModelParts, rule: ContactRule) -> None:
+    """Raises ValueError if the bodies of a rule can't touch, or kinds of shapes have no distance."""
+    first, second = shapes_of(model, rule.first), shapes_of(model, rule.second)
+    for (body, shape), (other, its_shape) in itertools.product(first, second):
+        if body is other:
+            raise ValueError(f"A contact is between two different bodies, got {body!r} twice.")
+        slots(shape, its_shape)

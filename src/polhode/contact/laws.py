@@ -1,0 +1,91 @@
+"""The laws of contacts as projections, in units in which all friction coefficients are 1."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.contact_problem import OPEN, SLIDE, STICK, UnitProblem, discs
+
+Impulses = Float[Array, "k rows"]
+
+
+class Projection(NamedTuple):
+    """Projections of arguments a = z − ρw: normal ones to z_N ≥ m, others to discs of radius z_N.
+
+    - `value`. - `derivative`: with respect to a, a block for each contact. - `by_bound`: with respect to m.
+    """
+
+    value: Impulses
+    derivative: Float[Array, "k rows rows"]
+    by_bound: Impulses
+
+
+def velocities(problem: UnitProblem, z: Impulses) -> Impulses:
+    """w = Az + c."""
+    return (problem.matrix @ z.reshape(-1) + problem.velocity).reshape(z.shape)
+
+
+def project(a: Impulses, least: Float[Array, " k"]) -> Impulses:
+    """The projections themselves."""
+    normal = jnp.maximum(a[:, 0], least)
+    parts = [normal[:, None]]
+    # A negative normal impulse, where bounds allow one, leaves no friction.
+    radius = jnp.maximum(normal, 0.0)
+    for disc in discs(a.shape[1]):
+        length = _lengths(a[:, disc])
+        slides = length > radius
+        factor = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0)
+        parts.append(factor[:, None] * a[:, disc])
+    return jnp.concatenate(parts, axis=1)
+
+
+def residual(problem: UnitProblem, z: Impulses, w: Impulses) -> Impulses:
+    """F = z − projection of (z − ρw), zero where the laws hold."""
+    return z - project(z - problem.step * w, problem.least)
+
+
+def linearise(problem: UnitProblem, z: Impulses, w: Impulses) -> Projection:
+    """The projections with their derivatives; rows that are not present have none."""
+    a = z - problem.step * w
+    k, rows = a.shape
+    value, free = project(a, problem.least), a[:, 0] > problem.least
+    normal = value[:, 0]
+    blocks = [_block(free[:, None, None].astype(float), 0, rows)]
+    by_bound = [(~free)[:, None].astype(float)]
+    for disc in discs(rows):
+        part = a[:, disc]
+        length = _lengths(part)
+        slides, pressed = length > normal, normal > 0
+        unit = jnp.where(slides, 1 / jnp.where(slides, length, 1.0), 0.0)[:, None] * part
+        width = disc.stop - disc.start
+        across = jnp.eye(width) - unit[:, :, None] * unit[:, None, :]
+        ratio = jnp.where(slides, normal / jnp.where(slides, length, 1.0), 1.0)
+        inner = jnp.where(pressed, ratio, 0.0)[:, None, None] * jnp.where(slides[:, None, None], across, jnp.eye(width))
+        by_normal = jnp.where((free & pressed)[:, None], unit, 0.0)
+        left = jnp.concatenate((by_normal[:, :, None], jnp.zeros((k, width, disc.start - 1)), inner), axis=2)
+        blocks.append(_block(left, 0, rows))
+        by_bound.append(jnp.where((~free & pressed)[:, None], unit, 0.0))
+    derivative = jnp.where(problem.present[:, :, None], jnp.concatenate(blocks, axis=1), 0.0)
+    return Projection(value, derivative, jnp.where(problem.present, jnp.concatenate(by_bound, axis=1), 0.0))
+
+
+def modes(problem: UnitProblem, z: Impulses, w: Impulses) -> Int[Array, " k"]:
+    """The mode of each contact: one slides if its tangential impulse is at the bound."""
+    a = z - problem.step * w
+    normal = jnp.maximum(a[:, 0], problem.least)
+    slides: Bool[Array, " k"] = jnp.ones(len(normal), bool)
+    if a.shape[1] > 1:
+        slides = (_lengths(a[:, 1:3]) > normal) | ~jnp.any(problem.present[:, 1:3], axis=1)
+    return jnp.where(normal > 0, jnp.where(slides, SLIDE, STICK), OPEN)
+
+
+def _lengths(part: Float[Array, "k w"]) -> Float[Array, " k"]:
+    return jnp.abs(part[:, 0]) if part.shape[1] == 1 else jnp.sqrt(jnp.sum(part * part, axis=1))
+
+
+def _block(values: Float[Array, "k w c"], first: int, rows: int) -> Float[Array, "k w rows"]:
+    k, width, count = values.shape
+    return jnp.concatenate((jnp.zeros((k, width, first)), values, jnp.zeros((k, width, rows - first - count))), axis=2)

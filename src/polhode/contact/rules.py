@@ -1,0 +1,62 @@
+"""What users say about contacts of a model: which shapes touch, and by which law."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode import checks
+from polhode.checks import short_repr
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ContactRule:
+    """Contacts between the shapes of some bodies.
+
+    - `first`, `second`: bodies, or single shapes on them; None for all pairs of bodies with shapes.
+    - `without`: pairs of bodies that pass through each other, among all pairs.
+    - `friction`: coefficient, or two along the tangents. - `restitution`, `tangential_restitution`: from 0 to 1.
+    - `drilling`, `rolling`: lengths that bound moments by the normal force.
+    - `surface_velocity`: of the surface of `first`, in its frame, shape (3,).
+    """
+
+    first: Any = None
+    second: Any = None
+    without: Sequence[tuple[Any, Any]] = ()
+    friction: Any = 0.5
+    restitution: Any = 0.0
+    tangential_restitution: Any = 0.0
+    drilling: Any = 0.0
+    rolling: Any = 0.0
+    surface_velocity: Any = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("restitution", "tangential_restitution"):
+            value = getattr(self, what)
+            checks.array(what, value, (), "of an impact, from 0 to 1")
+            if checks.is_concrete(value) and not 0 <= float(np.asarray(value)) <= 1:
+                raise ValueError(f"`{what}` must be from 0 (no bounce) to 1 (no loss), got {short_repr(value)}.")
+        for what in ("drilling", "rolling"):
+            value = getattr(self, what)
+            checks.array(what, value, (), "a length: largest moment over the normal force")
+            if checks.is_concrete(value) and not float(np.asarray(value)) >= 0:
+                raise ValueError(f"`{what}` can't be negative, got {short_repr(value)}.")
+        shape = np.shape(self.friction)
+        if shape not in ((), (2,)):
+            raise ValueError(
+                f"`friction` must be a coefficient, or two along the tangents, got {short_repr(self.friction)}."
+            )
+        checks.array("friction", self.friction, shape, "coefficient of friction")
+        if checks.is_concrete(self.friction) and not np.all(np.asarray(self.friction) >= 0):
+            raise ValueError(f"`friction` can't be negative, got {short_repr(self.friction)}.")
+        if self.surface_velocity is not None:
+            checks.array("surface_velocity", self.surface_velocity, (3,), "of the first body's surface, in its frame")
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether drilling or rolling is resisted."""
+        return any(not checks.is_concrete(x) or float(np.asarray(x)) != 0 for x in (self.drilling, self.rolling))

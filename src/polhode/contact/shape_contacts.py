@@ -1,0 +1,283 @@
+"""Contacts between shapes that bodies carry."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from polhode.compiler.primitives.row_loop import scan_rows
+from polhode.contact.distances import APART, ContactPoints, contact_points, match, slots
+from polhode.contact.shapes import AbstractShape
+from polhode.linalg.blocks import Indices
+from polhode.linalg.segment_sum import take
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical.contact_set import (
+    AbstractContactSet,
+    ContactKinematics,
+    ContactLaw,
+    PresentContacts,
+    one_hot,
+    pick,
+)
+
+
+class ShapePair(NamedTuple):
+    """What a contact is between: names of bodies, of their shapes and of the rule, and its number among the points."""
+
+    first: str
+    second: str
+    first_shape: str | None
+    second_shape: str | None
+    rule: str | None
+    point: int
+
+    def __str__(self) -> str:
+        """The bodies, with the names of shapes where they have any."""
+        ends = (self.first, self.first_shape), (self.second, self.second_shape)
+        return " and ".join(f"`{body}`" if shape is None else f"`{body}` ({shape})" for body, shape in ends)
+
+
+class Ranking(NamedTuple):
+    """The contacts nearest to touching so far, in ascending order of their gaps.
+
+    - `number`: which ones. - `left_out`: the smallest gap of all others.
+    """
+
+    number: Int[Array, " c"]
+    points: ContactPoints
+    left_out: Float[Array, ""]
+
+    @classmethod
+    def empty(cls, room: int) -> Ranking:
+        """Before the first contact."""
+        axes = jnp.broadcast_to(jnp.eye(3), (room, 3, 3))
+        points = ContactPoints(
+            jnp.full(room, APART), jnp.zeros((room, 3)), axes[:, 2], axes[:, 0], jnp.zeros(room, jnp.int32)
+        )
+        return cls(jnp.zeros(room, int), points, jnp.asarray(APART))
+
+    def insert(self, number: Array, points: ContactPoints) -> Ranking:
+        """The same with another contact at its place, which moves the later ones on."""
+        chosen, rows = (number, points), []
+        for slot in range(len(self.number)):
+            own = self.number[slot], jax.tree.map(lambda x, slot=slot: x[slot], self.points)
+            nearer = chosen[1].gap < own[1].gap
+            rows.append(jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, a, b), chosen, own))
+            chosen = jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, b, a), chosen, own)
+        numbers, ranked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+        return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
+
+
+class PairGroup(eqx.Module):
+    """Pairs of shapes of two kinds.
+
+    - `first`, `second`: their shapes, stacked. - `nodes`: rows of a motion that carry them, shapes (pairs,).
+    """
+
+    first: AbstractShape
+    second: AbstractShape
+    first_nodes: Indices = eqx.field(static=True)
+    second_nodes: Indices = eqx.field(static=True)
+
+    @property
+    def slots(self) -> int:
+        """Points of each pair."""
+        return slots(self.first, self.second)
+
+    @property
+    def count(self) -> int:
+        """Points of all pairs."""
+        return len(self.first_nodes.numbers) * self.slots
+
+    def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
+        """The ranking with the points of all pairs, in one loop; `first`: number of the first of them."""
+        numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
+        ends = [
+            (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
+            for nodes in (self.first_nodes, self.second_nodes)
+        ]
+
+        def insert(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+            number, one, pose, other, its_pose = pair
+            points = contact_points(one, pose, other, its_pose)
+            for slot in range(self.slots):
+                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+            return ranking, None
+
+        return scan_rows(insert, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
+
+    def points(self, poses: Any) -> ContactPoints:
+        """The points of all pairs, one after the other."""
+        first, second = (
+            (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
+            for nodes in (self.first_nodes, self.second_nodes)
+        )
+        points = jax.vmap(contact_points)(self.first, first, self.second, second)
+        return _flatten(points)
+
+
+class ShapeContacts(AbstractContactSet):
+    """Contacts between the shapes of bodies, in a fixed number of points for each pair of shapes.
+
+    - `groups`: pairs by kinds; contacts are numbered group by group, pair by pair.
+    - `surface_velocity`: of the surface of the first body against this body, in its frame, as of a belt; shape (k, 3).
+    - `pairs`: the bodies of each contact, and the number of its point. - `room`: how many may touch at a time.
+    """
+
+    groups: tuple[PairGroup, ...]
+    law: ContactLaw
+    surface_velocity: Float[Array, "k 3"] | None
+    pairs: tuple[ShapePair, ...] = eqx.field(static=True)
+    room: int = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def capacity(self) -> int:
+        return self.room
+
+    @property
+    def first_nodes(self) -> np.ndarray:
+        """Rows of a motion that carry the first shape of each contact."""
+        return np.concatenate([np.repeat(group.first_nodes.numbers, group.slots) for group in self.groups])
+
+    @property
+    def second_nodes(self) -> np.ndarray:
+        """Rows of a motion that carry the second shape of each contact."""
+        return np.concatenate([np.repeat(group.second_nodes.numbers, group.slots) for group in self.groups])
+
+    @property
+    def connected_rows(self) -> set[tuple[int, int]]:
+        """Pairs of rows of a motion between which contacts act; the ground has the last one."""
+        return set(zip(self.first_nodes.tolist(), self.second_nodes.tolist(), strict=True))
+
+    def points(self, motion: Any) -> ContactPoints:
+        """Gaps, points and directions of all contacts in a motion."""
+        parts = [group.points(motion.poses) for group in self.groups]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+    def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
+        del t
+        return self.points(system.motion(q)).gap
+
+    def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
+        del t
+        points = self.points(system.motion(q))
+        rows, drift = self._rows(system, q, points)
+        return ContactKinematics(points.gap, rows, drift, points.feature, points)
+
+    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
+        if self.room == self.count:
+            return super().present(system, t, q)
+        number, chosen, left_out = self._nearest(system.motion(q).poses)
+        frames = frames_of(chosen)
+        spins, slips = self._relative(number, chosen.point, system, q)
+        rows = jnp.einsum("kij,kjn->kin", frames, slips)
+        drift = jnp.zeros((self.room, self.law.rows))
+        if self.law.rows == 6:
+            rows = jnp.concatenate((rows, jnp.einsum("kij,kjn->kin", frames, spins)), axis=1)
+        if self.surface_velocity is not None:
+            drift = drift.at[:, :3].set(-jnp.einsum("kij,kj->ki", frames, self._surface(number, system, q)))
+        kinematics = ContactKinematics(chosen.gap, rows, drift, chosen.feature)
+        return PresentContacts(kinematics, self.law.of(number), number, left_out)
+
+    def _nearest(self, poses: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
+        """The contacts with the smallest gaps, in ascending order, their numbers first, and the smallest other gap."""
+        ranking = Ranking.empty(self.room)
+        first = 0
+        for group in self.groups:
+            ranking = group.rank(poses, first, ranking)
+            first += group.count
+        return ranking.number, ranking.points, ranking.left_out
+
+    def _relative(
+        self, number: Int[Array, " c"], point: Float[Array, "c 3"], system: Any, q: Point
+    ) -> tuple[Float[Array, "c 3 n"], Float[Array, "c 3 n"]]:
+        """Derivatives of relative spins and velocities of contacts, by velocities of the system."""
+
+        def at_origin(v: Vector) -> tuple[Array, Array]:
+            """Angular velocities of all nodes, and velocities of their points in the origin."""
+            motion = system.motion(q, v)
+            w = jnp.einsum("kij,kj->ki", motion.poses.R, motion.twists.omega)
+            return w, motion.twists.u + jnp.cross(motion.poses.x, w)
+
+        w, u = jax.jacfwd(at_origin)(jnp.zeros(system.n))
+        spins, slips = jnp.zeros((self.room, 3, system.n)), jnp.zeros((self.room, 3, system.n))
+        for nodes, sign in ((self.second_nodes, 1.0), (self.first_nodes, -1.0)):
+            among = one_hot(number, self.count)
+            for node in np.unique(nodes[nodes < len(w) - 1]).tolist():
+                here = sign * jnp.sum(among[:, nodes == node], axis=1)[:, None, None]
+                across = jnp.cross(w[node][None], point[:, :, None], axisa=1, axisb=1, axisc=1)
+                spins, slips = spins + here * w[node], slips + here * (u[node] + across)
+        return spins, slips
+
+    def _surface(self, number: Int[Array, " c"], system: Any, q: Point) -> Float[Array, "c 3"]:
+        """Velocities of the surfaces of first bodies in the inertial frame."""
+        assert self.surface_velocity is not None
+        R = take(system.motion(q).poses.R, self.first_nodes)
+        return pick(number, jnp.einsum("kij,kj->ki", R, self.surface_velocity))
+
+    def columns(
+        self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
+    ) -> Float[Array, "k rows n"]:
+        """Contacts that are new there have the same places and directions in space."""
+        parts, first = [], 0
+        for group in self.groups:
+            part, shape = slice(first, first + group.count), (-1, group.slots)
+            first += group.count
+            pairs = [_split(points, part, shape) for points in (here.places, there.places)]
+            parts.append(_flatten(jax.vmap(match)(*pairs)))
+        return self._rows(system, q, jax.tree.map(lambda *x: jnp.concatenate(x), *parts))[0]
+
+    def _rows(
+        self, system: Any, q: Point, points: ContactPoints
+    ) -> tuple[Float[Array, "k rows n"], Float[Array, "k rows"]]:
+        """Relative velocities at points: their derivatives, and what they are at rest."""
+        velocities = lambda v: self.velocities(points, system.motion(q, v))  # noqa: E731
+        zero, rows = jnp.zeros(system.n), self.count * self.law.rows
+        differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
+        return differentiate(velocities)(zero), velocities(zero)
+
+    def velocities(self, points: ContactPoints, motion: Any) -> Float[Array, "k rows"]:
+        """Relative velocities of the contacts, and their spins, along normal and tangents."""
+        frames = frames_of(points)
+        (u1, w1), (u2, w2) = (_velocity_at(points.point, motion, k) for k in (self.first_nodes, self.second_nodes))
+        relative = u2 - u1
+        if self.surface_velocity is not None:
+            R = take(motion.poses.R, self.first_nodes)
+            relative = relative - jnp.einsum("kij,kj->ki", R, self.surface_velocity)
+        slips = jnp.einsum("kij,kj->ki", frames, relative)
+        if self.law.rows == 3:
+            return slips
+        return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
+
+
+def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:
+    """The points of one group, pair by pair."""
+    return jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), points)
+
+
+def _flatten(points: ContactPoints) -> ContactPoints:
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
+
+
+def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:
+    """Normal and both tangents of each contact, as rows."""
+    second = jnp.cross(points.normal, points.tangent)
+    return jnp.stack((points.normal, points.tangent, second), axis=1)
+
+
+def _velocity_at(
+    point: Float[Array, "k 3"], motion: Any, nodes: np.ndarray
+) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+    """Velocity of the body's point at a place, and its angular velocity, both in the inertial frame."""
+    x, R = take(motion.poses.x, nodes), take(motion.poses.R, nodes)
+    w = jnp.einsum("kij,kj->ki", R, take(motion.twists.omega, nodes))
+    return take(motion.twists.u, nodes) + jnp.cross(w, point - x), w

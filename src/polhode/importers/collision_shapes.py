@@ -1,0 +1,87 @@
+"""Shapes of a file by which its links touch, on the bodies of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from polhode.contact import shapes
+from polhode.contact.shapes import AbstractShape
+from polhode.importers.construction import Construction
+from polhode.importers.mesh_files import UnreadableFile
+from polhode.multibody.bodies import Body
+from polhode.viewing.scene.robot_appearance import Shape
+
+MOST_VERTICES = 64
+"""Vertices of the hull of a mesh: the extreme ones along as many directions."""
+
+
+class CollisionShape(NamedTuple):
+    """A shape on a body of the model. - `link`: the link of the file. - `geom`: number of MuJoCo's geom, or None."""
+
+    body: Body
+    link: str
+    shape: AbstractShape
+    geom: int | None = None
+
+
+def attach(
+    construction: Construction, found: Sequence[tuple[Shape, int | None]]
+) -> tuple[list[CollisionShape], list[str]]:
+    """Puts the shapes on the bodies; returns them, and those that can't be used, with the reason."""
+    taken: list[CollisionShape] = []
+    unused: list[str] = []
+    counts: dict[str, int] = {}
+    bodies = {body.name: body for body in (construction.model.ground, *construction.model.bodies)}
+    for drawn, geom in found:
+        counts[drawn.link] = counts.get(drawn.link, 0) + 1
+        number = counts[drawn.link]
+        try:
+            shape = convert(drawn, drawn.link if number == 1 else f"{drawn.link}-{number}")
+        except (ValueError, UnreadableFile) as error:
+            unused.append(f"{drawn.link}: {str(error).rstrip('.')}")
+            continue
+        body = bodies[drawn.body]
+        construction.model.add_shape(body, shape)
+        taken.append(CollisionShape(body, drawn.link, shape, geom))
+    return taken, unused
+
+
+def convert(drawn: Shape, name: str) -> AbstractShape:
+    """The same as a shape that can touch. Raises ValueError for what has no counterpart."""
+    place = {"position": drawn.x, "rotation": drawn.R, "name": name, "colour": drawn.colour}
+    a, b, c = drawn.size if len(drawn.size) == 3 else (0.0, 0.0, 0.0)
+    match drawn.kind:
+        case "box":
+            return shapes.Box(drawn.size, **place)
+        case "ellipsoid" if a == b == c:
+            return shapes.Sphere(a / 2, **place)
+        case "ellipsoid":
+            return shapes.Ellipsoid(drawn.size / 2, **place)
+        case "cylinder":
+            return shapes.Cylinder(a / 2, c, **place)
+        case "capsule":
+            return shapes.Capsule(a / 2, c - a, **place) if c > a else shapes.Sphere(a / 2, **place)
+        case "plane":
+            return shapes.Plane(**place)
+        case "mesh" if drawn.mesh is not None:
+            points = np.concatenate([part.triangles.vertices for part in drawn.mesh.parts()])
+            return shapes.ConvexMesh(extreme_points(points), **place)
+        case kind:
+            raise ValueError(f"shapes of the kind {kind} can't touch anything")
+
+
+def extreme_points(points: np.ndarray, most: int = MOST_VERTICES) -> np.ndarray:
+    """Vertices of the convex hull, at most so many: those farthest along directions spread over the sphere."""
+    from scipy.spatial import ConvexHull  # Loaded when it is needed: it takes 0.1 s.
+
+    hull = points[ConvexHull(points).vertices]
+    if len(hull) <= most:
+        return hull
+    k = np.arange(most) + 0.5
+    polar, turn = np.arccos(1 - 2 * k / most), np.pi * (1 + 5**0.5) * k
+    directions = np.stack((np.cos(turn) * np.sin(polar), np.sin(turn) * np.sin(polar), np.cos(polar)), axis=1)
+    axes = np.concatenate((np.eye(3), -np.eye(3)))
+    return hull[np.unique(np.argmax(hull @ np.concatenate((directions, axes)).T, axis=0))]

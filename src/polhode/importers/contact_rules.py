@@ -1,0 +1,186 @@
+"""Which shapes of a file touch, and with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from polhode.contact import shapes
+from polhode.contact.distances import contact_points
+from polhode.contact.shapes import AbstractShape
+from polhode.importers import collision_shapes
+from polhode.importers._mujoco import is_disabled
+from polhode.importers.collision_shapes import CollisionShape
+from polhode.importers.compiled_model import CompiledModel
+from polhode.importers.construction import Construction
+from polhode.importers.losses import NotCarried
+
+FRICTION = 0.8
+"""Coefficient of files that have none."""
+
+
+class ContactOptions(NamedTuple):
+    """Arguments of `polhode.load_model` about contacts.
+
+    - `contacts`: whether the shapes of the file touch each other as it says.
+    - `floor`: a shape of the ground that all of them touch; True for a plane below them, None for none.
+    - `friction`: in place of that of the file; None keeps that.
+    """
+
+    contacts: bool
+    floor: AbstractShape | Literal[True] | None
+    friction: Any
+
+    @property
+    def requested(self) -> bool:
+        """Whether anything is to touch."""
+        return self.contacts or self.floor is not None
+
+
+def add_contacts(construction: Construction, compiled: CompiledModel, options: ContactOptions) -> list[NotCarried]:
+    """Adds the shapes and contacts that are asked for; returns what could not be carried over."""
+    if not options.requested:
+        return []
+    found, unused = collision_shapes.attach(construction, compiled.collide(construction))
+    lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
+    if options.contacts:
+        lost += _add_pairs(construction, found, options)
+    if options.floor is not None:
+        _add_floor(construction, found, options)
+    return lost
+
+
+def _add_floor(construction: Construction, found: Sequence[CollisionShape], options: ContactOptions) -> None:
+    model = construction.model
+    floor = _below(found) if options.floor is True else options.floor
+    model.ground.add_shape(floor)
+    for one in found:
+        if one.body is not model.ground:
+            own = _numbers(construction, (one,), options)
+            model.add_contact(floor, one.shape, **own._asdict())
+
+
+def _below(found: Sequence[CollisionShape]) -> AbstractShape:
+    """The horizontal plane through the lowest point of all shapes at the start."""
+    level = shapes.Plane()
+    moving = [one for one in found if one.body.kind != "ground"]
+    origin = np.zeros(3), np.eye(3)
+    gaps = [contact_points(level, origin, one.shape, (one.body.x, one.body.R)).gap for one in moving]
+    height = float(np.min(np.concatenate(gaps))) if gaps else 0.0
+    return shapes.Plane(point=(0.0, 0.0, height), name="floor")
+
+
+class _Numbers(NamedTuple):
+    friction: Any
+    drilling: float = 0.0
+    rolling: float = 0.0
+    restitution: float = 0.0
+
+
+def _numbers(construction: Construction, pair: Sequence[CollisionShape], options: ContactOptions) -> _Numbers:
+    """Friction and restitution of one or two geoms, by MuJoCo's rules, or those of the options."""
+    geoms = [one.geom for one in pair if one.geom is not None]
+    if not geoms:
+        return _Numbers(FRICTION if options.friction is None else options.friction)
+    m = construction.start.compiled
+    most = max(m.geom_priority[geoms])
+    geoms = [geom for geom in geoms if m.geom_priority[geom] == most]
+    friction = np.max(m.geom_friction[geoms], axis=0)
+    return _by_dimension(int(np.max(m.geom_condim[geoms])), friction, _restitution(m.geom_solref[geoms]), options)
+
+
+def _by_dimension(dimension: int, friction: np.ndarray, restitution: float, options: ContactOptions) -> _Numbers:
+    sliding = float(friction[0]) if dimension >= 3 else 0.0
+    return _Numbers(
+        sliding if options.friction is None else options.friction,
+        float(friction[1]) if dimension >= 4 else 0.0,
+        float(friction[2]) if dimension >= 6 else 0.0,
+        restitution,
+    )
+
+
+def _restitution(solref: np.ndarray) -> float:
+    """Restitution of an oscillator with MuJoCo's damping ratio; 0 for direct stiffness and damping."""
+    time, ratio = np.mean(np.atleast_2d(solref), axis=0)
+    if time <= 0 or ratio <= 0 or ratio >= 1:
+        return 0.0
+    return float(np.exp(-np.pi * ratio / np.sqrt(1 - ratio**2)))
+
+
+def _add_pairs(
+    construction: Construction, found: Sequence[CollisionShape], options: ContactOptions
+) -> list[NotCarried]:
+    """Contacts among the shapes of the file."""
+    lost: list[str] = []
+    for first, second, numbers in _pairs(construction, found, options):
+        try:
+            construction.model.add_contact(first.shape, second.shape, **numbers._asdict())
+        except ValueError as error:
+            lost.append(f"{first.link}–{second.link}: {str(error).rstrip('.')}")
+    return [NotCarried("contacts", tuple(lost), "these kinds of shapes have no distance")] if lost else []
+
+
+def _pairs(
+    construction: Construction, found: Sequence[CollisionShape], options: ContactOptions
+) -> Iterator[tuple[CollisionShape, CollisionShape, _Numbers]]:
+    start, m = construction.start, construction.start.compiled
+    by_geom = {one.geom: one for one in found if one.geom is not None}
+    explicit = {}
+    if not is_disabled(m, "contact"):
+        for k in range(m.npair):
+            ends = int(m.pair_geom1[k]), int(m.pair_geom2[k])
+            if ends[0] in by_geom and ends[1] in by_geom:
+                explicit[frozenset(ends)] = None
+                numbers = _by_dimension(
+                    int(m.pair_dim[k]), m.pair_friction[k][[0, 2, 3]], _restitution(m.pair_solref[k]), options
+                )
+                yield by_geom[ends[0]], by_geom[ends[1]], numbers
+    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}
+    for i, first in enumerate(found):
+        for second in found[i + 1 :]:
+            if first.body is second.body:
+                continue
+            if first.geom is None or second.geom is None:
+                if not _joined(construction, first, second):
+                    yield first, second, _numbers(construction, (first, second), options)
+                continue
+            a, b = first.geom, second.geom
+            masks = (m.geom_contype[a] & m.geom_conaffinity[b]) | (m.geom_contype[b] & m.geom_conaffinity[a])
+            bodies = int(m.geom_bodyid[a]), int(m.geom_bodyid[b])
+            related = _related(start, *bodies)
+            if masks and not related and not {bodies, bodies[::-1]} & excluded and frozenset((a, b)) not in explicit:
+                yield first, second, _numbers(construction, (first, second), options)
+
+
+def _related(start: Any, first: int, second: int) -> bool:
+    """Whether one body carries the other, which MuJoCo keeps from touching unless it is the world."""
+    a, b = start.carrier(first), start.carrier(second)
+    parents = [start.carrier(int(start.compiled.body_parentid[body])) for body in (a, b)]
+    return a != 0 and b != 0 and (parents[0] == b or parents[1] == a)
+
+
+def _joined(construction: Construction, first: CollisionShape, second: CollisionShape) -> bool:
+    """The same of links of formats without masks, among which the ground counts as well."""
+    numbers = [n for n, body in construction.carriers.items() if body in (first.body, second.body)]
+    if len(numbers) < 2:
+        return True
+    a, b = numbers[:2]
+    parents = [construction.start.carrier(int(construction.start.compiled.body_parentid[body])) for body in (a, b)]
+    return parents[0] == b or parents[1] == a
+
+
+def read_floor(value: Any) -> AbstractShape | Literal[True] | None:
+    """The floor of the arguments of `load_model`: a plane at a height, or a shape. Raises ValueError for others."""
+    if value is None or value is False:
+        return None
+    if value is True or isinstance(value, AbstractShape):
+        return value
+    try:
+        return shapes.Plane(point=(0.0, 0.0, float(value)), name="floor")
+    except (TypeError, ValueError):
+        raise ValueError(
+            "`floor` must be True for a plane below the robot, its height, or a shape such as "
+            f"polhode.shapes.Plane(…), got {value!r}."
+        ) from None

@@ -1,0 +1,73 @@
+"""What steps with contacts leave behind: forces, and the energy that the contacts have taken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from polhode.systems.mechanical import AbstractMechanical
+
+WORK_KINDS = ("impact", "sliding", "rolling")
+"""Kinds of dissipation: along normals, along tangents, and by moments."""
+
+
+class ContactMemory(NamedTuple):
+    """What a step leaves to the next one: impulses by labels, and the energy that all k contacts have taken."""
+
+    impulses: Float[Array, "c rows"]
+    labels: Int[Array, " c"]
+    dissipation: Float[Array, "k 3"]
+
+    @classmethod
+    def empty(cls, capacity: int, rows: int, k: int) -> Self:
+        """Before the first step."""
+        return cls(jnp.zeros((capacity, rows)), jnp.full(capacity, -1, jnp.int32), jnp.zeros((k, 3)))
+
+
+class ContactRecord(NamedTuple):
+    """Contacts of the step that has ended.
+
+    - `forces`: mean over the step along normal, tangents and, with spins, moments about these; shape (k, rows).
+    - `slips`: relative velocities at its end, of the same shape.
+    - `dissipation`: energy taken since the start of the run, by `WORK_KINDS`, shape (k, 3).
+    """
+
+    forces: Float[Array, "k rows"]
+    slips: Float[Array, "k rows"]
+    dissipation: Float[Array, "k 3"]
+
+    def pack(self, joints: Float[Array, " m"]) -> Float[Array, " m_and_contacts"]:
+        """Multipliers of a run: those of joints, then these."""
+        return jnp.concatenate((joints, *(part.reshape(-1) for part in self)))
+
+
+def size_of(system: AbstractMechanical) -> tuple[int, int]:
+    """Numbers of contacts and of rows of each, (k, rows); (0, 0) without any."""
+    contacts = system.contact_set
+    return (0, 0) if contacts is None else (contacts.count, contacts.law.rows)
+
+
+def record_length(k: int, rows: int) -> int:
+    """Numbers of a record in the multipliers of a run."""
+    return k * (2 * rows + len(WORK_KINDS)) if k else 0
+
+
+def unpack(multipliers: Float[Array, "... m_and_contacts"], m: int, k: int, rows: int) -> tuple[Array, ContactRecord]:
+    """Multipliers of joints, and the record of the contacts, with any leading axes."""
+    lead, sizes = multipliers.shape[:-1], (rows, rows, 3)
+    parts, first = [], m
+    for size in sizes:
+        parts.append(multipliers[..., first : first + k * size].reshape(*lead, k, size))
+        first += k * size
+    return multipliers[..., :m], ContactRecord(*parts)
+
+
+def dissipation(
+    impulses: Float[Array, "k rows"], before: Float[Array, "k rows"], after: Float[Array, "k rows"]
+) -> Float[Array, "k 3"]:
+    """-½ P·(u⁻ + u⁺) by kinds: what impulses take from the energy."""
+    taken = -0.5 * impulses * (before + after)
+    moments = jnp.sum(taken[:, 3:], axis=1) if taken.shape[1] > 3 else jnp.zeros(len(taken))
+    return jnp.stack((taken[:, 0], jnp.sum(taken[:, 1:3], axis=1), moments), axis=1)

@@ -1,0 +1,174 @@
+"""The first half of a step of RATTLE with contacts: the velocity of its middle, and with it the position at its end."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.contact_problem import ContactProblem
+from polhode.contact.solver import solve
+from polhode.integrators.nonsmooth import momentum_balance as balance
+from polhode.integrators.nonsmooth.contact_record import ContactMemory
+from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
+from polhode.linalg.blocks import Matrix, scale_matrix
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.contact_set import ContactKinematics
+
+CONVERGED = 1e-13
+"""Change of velocities from round to round, relative to them, at which rounds end."""
+
+CLOSED = 1e-10
+"""Gap, in the unit of length, up to which a contact counts as closed."""
+
+_ROUND_OFF = 8 * jnp.finfo(float).eps
+
+
+class Departure(eqx.Module):
+    """The data of a step at its start.
+
+    `pressed`: contacts that carried a force at the end of the step before. `guess`: of all impulses of the step.
+    """
+
+    system: AbstractMechanical
+    t: Array
+    h: Array
+    q: Point
+    v: Vector
+    momentum: Vector
+    tangent: Matrix
+    joints: Matrix
+    contacts: ContactKinematics
+    pressed: Bool[Array, " k"]
+    guess: Float[Array, "k rows"]
+
+    @classmethod
+    def at(
+        cls, system: Any, t: Array, h: Array, q: Point, v: Vector, memory: ContactMemory, pressed: Bool[Array, " k"]
+    ) -> Departure:
+        """The data of a step from a state, with the memory of the step before."""
+        tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
+        contacts = system.contact_set.kinematics(system, t, q)
+        same = contacts.feature == memory.labels
+        return cls(
+            system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
+            pressed=pressed & same & (contacts.gap <= CLOSED),
+            guess=jnp.where(same[:, None], memory.impulses, 0.0),
+        )  # fmt: skip
+
+
+class Drift(NamedTuple):
+    """The step up to the position at its end, and one round of the iteration for it.
+
+    - `q`, `velocity`: at its end, and in its middle. - `momentum`: of the middle. - `contacts`: at its end.
+    - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
+    - `impulses`, `joints`: of the first half. - `slides`: contacts that go on sliding.
+    """
+
+    q: Point
+    velocity: Vector
+    momentum: Vector
+    contacts: ContactKinematics
+    columns: Float[Array, "k rows n"]
+    moved: Float[Array, "k_rows n"]
+    impulses: Float[Array, "k rows"]
+    joints: Multipliers
+    slides: Bool[Array, " k"]
+    change: Array
+    solved: Bool[Array, ""]
+    number: Int[Array, ""]
+
+
+def drift(step: Departure, max_rounds: int, tolerance: float) -> Drift:
+    """Newton's method for the velocity in the middle of a step and for the impulses of its first half."""
+    first = _place(step, step.v)._replace(impulses=0.5 * step.guess)
+    limit = _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
+
+    def more(last: Drift) -> Array:
+        goal = CONVERGED * (1.0 + jnp.max(jnp.abs(last.velocity))) + limit
+        return (last.change > goal) & (last.number < max_rounds)
+
+    return jax.lax.while_loop(more, lambda last: _round(step, tolerance, last), first)
+
+
+def _place(step: Departure, v: Vector) -> Drift:
+    """The place that a velocity leads to."""
+    system = step.system
+    q = system.flow(step.q, v, step.h)
+    end = step.t + step.h
+    momentum = 0.5 * (system.momentum(step.t, step.q, v) + system.momentum(end, q, v))
+    contacts = system.contact_set.kinematics(system, end, q)
+    columns = system.contact_set.columns(system, step.q, step.contacts, contacts)
+    k, rows, n = columns.shape
+    return Drift(
+        q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
+        step.pressed, jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
+    )  # fmt: skip
+
+
+def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
+    system, h, space = step.system, step.h, step.system.configuration
+    end, v, xi = step.t + h, at.velocity, step.h * at.velocity
+    forces = balance.inertia_slope(system, step.t, step.q, v) + balance.loads(system, step.t, step.q, v)
+    missing = step.momentum + 0.5 * h * forces - balance.at_start(space, xi, at.momentum)
+    open_by = system.constraint(end, at.q) if system.m else jnp.zeros(0)
+    factors = system.kkt.factor(step.tangent, step.joints, system.jacobian(end, at.q))
+    change, joints = system.kkt.solve(factors, missing, -open_by / h)
+    none = jnp.zeros(system.m)
+    flat = at.columns.reshape(-1, system.n)
+    moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(flat)
+    rows, slips0 = _rows(step, at)
+    law = system.contact_set.law
+    mean_drift = 0.5 * (step.contacts.drift + at.contacts.drift)
+    free = jnp.einsum("krn,n->kr", rows, v + change) + mean_drift
+    # Gaps at the end of the step, in the place of normal velocities.
+    gaps = at.contacts.gap / h + rows[:, 0] @ change
+    reach = jnp.max(jnp.abs(at.contacts.rows[:, 0] @ v)) + jnp.max(jnp.abs(free[:, 0]))
+    slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
+    on = persistent(narrow(step.pressed, at.slides, at.number), slips0[:, 1:3], slips[:, 1:3], free)
+    sliding = slide(on, against(law, slips0[:, 1:3]))
+    columns = sliding.combine(moved)
+    problem = ContactProblem(
+        delassus=rows.reshape(-1, system.n) @ columns.T,
+        velocity=free.at[:, 0].set(gaps).reshape(-1),
+        friction=jnp.where(step.pressed[:, None], sliding.friction(law), 0.0),
+        drilling=_where(step.pressed, law.drilling),
+        rolling=_where(step.pressed, law.rolling),
+        active=at.contacts.gap <= h * reach + CLOSED,
+    )
+    solution = solve(problem, at.impulses, tolerance)
+    change = change + solution.impulses.reshape(-1) @ columns
+    impulses = sliding.complete(solution.impulses)
+    return _place(step, v + change)._replace(
+        moved=moved,
+        impulses=impulses,
+        joints=joints + impulses.reshape(-1) @ shares,
+        change=jnp.max(jnp.abs(change)),
+        solved=solution.solved,
+        slides=on,
+        number=at.number + 1,
+    )
+
+
+def _rows(step: Departure, at: Drift) -> tuple[Float[Array, "k rows n"], Float[Array, "k rows"]]:
+    """Rows of the contact problem, and slips at the start of the step.
+
+    Normal ones are derivatives of gaps at the end with respect to the velocity, others means of both ends of the step,
+    so that what rolls is of order 2.
+    """
+    space, xi = step.system.configuration, step.h * at.velocity
+    normal = jax.vmap(lambda row: space.dexp_dual(-xi, row))(at.contacts.rows[:, 0])
+    rows = (0.5 * (at.columns + at.contacts.rows)).at[:, 0].set(normal)
+    return rows, jnp.einsum("krn,n->kr", at.columns, step.v) + step.contacts.drift
+
+
+def _where(pressed: Bool[Array, " k"], lengths: Float[Array, " k"] | None) -> Float[Array, " k"] | None:
+    return None if lengths is None else jnp.where(pressed, lengths, 0.0)
+
+
+def _largest(q: Point) -> Array:
+    return jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))

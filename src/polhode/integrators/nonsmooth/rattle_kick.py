@@ -1,0 +1,157 @@
+"""The second half of a step of RATTLE with contacts: velocities at its end, by the laws of impact and friction."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.contact_problem import ContactProblem
+from polhode.contact.solver import solve
+from polhode.integrators.explicit.half_explicit_projection import explicit_rate
+from polhode.integrators.nonsmooth import momentum_balance as balance
+from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, Departure, Drift
+from polhode.linalg.blocks import Matrix, apply, scale_matrix
+from polhode.spaces.base import Vector
+from polhode.systems.mechanical import Multipliers
+
+
+class Arrival(eqx.Module):
+    """The data of a step at its end, before its contacts act there.
+
+    - `momentum`: without impulses of the contacts, those of the first half included.
+    - `energy`: by which the motion without these would differ from what the contacts may take, without kinetic energy.
+    - `before`: relative velocities at the start. - `shares`: what each contact adds to that energy.
+    """
+
+    step: Departure
+    drift: Drift
+    momentum: Vector
+    mass: Matrix
+    joints: Matrix
+    rate: Multipliers
+    factors: Any
+    before: Float[Array, "k rows"]
+    work: Array
+    carried: Float[Array, "k n"]
+    load_work: Float[Array, " k"]
+
+
+class Kick(NamedTuple):
+    """One round of the iteration for the velocity at the end of a step.
+
+    - `impulses`: of the whole step. - `joints`: of its second half. - `approach`: normal velocities before impacts.
+    """
+
+    velocity: Vector
+    impulses: Float[Array, "k rows"]
+    approach: Float[Array, " k"]
+    joints: Multipliers
+    change: Array
+    solved: Bool[Array, ""]
+    number: Int[Array, ""]
+
+
+def arrive(step: Departure, drift: Drift) -> Arrival:
+    """The data of the second half of a step."""
+    system, h, space = step.system, step.h, step.system.configuration
+    end, q, xi = step.t + h, drift.q, h * drift.velocity
+    first = jnp.einsum("kr,krn->kn", drift.impulses, drift.columns)
+    last = jnp.einsum("kr,krn->kn", drift.impulses, drift.contacts.rows)
+    momentum = balance.at_end(space, xi, drift.momentum) - jnp.sum(last, axis=0)
+    momentum = momentum + 0.5 * h * balance.inertia_slope(system, end, q, drift.velocity)
+    mass = system.mass(end, q)
+    tangent = (*mass, *scale_matrix(system.damping(end, q, drift.velocity), 0.5 * h)) if system.has_loads else mass
+    joints = system.jacobian(end, q)
+    rate = explicit_rate(system, end, q) if system.m else jnp.zeros(0)
+    forces = balance.loads(system, step.t, step.q, drift.velocity) + balance.loads(system, end, q, drift.velocity)
+    moved = jnp.einsum("kr,krn->kn", drift.impulses, drift.moved.reshape(drift.columns.shape))
+    return Arrival(
+        step, drift, momentum, mass, joints, rate, system.kkt.factor(tangent, joints, joints),
+        before=jnp.einsum("krn,n->kr", drift.columns, step.v) + step.contacts.drift,
+        work=0.5 * step.v @ step.momentum + 0.5 * h * forces @ drift.velocity,
+        carried=jax.vmap(lambda p: balance.carry_over(space, xi, p))(first) - last,
+        load_work=0.5 * h * moved @ forces,
+    )  # fmt: skip
+
+
+def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
+    """Rounds for the velocity at the end of a step and for the impulses of the whole step."""
+    step, drift = arrival.step, arrival.drift
+    first = Kick(
+        drift.velocity, 2.0 * drift.impulses, arrival.before[:, 0], jnp.zeros(step.system.m),
+        jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
+    )  # fmt: skip
+
+    def more(last: Kick) -> Array:
+        return (last.change > CONVERGED * (1.0 + jnp.max(jnp.abs(last.velocity)))) & (last.number < max_rounds)
+
+    return jax.lax.while_loop(more, lambda last: _round(arrival, tolerance, last), first)
+
+
+def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
+    step, contacts = at.step, at.drift.contacts
+    system, h, law = step.system, step.h, step.system.contact_set.law
+    n, end, v = system.n, step.t + step.h, last.velocity
+    force = balance.loads(system, end, at.drift.q, v)
+    missing = at.momentum + 0.5 * h * force - apply(at.mass, v, n)
+    rate = -apply(at.joints, v, system.m) - at.rate if system.m else at.rate
+    change, joints = system.kkt.solve(at.factors, missing, rate)
+    free = v + change
+    flat, none = contacts.rows.reshape(-1, n), jnp.zeros(system.m)
+    moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
+    first = at.drift.impulses
+    closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
+    # Contacts that slid in the first half have the laws of the second half by itself.
+    base = jnp.where(at.drift.slides[:, None], first, 0.0)
+    approach, bounces = _approach(at, last, free, _slips(contacts, free))
+    free = free + base.reshape(-1) @ moved
+    target = _slips(contacts, free)
+    target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
+    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * at.before[:, 1:3])
+    problem = ContactProblem(
+        delassus=flat @ moved.T,
+        velocity=target.reshape(-1),
+        friction=law.friction,
+        drilling=law.drilling,
+        rolling=law.rolling,
+        active=closed,
+        least=-base[:, 0],
+    )
+    solution = solve(problem, last.impulses - base, tolerance)
+    velocity = free + solution.impulses.reshape(-1) @ moved
+    impulses = base + solution.impulses
+    joints = joints + impulses.reshape(-1) @ shares
+    size = jnp.max(jnp.abs(velocity - v))
+    return Kick(velocity, impulses, approach, joints, size, solution.solved, last.number + 1)
+
+
+def _approach(
+    at: Arrival, last: Kick, free: Vector, without: Float[Array, "k rows"]
+) -> tuple[Float[Array, " k"], Bool[Array, " k"]]:
+    """Normal velocities with which contacts arrive, and which of them bounce.
+
+    Steps move bodies up to the surface and not beyond, and impulses act at two places of it, so the energy at the end
+    of a step is not that of an impact. Velocities before impacts are those for which impulses P change the energy of
+    the motion by exactly ½P·(u⁻ + u⁺).
+    """
+    step, drift, law = at.step, at.drift, at.step.system.contact_set.law
+    before, impulses = at.before[:, 0], last.impulses[:, 0]
+    arrives = (drift.impulses[:, 0] > 0) & ((before < 0) | (step.contacts.gap > CLOSED))
+    arrives = arrives & (law.restitution > 0) & (impulses > 0)
+    excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work
+    own = at.carried @ free - at.load_work
+    total = jnp.sum(jnp.where(arrives, impulses, 0.0))
+    rest = (excess - jnp.sum(jnp.where(arrives, own, 0.0))) / jnp.where(total > 0, total, 1.0)
+    shift = 2 * (own / jnp.where(arrives, impulses, 1.0) + rest)
+    approach = jnp.where(arrives, jnp.minimum(without[:, 0] + shift, 0.0), jnp.minimum(before, 0.0))
+    # A bounce that ends within the step is none.
+    short = -2 * law.restitution * approach <= jnp.abs(without[:, 0] - before)
+    return approach, arrives & ~short
+
+
+def _slips(contacts: Any, v: Vector) -> Float[Array, "k rows"]:
+    return jnp.einsum("krn,n->kr", contacts.rows, v) + contacts.drift

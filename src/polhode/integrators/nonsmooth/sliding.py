@@ -1,0 +1,79 @@
+"""Friction of contacts that go on sliding: of order 2 also where its direction turns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.systems.mechanical.contact_set import ContactLaw
+
+_SLIDES = 1e-8
+"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
+
+
+_FREE_ROUNDS = 4
+
+
+class Sliding(NamedTuple):
+    """Contacts whose friction has a known direction: P_T = drag P_N + rest.
+
+    - `on`: which. - `drag`, `rest`: shapes (k, 2), zero for the others.
+    """
+
+    on: Bool[Array, " k"]
+    drag: Float[Array, "k 2"]
+    rest: Float[Array, "k 2"]
+
+    def friction(self, law: ContactLaw) -> Float[Array, "k 2"]:
+        """Coefficients left to the contact problem."""
+        return jnp.where(self.on[:, None], 0.0, law.friction)
+
+    def combine(self, columns: Float[Array, "k_rows n"]) -> Float[Array, "k_rows n"]:
+        """Changes of velocity by unit impulses, where normal ones bring their friction with them."""
+        parts = columns.reshape(len(self.on), -1, columns.shape[1])
+        dragged = jnp.einsum("ki,kin->kn", self.drag, parts[:, 1:3])
+        return parts.at[:, 0].add(dragged).reshape(columns.shape)
+
+    def fixed(self, columns: Float[Array, "k_rows n"]) -> Float[Array, " n"]:
+        """The change of velocity by the part of friction that no normal impulse changes."""
+        parts = columns.reshape(len(self.on), -1, columns.shape[1])
+        return jnp.einsum("ki,kin->n", self.rest, parts[:, 1:3])
+
+    def complete(self, impulses: Float[Array, "k rows"]) -> Float[Array, "k rows"]:
+        """Impulses with the friction that came along with the normal ones."""
+        friction = self.drag * impulses[:, :1] + self.rest
+        return impulses.at[:, 1:3].set(jnp.where(self.on[:, None], friction, impulses[:, 1:3]))
+
+
+def persistent(
+    pressed: Bool[Array, " k"], before: Float[Array, "k 2"], after: Float[Array, "k 2"], without: Float[Array, "k rows"]
+) -> Bool[Array, " k"]:
+    """Which pressed contacts slide at both times, in about the same direction.
+
+    - `without`: relative velocities without impulses.
+    """
+    sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
+    least = _SLIDES * jnp.max(jnp.abs(without))
+    ahead = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
+    return pressed & (sizes[0] > least) & (sizes[1] > least) & ahead
+
+
+def narrow(pressed: Bool[Array, " k"], slides: Bool[Array, " k"], number: Array) -> Bool[Array, " k"]:
+    """Contacts that may go on sliding in the next round: after a few, none comes back, so that rounds don't cycle."""
+    return pressed & ((number < _FREE_ROUNDS) | slides)
+
+
+def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
+    """Friction of a normal impulse of 1 on contacts that slide: what takes most energy from them."""
+    scaled = law.friction * slips
+    size = jnp.sqrt(jnp.sum(scaled**2, axis=1))[:, None]
+    return -law.friction * scaled / jnp.where(size > 0, size, 1.0)
+
+
+def slide(on: Bool[Array, " k"], drag: Float[Array, "k 2"], rest: Float[Array, "k 2"] | None = None) -> Sliding:
+    """The directions of those contacts that go on sliding."""
+    keep = on[:, None]
+    rest = jnp.zeros_like(drag) if rest is None else jnp.where(keep, rest, 0.0)
+    return Sliding(on, jnp.where(keep, drag, 0.0), rest)

@@ -1,0 +1,85 @@
+"""What methods with contacts share: their options, their start and their memory."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, size_of
+from polhode.spaces.base import Point
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class AbstractTimeStepping(AbstractIntegrator):
+    """A method whose steps balance impulses, so that impacts don't end them."""
+
+    kinds: ClassVar = (AbstractMechanical,)
+    promises: ClassVar = {"manifold": "round-off", "position": "round-off", "velocity": "newton"}
+    promises_at_steps: ClassVar = True
+    one_step: ClassVar = True
+    takes_contacts: ClassVar = True
+
+    tolerance: eqx.AbstractVar[float]
+
+    def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
+        return {**super().promises_for(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    @property
+    def implicit(self) -> bool:
+        return True
+
+    @property
+    def evaluations(self) -> int:
+        return 1
+
+    @property
+    def interpolation_order(self) -> int:
+        return 1
+
+    def newton_tolerance(self, h: float | None) -> float:
+        del h
+        return 1e-12
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
+        k, rows = size_of(system)
+        labels = self._labels(system, t, state[0])
+        memory = ContactMemory.empty(len(labels), rows, k)._replace(labels=labels)
+        # Forces at the start are those of a step from there.
+        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(len(labels), bool))
+        multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
+        first = trial.memory._replace(labels=labels, dissipation=memory.dissipation)
+        return Carry(state, first, multipliers)
+
+    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
+        """Labels of the contacts that a step takes into account."""
+        return system.contact_set.kinematics(system, t, q).feature
+
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
+        multipliers = first.multipliers.at[-taken.size :].set(taken.reshape(-1))
+        return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
+
+    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+
+    @abc.abstractmethod
+    def _advance(
+        self,
+        system: AbstractMechanical,
+        t: Array,
+        h: Array,
+        state: State,
+        memory: ContactMemory,
+        pressed: Bool[Array, " k"],
+    ) -> tuple[Carry, StepInfo]:
+        """One step; `pressed`: contacts that carried a force before it, if they are the same ones."""

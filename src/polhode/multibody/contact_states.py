@@ -1,0 +1,89 @@
+"""Contacts of a state: shapes that overlap at the start, and what may have made a step fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import checks
+from polhode.compiler.numpy.eager import eager_numpy
+from polhode.contact.contact_problem import ContactProblem, is_paradoxical
+from polhode.linalg.blocks import to_dense
+from polhode.systems.base import State
+from polhode.systems.mechanical.abstract import START_TOLERANCE
+
+if TYPE_CHECKING:
+    from polhode.multibody.system import MultibodySystem
+
+_MOST_NAMES = 5
+"""Contacts that a message names."""
+
+_NEAR = 1e-3
+"""Gap, relative to the largest coordinate or 1 where that is less, up to which points are said to touch."""
+
+
+@eager_numpy()
+def check_start(system: MultibodySystem, state: State) -> None:
+    """Raises ValueError if shapes overlap by more than `START_TOLERANCE`, naming them, with the depth and a remedy."""
+    contacts, (q, _) = system.contact_set, state
+    if contacts is None or not checks.is_concrete(system, state):
+        return
+    gaps = np.asarray(contacts.points(system.motion(q)).gap)
+    depths: dict[str, float] = {}
+    for k in np.flatnonzero(~(gaps >= -START_TOLERANCE)):
+        name = str(contacts.pairs[k])
+        depths[name] = max(depths.get(name, 0.0), -float(gaps[k]))
+    if not depths:
+        return
+    names = sorted(depths, key=lambda name: -depths[name])
+    more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    overlaps = ", ".join(f"{name} by {depths[name]:.3g}" for name in names[:_MOST_NAMES])
+    raise ValueError(
+        f"Shapes overlap at the start: {overlaps}{more}. Move the bodies apart, so that gaps are not negative; or "
+        "leave the pair out, `model.contacts(without=[(first, second)])`, if these bodies are to pass through each "
+        "other."
+    )
+
+
+@eager_numpy()
+def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
+    """Describes what touches, and contacts in Painlevé's region."""
+    contacts, (q, v) = system.contact_set, state
+    if contacts is None or not all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves((q, v))):
+        return []
+    places = contacts.kinematics(system, jnp.asarray(t), q)
+    size = max(1.0, *(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in jax.tree.leaves(q)))
+    touches = np.asarray(places.gap) <= _NEAR * size
+    if not touches.any():
+        nearest = int(np.argmin(np.asarray(places.gap)))
+        return [f"nearest to touching are {contacts.pairs[nearest]}, {float(places.gap[nearest]):.3g} apart"]
+    names = list(dict.fromkeys(str(contacts.pairs[k]) for k in np.flatnonzero(touches)))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    result = [f"in touch are {'; '.join(names[:_MOST_NAMES])}{more}"]
+    deepest = int(np.argmin(np.asarray(places.gap)))
+    if places.gap[deepest] < -START_TOLERANCE:
+        result.append(f"{contacts.pairs[deepest]} overlap by {-float(places.gap[deepest]):.3g}")
+    W = np.asarray(places.rows).reshape(-1, system.n)
+    delassus = jnp.asarray(_delassus(system, t, state, W))
+    problem = ContactProblem(delassus, jnp.zeros(len(W)), contacts.law.friction, jnp.asarray(touches))
+    locked = [str(contacts.pairs[k]) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
+    if locked:
+        result.append(
+            f"friction between {'; '.join(dict.fromkeys(locked))} presses them more than their normal force opens them "
+            "(Painlevé's region), where forces may have no solution: less friction there helps"
+        )
+    return result
+
+
+def _delassus(system: MultibodySystem, t: float, state: State, W: np.ndarray) -> np.ndarray:
+    """W A Wᵀ, A the response of velocities to impulses under the constraints."""
+    q, _ = state
+    M = np.asarray(to_dense(system.mass(jnp.asarray(t), q), (system.n, system.n)))
+    A = np.linalg.pinv(M)
+    if system.m:
+        B = np.asarray(to_dense(system.jacobian(jnp.asarray(t), q), (system.m, system.n)))
+        A = A - A @ B.T @ np.linalg.pinv(B @ A @ B.T) @ B @ A
+    return W @ A @ W.T

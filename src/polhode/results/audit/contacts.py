@@ -1,0 +1,233 @@
+"""Audit of contacts: what a run keeps of the laws of contact, impact and friction."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from polhode.integrators.nonsmooth.contact_record import ContactRecord
+from polhode.result_codes import Result
+from polhode.results.audit.determinacy import find_indeterminacy
+from polhode.results.audit.step_ends import step_end_test
+from polhode.results.audit.table import Accuracy, Row, Verdict
+from polhode.results.contact_laws import (
+    STICK,
+    contact_record,
+    find_pressed,
+    law_numbers,
+    modes,
+    needed_normal_forces,
+    speeds,
+)
+from polhode.results.contact_places import ContactPlaces
+from polhode.results.quantity import lookup, model_names
+
+if TYPE_CHECKING:
+    from polhode.results.protocols import Run
+
+_LAW = 1e-8
+"""Largest violation of what the equations of a step impose, relative to its size: they are solved to 1e-10."""
+
+_COARSE, _WRONG = 1e-3, 1e-2
+
+_LEAST_EXCHANGE = 0.01
+"""Fraction of the kinetic energy below which an exchange is neglected."""
+
+_ROUNDING = 1e-13
+"""Rounding of energies, relative to these."""
+
+_GAIN = "contacts add energy: the step is too large, or restitutions differ in one impact with friction"
+
+
+class _Measure(NamedTuple):
+    """A violation in all frames, n of them, with its size.
+
+    - `values`: in their own unit. - `relative`: to sizes. - `imposed`: whether the equations of a step keep it.
+    - `fault`: what a violation means, in words. - `where`: names of the worst pair in each frame, if it has one.
+    """
+
+    values: Float[np.ndarray, " n"]
+    relative: Float[np.ndarray, " n"]
+    imposed: bool
+    fault: str
+    where: tuple[str, ...] | None = None
+
+
+def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
+    """Rows and remarks on the contacts of a run; none without any."""
+    if "contacts" not in model_names(run) or run.multipliers is None:
+        return [], []
+    contacts = _Contacts(run)
+    rows = [_row(name, measure, contacts.t) for name, measure in contacts.measures().items()]
+    unsolved = int(run.stats.get("result", 0) == Result.contact_unsolved)
+    verdict: Verdict = "broken" if unsolved else "kept"
+    fault = f"the laws of contact were not solved at t = {run.stats.get('t_reached', np.nan):.6g}" if unsolved else ""
+    rows.append(
+        Row("unsolved_steps", "newton", unsolved, unsolved, 0.0, 0.0, verdict, unsolved, _accuracy(unsolved), fault)
+    )
+    count, remark = find_indeterminacy(run, contacts.frames, contacts.presses)
+    if count is not None:
+        rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
+    return rows, [remark] if remark else []
+
+
+def _row(name: str, measure: _Measure, t: np.ndarray) -> Row:
+    values, relative = np.maximum(measure.values, 0.0), np.maximum(measure.relative, 0.0)
+    finite = bool(np.isfinite(relative).all())
+    worst = int(np.argmax(np.where(np.isfinite(relative), relative, np.inf))) if len(relative) else 0
+    largest, most = (float(x[worst]) if len(x) else 0.0 for x in (values, relative))
+    promise, verdict = ("newton", "kept") if measure.imposed else (None, "not promised")
+    is_broken = not finite or (measure.imposed and most > _LAW)
+    accuracy = "wrong" if is_broken else _accuracy(most)
+    remark = ""
+    if accuracy != "accurate":
+        of = f" of {measure.where[worst]}" if measure.where is not None else ""
+        remark = f"{name.replace('_', ' ')}{of} is {largest:.2g} at t = {t[worst]:.6g}: {measure.fault}"
+    if measure.imposed and is_broken:
+        verdict = "broken"
+    slope = float(np.polyfit(t - t[0], values, 1)[0]) if len(t) > 1 and finite else 0.0
+    end = float(values[-1]) if len(values) else 0.0
+    # An allowance in the unit of the violation.
+    size = largest / most if most > 0 else 0.0
+    return Row(
+        name, promise, largest, end, slope, _LAW * size if measure.imposed else None, verdict, most, accuracy, remark
+    )
+
+
+def _accuracy(relative: float) -> Accuracy:
+    return "accurate" if relative <= _COARSE else "coarse" if relative <= _WRONG else "wrong"
+
+
+class _Contacts:
+    """The contacts of a run at the ends of its steps."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        every = np.asarray(run.t, float)
+        self._at = step_end_test(run.meta)(every)
+        self.t, self.frames = every[self._at], np.flatnonzero(self._at)
+        self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))  # pyright: ignore[reportArgumentType]
+        self._friction = law_numbers(run, "friction", [np.nan, np.nan])
+        self.presses = find_pressed(self._record)
+        pairs = model_names(run)["contacts"]["pairs"]
+        self._pairs = [pair["rule"] or "/".join(pair["bodies"]) for pair in pairs for _ in range(pair["points"][1])]
+        self._ends = [pair["bodies"] for pair in pairs for _ in range(pair["points"][1])]
+
+    def measures(self) -> dict[str, _Measure]:
+        return {
+            **dict(self._energies()),
+            **dict(self._distances()),
+            "friction_cone": self._cone(),
+            "sticking": self._creep(),
+        }
+
+    def _energies(self) -> Iterator[tuple[str, _Measure]]:
+        """Gains from contacts, and the rises of the energy, from frame to frame."""
+        taken = self._record.dissipation.sum(axis=(-2, -1))
+        parts = [x for x in map(self._output, ("kinetic_energy", "potential_energy")) if x is not None]
+        ranges = [np.ptp(taken), *map(np.ptp, parts), *(_LEAST_EXCHANGE * np.max(np.abs(x)) for x in parts[:1])]
+        # What rounding leaves of differences of these is no gain.
+        rounding = _ROUNDING * (sum(np.max(np.abs(x)) for x in (taken, *parts)) + self._strength)
+        gain = np.append(0.0, np.maximum(-np.diff(taken) - rounding, 0.0))
+        size = max(*ranges, rounding)
+        is_promised = "contact_work" in self._run.meta.get("promises", {})
+        yield "contact_work", _Measure(gain, _over(gain, size), is_promised, _GAIN)
+        is_alone = not len(self._run.stats.get("events", {}).get("number", ())) and not self._has_loads
+        if len(parts) == 2 and is_alone:
+            rise = np.append(0.0, np.maximum(np.diff(sum(parts)) - rounding, 0.0))
+            yield "energy_rise", _Measure(rise, _over(rise, size), False, "the energy grows: the step is too large")
+
+    @property
+    def _strength(self) -> float:
+        """The largest sum of normal forces times the size of a body: an energy where everything rests."""
+        size = 1.0 if self._gaps is None else float(np.min(self._arms))
+        return float(np.max(np.sum(self._record.forces[..., 0], axis=-1), initial=0.0)) * size
+
+    def _distances(self) -> Iterator[tuple[str, _Measure]]:
+        """Penetrations, and gaps of points that press all the time; nothing where states can't be read."""
+        if self._gaps is None:
+            return
+        gaps, arms = self._gaps, self._arms
+        depths = np.where(np.isfinite(gaps), np.maximum(-gaps, 0.0), 0.0)
+        yield "penetration", self._worst(depths, depths / arms, False, "the step is too large, or the start overlaps")
+        normal = np.asarray(self._record.forces)[..., 0]
+        totals = np.sum(normal, axis=-1, keepdims=True)
+        lasting = self.presses & np.concatenate((self.presses[:1], self.presses[:-1]))
+        apart = np.where(lasting & np.isfinite(gaps), np.maximum(gaps, 0.0), 0.0)
+        parts = np.minimum(apart / arms, _over(normal, totals))
+        yield "complementarity", self._worst(parts, parts, False, "points press without touching")
+
+    def _cone(self) -> _Measure:
+        """Forces beyond the cones of friction, and those that pull; relative to the largest normal force."""
+        normal = self._record.forces[..., 0]
+        needed = np.where(
+            np.isnan(self._friction).any(axis=-1), 0.0, needed_normal_forces(self._record, self._friction)
+        )
+        beyond = np.maximum(needed - np.maximum(normal, 0.0), -normal)
+        for name, columns in (("drilling", slice(3, 4)), ("rolling", slice(4, 6))):
+            moments = np.linalg.norm(self._record.forces[..., columns], axis=-1)
+            lengths = law_numbers(self._run, name, np.nan)[:, 0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                least = np.where(moments > 0, moments / lengths, 0.0)
+            beyond = np.fmax(beyond, least - np.maximum(normal, 0.0))
+        largest = np.max(np.abs(normal), initial=0.0)
+        return self._worst(beyond, _over(beyond, largest), True, "the force is outside of the cone of friction")
+
+    def _creep(self) -> _Measure:
+        """Paths of points that stick, relative to the sizes of bodies, since the start."""
+        stick = modes(self._record, self._friction) == STICK
+        steps = np.abs(np.diff(self.t, prepend=self.t[:1]))
+        paths = np.cumsum(np.where(stick, speeds(self._record), 0.0) * steps[:, None], axis=0)
+        sizes = np.ones(paths.shape[1]) if self._gaps is None else np.nanmin(self._arms, axis=0)
+        return self._worst(paths, paths / sizes, True, "contacts that stick creep")
+
+    def _worst(self, values: np.ndarray, relative: np.ndarray, imposed: bool, fault: str) -> _Measure:
+        """The worst point of each frame."""
+        worst = np.argmax(np.where(np.isfinite(relative), relative, np.inf), axis=-1)
+        rows = np.arange(len(worst))
+        where = tuple(self._pairs[k] for k in worst)
+        return _Measure(values[rows, worst], relative[rows, worst], imposed, fault, where)
+
+    def _output(self, name: str) -> np.ndarray | None:
+        values = lookup(self._run.outputs, name)
+        return None if values is None else np.asarray(values, float)[self._at]
+
+    @functools.cached_property
+    def _has_loads(self) -> bool:
+        """Whether loads may do work besides those with a potential; True where that is unknown."""
+        reader = self._run.reader
+        mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
+        return mechanism is None or not mechanism[0].conservative
+
+    @functools.cached_property
+    def _gaps(self) -> np.ndarray | None:
+        return self._place("contact_gaps")
+
+    @functools.cached_property
+    def _arms(self) -> np.ndarray:
+        """Distances of points from the centres of their bodies, the smaller one: sizes of what touches."""
+        arms = self._place("contact_arms")
+        assert arms is not None
+        lengths = np.linalg.norm(arms, axis=-1)
+        grounded = np.array([[name == "ground" for name in ends] for ends in self._ends])
+        sizes = np.min(np.where(grounded, np.inf, lengths), axis=-1)
+        return np.where(sizes > 0, sizes, np.inf)
+
+    def _place(self, name: str) -> np.ndarray | None:
+        values = lookup(self._run.outputs, f"contact_places.{name}")
+        if values is None:
+            reader = self._run.reader
+            if reader is None or reader.obstacle is not None:
+                return None
+            values = reader.values(self._run.saved, name, ContactPlaces)
+        return np.asarray(values)[self._at]
+
+
+def _over(values: np.ndarray, size: np.ndarray | float) -> np.ndarray:
+    """A ratio that is 0 where nothing is violated, also of nothing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values > 0, values / size, 0.0)

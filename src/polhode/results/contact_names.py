@@ -1,0 +1,144 @@
+"""Contacts of a run by the names of bodies, of shapes, of rules, and of stops of events."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from polhode.checks import short_repr
+from polhode.integrators.nonsmooth.contact_record import WORK_KINDS
+from polhode.name_errors import UnknownName, unknown_name
+from polhode.printable import printable
+from polhode.results.contacts import ContactPoints, ContactResults
+from polhode.results.protocols import ResultView
+from polhode.results.quantity import model_names
+from polhode.results.stops import StopResults, stops
+
+_ANYTHING = "anything"
+"""The other side of a contact of which one body is named."""
+
+_NONE = (
+    "Nothing in this run can touch: its model has no `contacts()`, no `add_contact`, and no event is an `impact` or "
+    "`stop` without `rests_below`."
+)
+
+
+class Contacts(Mapping[Any, "ContactResults | StopResults"]):
+    """Contacts by name: `contacts["floor", "foot"]`, by bodies or shapes in either order; or one name.
+
+    One name is that of a body or shape, for all that touches it; that of `add_contact`; or that of a stop of an event.
+    Iteration goes over pairs of bodies, called "floor/foot" unless `add_contact` named them, and over stops.
+    """
+
+    def __init__(self, run: ResultView) -> None:
+        self._run, self._stops, self._names = run, stops(run), model_names(run)
+        self._pairs: list[dict[str, Any]] = self._names.get("contacts", {}).get("pairs", [])
+
+    @functools.cached_property
+    def _lists(self) -> dict[str, list[dict[str, Any]]]:
+        """Pairs of shapes by the names of the list."""
+        lists: dict[str, list[dict[str, Any]]] = {}
+        for pair in self._pairs:
+            lists.setdefault(pair["rule"] or "/".join(pair["bodies"]), []).append(pair)
+        return lists
+
+    @functools.cached_property
+    def _touchable(self) -> list[str]:
+        """Names of bodies and shapes that may touch."""
+        names = [name for pair in self._pairs for name in (*pair["bodies"], *pair["shapes"]) if name is not None]
+        return list(dict.fromkeys(names))
+
+    def __getitem__(self, key: Any) -> ContactResults | StopResults:
+        if isinstance(key, str) and key in self._stops:
+            return self._stops[key]
+        if not self._pairs:
+            raise (
+                unknown_name("contact", key, self._stops)
+                if self._stops
+                else UnknownName(f"There is no contact {short_repr(key)}. {self._why_none}")
+            )
+        if isinstance(key, str) and key in self._lists:
+            pairs = self._lists[key]
+            return self._results(key, [(pair, 1) for pair in pairs], *pairs[0]["bodies"])
+        if isinstance(key, str):
+            return self._of_one(key)
+        if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)):
+            raise UnknownName(f"A contact has one name or two, `contacts['floor', 'foot']`, got {short_repr(key)}.")
+        return self._of_two(*key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._lists, *self._stops))
+
+    def __len__(self) -> int:
+        return len(self._lists) + len(self._stops)
+
+    def __repr__(self) -> str:
+        return printable(f"{{{', '.join(self)}}}")
+
+    def _ipython_key_completions_(self) -> list[Any]:
+        return [*self, *self._touchable]
+
+    @property
+    def _why_none(self) -> str:
+        shaped = self._names.get("untouchable", ())
+        if not shaped:
+            return _NONE
+        return (
+            f"{', '.join(shaped)} have shapes, but no rule lets them touch: call `model.contacts()` before `problem`."
+        )
+
+    def _of_one(self, name: str) -> ContactResults:
+        """All contacts of a body or shape; forces are those on it."""
+        sides = [(pair, 1 if end else -1) for pair in self._pairs for end in (0, 1) if self._is(pair, end, name)]
+        if not sides:
+            raise self._unknown(name)
+        return self._results(name, sides, _ANYTHING, name)
+
+    def _of_two(self, first: str, second: str) -> ContactResults:
+        sides = [
+            (pair, 1 if end else -1)
+            for pair in self._pairs
+            for end in (0, 1)
+            if self._is(pair, end, second) and self._is(pair, 1 - end, first)
+        ]
+        if not sides:
+            for name in (first, second):
+                if name not in self._touchable:
+                    raise self._unknown(name)
+            partners = {
+                other for pair in self._pairs for end in (0, 1) if self._is(pair, end, first)
+                for other in pair["bodies"][1 - end : 2 - end]
+            }  # fmt: skip
+            raise UnknownName(
+                f"No rule lets {short_repr(first)} and {short_repr(second)} touch; {short_repr(first)} may touch "
+                f"{', '.join(sorted(partners))}."
+            )
+        return self._results(f"{first}/{second}", sides, first, second)
+
+    def _is(self, pair: Mapping[str, Any], end: int, name: str) -> bool:
+        """Whether a name is that of a side of a pair; names of bodies come before those of shapes."""
+        if name in self._bodies:
+            return pair["bodies"][end] == name
+        return pair["shapes"][end] == name
+
+    @functools.cached_property
+    def _bodies(self) -> set[str]:
+        return {name for pair in self._pairs for name in pair["bodies"]}
+
+    def _unknown(self, name: str) -> UnknownName:
+        if name in self._names.get("bodies", ()):
+            return UnknownName(
+                f"Body {short_repr(name)} touches nothing: it has no shape, or no rule lets it touch another one. "
+                f"These may touch: {', '.join(self)}."
+            )
+        return unknown_name("contact of", name, (*self._touchable, *self._lists, *self._stops))
+
+    def _results(self, name: str, sides: list[tuple[dict[str, Any], int]], first: str, second: str) -> ContactResults:
+        numbers = [np.arange(pair["points"][0], sum(pair["points"])) for pair, _ in sides]
+        signs = [np.full(pair["points"][1], float(sign)) for pair, sign in sides]
+        points = ContactPoints(np.concatenate(numbers), np.concatenate(signs), first, second)
+        kinds = {kind: k for k, kind in enumerate(WORK_KINDS)}
+        return self._run.classes.contacts(self._run, name, {"points": points, "kinds": kinds})
