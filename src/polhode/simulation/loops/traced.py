@@ -24,7 +24,7 @@ from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
-from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, with_state_check
+from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, restarted, with_state_check
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -102,8 +102,10 @@ def _run(
         # Each segment has its own constant step; controlled steps begin a segment with the suggestion of the last one.
         return stepper.restart_at(system, integrator, x.t, x.h if search_end is None else p.h, p)
 
+    has_jumps = any(after_jump) or any(stepper.has_jumps for stepper in steppers)
+
     def step(p: Progress, x: _Steps) -> Progress:
-        if any(after_jump):
+        if has_jumps and not (integrator.one_step and p.carry.memory is None):
             p = jax.lax.cond(x.after_jump, restart, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
         carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
@@ -118,7 +120,9 @@ def _run(
     if schedule.at is not None:
         p, carries = _scan(step, start, xs, emit=True)
         end = search_end if search_end is not None else p
-        t, state, multipliers = _interpolate_frames(system, integrator, start, carries, xs, count, schedule.at, end.t)
+        t, state, multipliers = _interpolate_frames(
+            system, integrator, start, carries, xs, has_jumps, count, schedule.at, end.t
+        )
     else:
         p, t, state, multipliers = _at_steps(step, start, xs, count, schedule.every)
     if search_end is not None:
@@ -134,10 +138,10 @@ def _constant_steps(
     for stepper, jumps, count in zip(steppers, after_jump, counts, strict=True):
         assert isinstance(stepper, AbstractGridSteps)
         n = jnp.arange(count) + (stepper.last - count)
-        h = jnp.broadcast_to(jnp.asarray(stepper.length_at(n)), (count,))
-        begins, ends = stepper.time_at(n), stepper.time_at(n + 1)
-        first = jnp.arange(count) == 0
-        parts.append(_Steps(begins + stepper.right_limit_offset, ends, h, jnp.ones(count, bool), first & jumps))
+        step, first = stepper.step(n), (jnp.arange(count) == 0) & jumps
+        h = jnp.broadcast_to(jnp.asarray(step.length), (count,))
+        after_jump = first if step.after_jump is None else first | step.after_jump
+        parts.append(_Steps(step.begin + step.offset, step.end, h, jnp.ones(count, bool), after_jump))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
@@ -190,6 +194,7 @@ def _interpolate_frames(
     start: Progress,
     carries: Carry,
     xs: Any,
+    has_jumps: bool,
     count: int,
     at: np.ndarray,
     t_reached: Array,
@@ -206,6 +211,7 @@ def _interpolate_frames(
     def one(time: Array, i: Array) -> Any:
         carry0 = jax.tree.map(lambda x: x[i], carries)
         carry1 = jax.tree.map(lambda x: x[i + 1], carries)
+        carry0 = restarted(system, integrator, t[i], h[i], carry0, xs.after_jump[i] if has_jumps else None)
         s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
         inside = counted_angles.interpolate(integrator, system, t[i], h[i], carry0, carry1, s)
         exact = jnp.abs(s - 1) < 1e-9
@@ -258,10 +264,10 @@ def _find_segment(
         new = stepper.attempt(system, integrator, p)
         index = jnp.where(new.n > p.n, p.n, max_steps)
         # Steps at breakpoints are a little shorter for their loads.
-        offset = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
-        h = new.t - p.t - offset - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
-        after_jump = (p.n == begin) & jumps
-        row = _Steps(p.t + offset, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
+        t, h = stepper.last_step(new._replace(t_before=p.t))
+        jumps_before = stepper.is_after_jump(p)
+        after_jump = (p.n == begin) & jumps if jumps_before is None else jumps_before | ((p.n == begin) & jumps)
+        row = _Steps(t, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
         return new, put_row(so_far, index, row)
 
     return jax.lax.while_loop(more, body, (p, steps))
