@@ -16,6 +16,7 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.compiler.xla.entry_points import carried_on_scalars
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.jax_context import in_derivative
 from polhode.results.observer import Observer
 from polhode.simulation.derivatives import run_derivative
 from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
@@ -54,8 +55,10 @@ def run(plan: Plan) -> tuple[Frames, Progress]:
 
     segments, system, integrator, start, observer, schedule, _ = plan
 
+    differentiated = in_derivative()
+
     def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
-        return _expression(segments, system, integrator, state0, observer, schedule)
+        return _expression(segments, system, integrator, state0, observer, schedule, differentiated)
 
     parts = system, integrator, start.state, observer
     native = run_derivative.run(segments, *parts, schedule, lambda *x: expression(*x)[0])
@@ -69,12 +72,13 @@ def _expression(
     state0: Any,
     observer: Observer,
     schedule: SaveSchedule,
+    differentiated: bool,
 ) -> tuple[Frames, Progress]:
     steppers, after_jump = zip(*segments, strict=True)
     counts = [s.step_limit for s in steppers]
     if steppers[0].on_grid:
         counts = [b - a for a, b in itertools.pairwise((0, *counts))]
-    return _run(steppers, after_jump, tuple(counts), system, integrator, state0, observer, schedule)
+    return _run(steppers, after_jump, tuple(counts), system, integrator, state0, observer, schedule, differentiated)
 
 
 @xla_jit
@@ -87,6 +91,7 @@ def _run(
     state0: Any,
     observer: Observer,
     schedule: SaveSchedule,
+    differentiated: bool,
 ) -> tuple[Frames, Progress]:
     stepper, search_end = steppers[0], None
     if not stepper.on_grid:
@@ -118,13 +123,13 @@ def _run(
         return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), new, p)
 
     if schedule.at is not None:
-        p, carries = _scan(step, start, xs, emit=True)
+        p, carries = _scan(step, start, xs, differentiated, emit=True)
         end = search_end if search_end is not None else p
         t, state, multipliers = _interpolate_frames(
             system, integrator, start, carries, xs, has_jumps, count, schedule.at, end.t
         )
     else:
-        p, t, state, multipliers = _at_steps(step, start, xs, count, schedule.every)
+        p, t, state, multipliers = _at_steps(step, start, xs, differentiated, count, schedule.every)
     if search_end is not None:
         result = jnp.where(search_end.result != 0, search_end.result, p.result)
         p = p._replace(rejected=search_end.rejected, newton=search_end.newton, result=result)
@@ -145,14 +150,16 @@ def _constant_steps(
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
+def _at_steps(
+    step: Step, p: Progress, xs: Any, differentiated: bool, count: int, every: int | None
+) -> tuple[Progress, Array, Any, Any]:
     """Frames at the start, every `every` steps and at the end."""
     every = min(every or count, count)
     whole = count // every
     frames = [jax.tree.map(lambda x: x[None], (p.t, p.carry.state, p.carry.multipliers))]
 
     def interval(p: Progress, x: Any) -> tuple[Progress, Any]:
-        p, _ = _scan(step, p, x, emit=False)
+        p, _ = _scan(step, p, x, differentiated, emit=False)
         return p, (p.t, p.carry.state, p.carry.multipliers)
 
     chunks = jax.tree.map(lambda x: x[: whole * every].reshape(whole, every, *x.shape[1:]), xs)
@@ -165,9 +172,9 @@ def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -
     return p, t, state, multipliers
 
 
-def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
+def _scan(step: Step, p: Progress, xs: Any, differentiated: bool, emit: bool) -> tuple[Progress, Any]:
     """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
-    enter, leave, advance = carried_on_scalars(step, p, jax.tree.map(lambda x: x[0], xs))
+    enter, leave, advance = carried_on_scalars(step, p, jax.tree.map(lambda x: x[0], xs), differentiated)
 
     def body(flat: Any, x: Any) -> tuple[Any, Any]:
         flat = jax.checkpoint(advance)(flat, x)
