@@ -71,8 +71,8 @@ def carried_on_scalars(
     program = TracedFunction(step, p, x)
     if differentiated and program.cost > size_limits.XLA_DIFFERENTIATED:
         warn(
-            f"XLA compiles this derivative of a run with some {program.cost:,.0f} operations in a step, as all inside jit "
-            "and vmap and second ones, which takes minutes or more. First ones by `jax.grad`, `jax.jacrev` or "
+            f"XLA compiles this derivative of a run with some {program.cost:,.0f} operations in a step, as all inside "
+            "jit and vmap and second ones, which takes minutes or more. First ones by `jax.grad`, `jax.jacrev` or "
             "`jax.jacfwd` without jit and vmap around them are machine code, ready in seconds.",
             CompileTimeWarning,
         )
