@@ -51,8 +51,8 @@ def broken_intervals(
     x = sign * t
     # Parabolas through three frames see instants between the outer ones, and jumps at these.
     before, after = (np.searchsorted(instants, x, side=side) for side in ("left", "right"))
-    bent, seen = (np.pad(number > 0, 1) for number in (before[2:] - after[:-2], after[2:] - before[:-2]))
-    rows = np.flatnonzero(seen[:-1] | seen[1:] | (before[1:] > after[:-1]))
+    across, within = (np.pad(number > 0, 1) for number in (before[2:] - after[:-2], after[2:] - before[:-2]))
+    rows = np.flatnonzero(within[:-1] | within[1:] | (before[1:] > after[:-1]))
     parts: dict[str, list[BrokenIntervals]] = {name: [] for name in names}
     for first, last, start, states in _windows(blocks, len(t)):
         own = rows[(rows >= first) & (rows < last)]
@@ -61,7 +61,7 @@ def broken_intervals(
             values = rates(pieces.times, jax.tree.map(lambda s, k=pieces.frames - start: s[k], states))
             for name, collected in parts.items():
                 rate = np.asarray(values[name], dtype=float)
-                collected.append(pieces.combine(t, rate.reshape(len(rate), -1), (bent[some], bent[some + 1])))
+                collected.append(pieces.combine(t, rate.reshape(len(rate), -1), (across[some], across[some + 1])))
     return {
         name: BrokenIntervals(*map(np.concatenate, zip(*several, strict=True)))
         for name, several in parts.items()
@@ -140,8 +140,8 @@ class _Pieces(NamedTuple):
         bend, change = np.abs(mean[1] - 0.5 * (mean[0] + mean[2])), np.abs(mean[2] - mean[0])
         open_ = np.abs(length) * np.max(np.where(bend > _BEND * change, bend, 0.0), axis=1)
         rise = high[0][self.first] - low[0][self.first], high[2][self.last] - low[2][self.last]
-        before = _divided(t, np.maximum(rows, 1), low[0][self.first] - far_low, rise[0])
-        after = _divided(t, np.minimum(rows + 1, len(t) - 2), rise[1], far_high - high[2][self.last])
+        before = _second_difference(t, np.maximum(rows, 1), low[0][self.first] - far_low, rise[0])
+        after = _second_difference(t, np.minimum(rows + 1, len(t) - 2), rise[1], far_high - high[2][self.last])
         # The first and the last interval have frames on one side only. Where a load has a kink or jumps, so do
         # accelerations, and a parabola across has another curvature than the motion on either side.
         at_start, at_end = (rows == 0)[:, None], (rows == len(t) - 2)[:, None]
@@ -155,7 +155,7 @@ class _Pieces(NamedTuple):
         return BrokenIntervals(rows, whole, before, after, np.max(np.maximum(*map(np.abs, rise)), axis=1), unknown)
 
 
-def _divided(t: np.ndarray, k: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+def _second_difference(t: np.ndarray, k: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """The second divided difference at frames k, from the changes before and after each."""
     steps = (t[k] - t[k - 1])[:, None], (t[k + 1] - t[k])[:, None]
     return (after / steps[1] - before / steps[0]) / (t[k + 1] - t[k - 1])[:, None]

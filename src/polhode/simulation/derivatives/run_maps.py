@@ -20,7 +20,7 @@ from polhode.compiler.loops.derivative_loop import DerivativeLoop
 from polhode.compiler.loops.row_map import RowMap
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.stepper import Progress, restarted
+from polhode.simulation.stepping.stepper import Progress, restart_after_jump
 from polhode.systems.base import AbstractSystem
 
 Tree = Any
@@ -41,7 +41,7 @@ class Step(NamedTuple):
     def with_restart(self, system: AbstractSystem, integrator: AbstractIntegrator) -> tuple[Any, Any, Carry]:
         """Time, length and carry with which the method takes the step."""
         t, h, carry, after_jump = self
-        return t, h, restarted(system, integrator, t, h, carry, after_jump)
+        return t, h, restart_after_jump(system, integrator, t, h, carry, after_jump)
 
 
 class Instant(NamedTuple):

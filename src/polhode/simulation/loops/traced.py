@@ -25,7 +25,7 @@ from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
-from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, restarted, with_state_check
+from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, restart_after_jump, with_state_check
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -145,8 +145,8 @@ def _constant_steps(
         n = jnp.arange(count) + (stepper.last - count)
         step, first = stepper.step(n), (jnp.arange(count) == 0) & jumps
         h = jnp.broadcast_to(jnp.asarray(step.length), (count,))
-        after_jump = first if step.after_jump is None else first | step.after_jump
-        parts.append(_Steps(step.begin + step.offset, step.end, h, jnp.ones(count, bool), after_jump))
+        restarts = first if step.after_jump is None else first | step.after_jump
+        parts.append(_Steps(step.begin + step.offset, step.end, h, jnp.ones(count, bool), restarts))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
@@ -218,7 +218,7 @@ def _interpolate_frames(
     def one(time: Array, i: Array) -> Any:
         carry0 = jax.tree.map(lambda x: x[i], carries)
         carry1 = jax.tree.map(lambda x: x[i + 1], carries)
-        carry0 = restarted(system, integrator, t[i], h[i], carry0, xs.after_jump[i] if has_jumps else None)
+        carry0 = restart_after_jump(system, integrator, t[i], h[i], carry0, xs.after_jump[i] if has_jumps else None)
         s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
         inside = counted_angles.interpolate(integrator, system, t[i], h[i], carry0, carry1, s)
         exact = jnp.abs(s - 1) < 1e-9

@@ -24,7 +24,7 @@ from polhode.simulation.stepping.stepper import (
     TrialStep,
     accept,
     outcome_of,
-    restarted,
+    restart_after_jump,
     select,
     with_iterations,
 )
@@ -94,7 +94,7 @@ class ControlledSteps(AbstractSegmentStepper):
         h = jnp.where(last, remaining - self._offset_before(end), h)
         right_limit_offset = self._offset_after(p.t)
         t, length = p.t + right_limit_offset, h - right_limit_offset
-        p = p._replace(carry=restarted(system, integrator, t, length, p.carry, self.is_after_jump(p)))
+        p = p._replace(carry=restart_after_jump(system, integrator, t, length, p.carry, self.is_after_jump(p)))
         carry, info = counted_angles.step(integrator, system, t, length, p.carry)
         result = outcome_of(carry, info)
         space = system.state_space

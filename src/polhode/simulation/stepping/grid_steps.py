@@ -18,7 +18,7 @@ from jaxtyping import Array
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper
-from polhode.simulation.stepping.stepper import Progress, TrialStep, accept, outcome_of, restarted
+from polhode.simulation.stepping.stepper import Progress, TrialStep, accept, outcome_of, restart_after_jump
 from polhode.systems.base import AbstractSystem
 
 _ON_GRID = 1e-9
@@ -98,7 +98,7 @@ class AbstractGridSteps(AbstractSegmentStepper):
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         step = self.step(p.n)
         t, h = p.t + step.offset, step.length
-        p = p._replace(carry=restarted(system, integrator, t, h, p.carry, step.after_jump))
+        p = p._replace(carry=restart_after_jump(system, integrator, t, h, p.carry, step.after_jump))
         carry, info = counted_angles.step(integrator, system, t, h, p.carry)
         result = outcome_of(carry, info)
         new = accept(p, step.end, h, carry, info, result, p.error)

@@ -135,7 +135,7 @@ class AbstractStepper(eqx.Module):
         return p._replace(carry=_strong(carry))
 
 
-def restarted(
+def restart_after_jump(
     system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry, after_jump: Any
 ) -> Carry:
     """The carry with which a step begins: where loads have jumped, with the memory of the method rebuilt.
