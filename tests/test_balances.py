@@ -1,11 +1,16 @@
 """Momenta and energy against the impulse and the work of loads, in audits."""
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 import polhode as ph
+from polhode.frames import Frames
 from polhode.multibody.measurements.balances import balance
+from polhode.results.audit.broken_loads import broken_intervals
 from polhode.results.audit.quadrature import integral
 
 
@@ -182,3 +187,63 @@ def test_velocity_constraints_are_measured_by_the_speeds_of_the_run():
     assert np.max(np.abs(speed - fine)) < 2e-3 * np.max(np.abs(fine))
     assert runs[0].audit()["velocity"].accuracy != "wrong"
     assert runs[0].audit().accurate
+
+
+def impulse(times, forces, until):
+    """Of straight lines between points, of which two at one time are a jump."""
+    areas = 0.5 * np.diff(times)[:, None] * (forces[1:] + forces[:-1])
+    whole = np.concatenate((np.zeros((1, forces.shape[1])), np.cumsum(areas, axis=0)))
+    k = np.clip(np.searchsorted(times, until, side="right") - 1, 0, len(times) - 2)
+    s = ((until - times[k]) / np.diff(times)[k])[:, None]
+    rise = (until - times[k])[:, None] * ((1 - 0.5 * s) * forces[k] + 0.5 * s * forces[k + 1])
+    return whole[k] + rise
+
+
+def pushed(times, forces, h, **how):
+    model = ph.Model()
+    body = model.add_body(mass=2.0, inertia=(0.1, 0.2, 0.3), velocity=(1.0, 0.0, 0.0), name="body")
+    model.add(ph.forces.PointForce(body, ph.PiecewiseLinear(times, forces)))
+    return ph.simulate(model.problem("SO3xR3", t1=2.0, h=h), "rkmk4", **how)
+
+
+@pytest.mark.parametrize(("count", "save_every"), [(12, 1), (100, 1), (100, 5)])
+def test_kinks_of_loads_between_frames_are_no_drift_and_impulses_that_steps_miss_are(count, save_every):
+    rng = np.random.default_rng(count)
+    times = np.array([0.0, *np.sort(rng.uniform(0, 2, count)), 2.0])
+    forces = 4 * rng.normal(size=(len(times), 3))
+    fine = pushed(times, forces, 0.01 if count < 50 else 1e-3, save_every=save_every)
+    coarse = pushed(times, forces, 0.1 if count > 50 else 0.03)
+    assert ("kinks_within_steps" in coarse.meta) == (count > 50)
+    for run in (fine, coarse):
+        error = 2.0 * (run.bodies["body"].velocity - (1.0, 0.0, 0.0)) - impulse(times, forces, np.asarray(run.t))
+        row = run.audit()["linear_momentum"]
+        assert row.max_drift == pytest.approx(np.abs(error).max(), rel=1e-6, abs=1e-12)
+    assert fine.audit().accurate
+    assert (coarse.audit()["linear_momentum"].accuracy == "wrong") == (count > 50)
+
+
+def test_jumps_of_loads_that_turn_with_the_body_are_no_drift():
+    times, forces = np.array([0.0, 0.513, 0.513, 1.27, 1.27, 3.0]), np.array([1.0, 1, -2, 3, 0, 0])
+    force = ph.PiecewiseLinear(times, forces[:, None] * np.array([1.0, 0, 20.0]))
+    run = ph.simulate(thrown(force).problem("SE3", t1=2.0, h=0.005, integrator="rkmk4"), save_every=2)
+    audit = run.audit()
+    assert not audit.remarks
+    assert all(audit[name].relative < 1e-5 for name in ("linear_momentum", "angular_momentum", "energy"))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("step", [0.02, 0.04])
+def test_integrals_across_kinks_and_jumps_are_of_order_four(backwards, step):
+    """Of a load f(t) g(x) with kinks and a jump, between frames and in them, where x has a smooth motion."""
+    table = ph.PiecewiseLinear((0.0, 0.31, 0.4, 0.4, 0.5, 0.503, 2.0), (0.0, 1, 3, -2, 1, 0, 2))
+    t = np.arange(0.0, 2.0 + step / 2, step)
+    t = t[::-1] if backwards else t
+    rate = lambda t, x: {"rate": np.asarray(table(jnp.asarray(t))) * np.cos(3 * x)}  # noqa: E731
+    blocks = [Frames(t[a:b], t[a:b], {}, {}, {}, None) for a, b in ((0, 1), (1, 9), (9, len(t)))]
+    broken = broken_intervals(t, np.array(table.breakpoints), blocks, rate, ["rate"])["rate"]
+    found = integral(t, rate(t, t)["rate"][:, None], broken)
+    ends = np.unique(np.concatenate(([0.0, 2.0], table.breakpoints)))
+    pieces = [quad(lambda s: float(rate(s, s)["rate"]), a, b, epsabs=1e-13)[0] for a, b in itertools.pairwise(ends)]
+    error = abs(found.value[-1, 0] - (-1) ** backwards * sum(pieces))
+    assert error < 10 * step**4
+    assert error <= found.doubt[-1]

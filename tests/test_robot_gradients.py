@@ -89,3 +89,12 @@ def test_momenta_by_recursion_are_products_with_the_mass_matrix():
         v, t = jnp.asarray(rng.normal(size=system.n)), jnp.zeros(())
         M = to_dense(system.mass(t, q), (system.n, system.n))
         np.testing.assert_allclose(system.momentum(t, q, v), M @ v, rtol=1e-12, atol=1e-13)
+
+
+def test_derivatives_of_long_steps_inside_jit_are_warned_of():
+    """They would take minutes; without jit around them they are machine code, without a word."""
+    value = end(captured, "rkmk4")
+    with pytest.warns(ph.CompileTimeWarning, match=r"some 1\d,\d{3} operations in a step.* without jit"):
+        jax.jit(jax.grad(value)).trace(jnp.asarray(TORQUES))
+    jax.grad(value)(jnp.asarray(TORQUES))
+    jax.jit(value).trace(jnp.asarray(TORQUES))

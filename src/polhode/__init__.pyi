@@ -38,6 +38,7 @@ from .analysis.statics.modes import modes as modes
 from .analysis.statics.result import EquilibriumError as EquilibriumError
 from .analysis.studies.fit import fit as fit
 from .analysis.studies.fit_result import Fit as Fit
+from .compiler.xla.entry_points import CompileTimeWarning as CompileTimeWarning
 from .contact import shapes as shapes
 from .events.event import Event as Event
 from .experiments.reproduce import reproduce as reproduce

@@ -102,6 +102,12 @@ def in_forward_mode() -> bool:
     return _evaluates(parent.parent_trace if isinstance(parent, BatchTrace) else parent)
 
 
+def in_derivative() -> bool:
+    """Whether JAX differentiates what is computed here, inside other transformations too."""
+    kinds = tuple(kind for kind in (JVPTrace, LinearizeTrace) if kind is not None)
+    return IS_KNOWN and isinstance(trace_ctx.trace, kinds)
+
+
 def _evaluates(trace: Any) -> bool:
     # While an operation is bound there is no trace: it is evaluated below.
     return trace is None or trace is eval_trace or isinstance(trace, EvaluatingTrace)

@@ -187,6 +187,8 @@ ELASTIC_AND_TURNING = FREE[:, 5:]
         ({"interfaces": lambda _: ("tip", "root", "tip")}, "displacements of 'tip' follow from each other"),
         ({"frame": lambda _: "middle"}, "no node"),
         ({"damping": lambda _: -0.1}, "negative"),
+        ({"mass": lambda M: ph.Parameter("scale", 1.0) * M}, "`mass` is computed with at once .* Make the part"),
+        ({"damping": lambda _: ph.Parameter("damping", 0.1)}, "`damping` is computed with at once"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change, said):

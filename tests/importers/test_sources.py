@@ -144,3 +144,11 @@ def test_the_package_for_macros_itself(tmp_path):
     (tmp_path / "a.xacro").write_text(MACRO.replace("1 + 1", "1 + n"))
     with pytest.raises(ValueError, match=r"xacro can't expand it.*'n' is not defined"):
         ph.load_model(tmp_path / "a.xacro")
+
+
+def test_runs_of_files_that_save_loads_resume_with_them(tmp_path):
+    problem = ph.load_model(EXAMPLES / "arm.urdf").problem(t1=0.02, h=1e-3, save_loads=True)
+    ph.simulate(problem, t1=0.01, store=tmp_path / "run.zarr")
+    longer, whole = ph.resume(tmp_path / "run.zarr", 0.02), ph.simulate(problem)
+    for name, loads in whole.outputs["joint_loads"].items():
+        np.testing.assert_allclose(longer.outputs["joint_loads"][name], loads, atol=1e-9)

@@ -155,3 +155,14 @@ def test_a_chain_in_joint_coordinates_starts_with_the_velocities_of_its_bodies()
         before = body
     _, (_, v) = model.assemble(formulation="minimal")
     np.testing.assert_allclose(v, rates, atol=1e-13)
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_loads_without_stiffness_bound_no_step(formulation):
+    """A point force depends on the pose, and in joint coordinates elements have no blocks of their own."""
+    model = ph.Model()
+    arm = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.5, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0)))
+    model.add(ph.forces.PointForce(arm, lambda t: jnp.array([1.0, 0, 0])))
+    system, state = model.assemble(formulation)
+    assert system.explicit_limit(0.0, state, 0.01) == ""

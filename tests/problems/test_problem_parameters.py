@@ -138,3 +138,10 @@ def test_a_problem_prints_in_one_line():
 
     jax.eval_shape(of_duration, 1.0)
     assert "t = 0 … traced" in seen[0]
+
+
+@pytest.mark.parametrize("name", ["andrews", "slider-crank"])
+@pytest.mark.parametrize("formulation", [1 + 2j, None, 3.0])
+def test_a_formulation_that_is_none_is_named(name, formulation):
+    with pytest.raises(ValueError, match="`formulation` must be"):
+        problems.get(name, formulation=formulation)

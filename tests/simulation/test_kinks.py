@@ -73,7 +73,7 @@ def test_the_run_is_one_march_and_its_steps_survive_a_store(tmp_path):
     assert len(run.meta["legs"]) == 4
     longer = ph.resume(tmp_path / "run.zarr", problem=driven(), t1=1.2)
     np.testing.assert_allclose(longer.state[-1], exact(t1=1.2), atol=1e-6)
-    segments = constant_segments(0.0, 1.0, 0.01, Breakpoints(kinks=(0.3733, 0.8319)))
+    segments = constant_segments(0.0, 1.0, 0.01, Breakpoints(stops=(0.3733, 0.8319)))
     (stepper,) = [segment.stepper for segment in segments]
     assert isinstance(stepper, PiecewiseSteps)
     again = grid_steps([*map(float, stepper.numbers()), np.nan])
@@ -175,7 +175,7 @@ def test_recorded_signals_finer_than_steps_cost_no_steps():
 )
 def test_where_steps_end_depends_on_the_order_and_the_number_of_kinks(method, h, kinks, chosen):
     found = choose_end_points(Breakpoints((0.7,)), kinks, ph.integrators.get(method), 0.0, 1.0, h)
-    by = {"march": bool(found.breakpoints.kinks), "inside": bool(found.inside), "restart": len(found[0].inner) > 1}
+    by = {"march": len(found.breakpoints.stops) > 1, "inside": bool(found.inside), "restart": len(found[0].inner) > 1}
     assert by == {name: name == chosen for name in by}
 
 
@@ -210,3 +210,89 @@ def test_members_of_ensembles_with_tables_of_their_own_run_in_lanes():
     single = ph.simulate(problem.replace(height=20.0), "rkmk4")
     positions = np.asarray(result.dataset["outputs.positions"])[1]
     np.testing.assert_array_equal(positions, single.outputs["positions"])
+
+
+JUMPS = np.array([0.0, 0.2137, 0.2137, 0.25, 0.25, 0.6171, 0.8319, 0.8319, 1.3])
+LEVELS = np.array([0.0, 30.0, -20.0, -20.0, 5.0, 40.0, 10.0, -30.0, 0.0])
+
+
+def piecewise(t1=1.0, at=()):
+    """The oscillator under a load with jumps, integrated piece by piece."""
+    y, ends = np.array([0.1, 0.0]), np.unique([0.0, *JUMPS[t1 > JUMPS], *at, t1])
+    states = []
+    for a, b in itertools.pairwise(ends):
+        k = np.searchsorted(JUMPS, 0.5 * (a + b)) - 1
+        load = lambda t, k=k: LEVELS[k] + (t - JUMPS[k]) / (JUMPS[k + 1] - JUMPS[k]) * (LEVELS[k + 1] - LEVELS[k])  # noqa: E731
+        f = lambda t, y, load=load: [y[1], load(t) - 0.3 * y[1] - 9 * np.sin(y[0])]  # noqa: E731
+        y = solve_ivp(f, (a, b), y, rtol=1e-13, atol=1e-14, method="DOP853").y[:, -1]
+        states += [y] if b in at or not at else []
+    return np.array(states) if at else y
+
+
+@pytest.mark.parametrize(("method", "order"), [("rk4", 4), ("rk6", 6), ("rkmk5", 5), ("dopri5", 5)])
+def test_orders_are_kept_across_jumps_within_one_march(method, order):
+    """Also of methods that remember the last stage."""
+    runs = [ph.simulate(driven(LEVELS, JUMPS), method, state0=START, t1=1.0, h=h) for h in (0.02, 0.005)]
+    errors = [np.max(np.abs(run.state[-1] - piecewise())) for run in runs]
+    assert errors[1] < errors[0] / 4 ** (order - 0.7) + 1e-12
+    assert set(JUMPS[1:8].tolist()) <= set(np.asarray(runs[0].t).tolist())
+    assert np.max(np.diff(runs[0].t)) <= 0.02 * (1 + 1e-12)
+    assert runs[0].meta["breakpoints"] == [0.2137, 0.25, 0.8319]
+
+
+def test_controlled_steps_see_both_sides_of_a_jump():
+    at = [0.2, 0.2137, 0.22, 0.7, 1.0]
+    for method in ("dopri5", "cf43"):
+        how = {"state0": START, "t1": 1.0, "rtol": 1e-10, "save_at": np.array(at)}
+        run = ph.simulate(driven(LEVELS, JUMPS), method, **how)
+        np.testing.assert_allclose(run.state, piecewise(at=tuple(at)), atol=1e-6)
+    run = ph.simulate(driven(LEVELS, JUMPS), "dopri5", state0=START, t1=1.0, rtol=1e-8)
+    assert run.stats["rejected"] < 8
+    back = ph.simulate(driven(LEVELS, JUMPS), "dopri5", state0=run.state[-1], t0=1.0, t1=0.0, rtol=1e-8)
+    np.testing.assert_allclose(back.state[-1], START, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["rk4", "dopri5"])
+def test_jumps_hold_inside_transformations_and_for_derivatives(method):
+    at = np.array([0.21, 0.2137, 0.22, 0.99])
+
+    def final(levels, **how):
+        return ph.simulate(driven(levels, JUMPS), method, state0=START, t1=1.0, h=0.02, **how).state
+
+    host = final(LEVELS, save_at=at)
+    np.testing.assert_allclose(host, piecewise(at=tuple(at)), atol=1e-4)
+    np.testing.assert_allclose(jax.jit(lambda x: final(x, save_at=at))(LEVELS), host, rtol=1e-11)
+    direction = np.array([0.0, 1.0, 0.5, -1.0, 0.3, 2.0, 0.0, 1.0, 0.0])
+    last = lambda x: final(x, save_at=at)[2, 0] + final(x, save_every=None)[-1, 0]  # noqa: E731
+    sides = [last(jnp.asarray(LEVELS + s * 1e-4 * direction)) for s in (1, -1)]
+    assert jax.grad(last)(jnp.asarray(LEVELS)) @ direction == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-6)
+    traced = jax.jit(jax.grad(last))(jnp.asarray(LEVELS)) @ direction
+    assert traced == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-6)
+
+
+def test_events_are_found_between_jumps():
+    """Events next to jumps, some of them in the first step after one."""
+    kick = ph.Event(lambda t, y: y[0] - 0.3, lambda t, y: y * jnp.array([1.0, -0.5]), direction=1, name="kick")
+
+    def run(**how):
+        return ph.simulate(driven(LEVELS, JUMPS), "dopri5", state0=START, t1=1.0, events=kick, **how)
+
+    fine = run(rtol=1e-12)
+    assert len(fine.events) > 1
+    for how in ({"h": 0.01}, {"rtol": 1e-9}):
+        np.testing.assert_allclose(run(**how).events.t, fine.events.t, atol=1e-6)
+    traced = jax.jit(lambda levels: ph.simulate(
+        driven(levels, JUMPS), "dopri5", state0=START, t1=1.0, h=0.01, events=kick, max_events=8
+    ).events.t)(LEVELS)  # fmt: skip
+    np.testing.assert_allclose(traced[: len(fine.events)], run(h=0.01).events.t, atol=1e-11)
+
+
+def test_runs_with_jumps_survive_a_store(tmp_path):
+    for how in ({"h": 0.01}, {"rtol": 1e-9}):
+        place = tmp_path / ("run" + "".join(how))
+        ph.simulate(driven(LEVELS, JUMPS), "dopri5", state0=START, t1=0.5, store=place, **how)
+        longer = ph.resume(place, problem=driven(LEVELS, JUMPS), t1=1.0)
+        np.testing.assert_allclose(longer.state[-1], piecewise(), atol=1e-5)
+    (segment,) = constant_segments(0.0, 1.0, 0.01, Breakpoints(stops=(0.3, 0.4), jumps=(0.4,), at_end=True))
+    again = grid_steps([*map(float, segment.stepper.numbers()), np.nan])
+    jax.tree.map(np.testing.assert_array_equal, again, segment.stepper)

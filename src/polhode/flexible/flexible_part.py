@@ -123,6 +123,10 @@ def reduced(
 
     **Raises** ValueError for matrices that are not those of a free body, with what is wrong.
     """
+    remedy = "Make the part with each value, and a model with it."
+    checks.refuse_parameters(
+        remedy, mass=mass, stiffness=stiffness, points=points, modes=modes, damping=damping, rayleigh=rayleigh
+    )
     body, centre = nodal(mass, stiffness, points)
     named_nodes = attachments(nodes, body.points, body.width)
     if np.ndim(modes) == 0:

@@ -138,9 +138,10 @@ class ImportedModel:
             (),
             (),
         )
+        parameters = {**self.parameters, "formulation": result.parameters["formulation"]}
         return dataclasses.replace(
             result,
-            parameters={**self.parameters, "formulation": result.parameters["formulation"]},
+            parameters=parameters | ({"save_loads": True} if save_loads else {}),
             origin="file" if usual and self.parameters["path"] is not None else None,
             doc=f"Read from {self.source}.",
             build_time=result.build_time + self.load_time,

@@ -82,6 +82,9 @@ def _elements(
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue
         K, D = (_square(part) for part in _tangents(system, group, jnp.asarray(t), *state))
+        if K is None and D is None:
+            # Loads that depend on positions in principle only, or coordinates in which no element has blocks.
+            continue
         K, D = (np.zeros_like(D) if K is None else K), (np.zeros_like(K) if D is None else D)
         slots = [slot for slot in group.slots if slot.group is not None]
         columns = np.concatenate([slot.columns.numbers for slot in slots], axis=1)

@@ -26,8 +26,8 @@ class Placement(NamedTuple):
 
 
 def placements(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Any, speed: Any) -> dict[str, Placement]:
-    """Poses and velocities of the bodies of `positions(*data)` at an angle that changes at `speed`."""
-    numbers = jax.tree.map(lambda x: x if isinstance(x, str) else jnp.asarray(x, dtype=float), (data, angle, speed))
+    """Poses and velocities of the bodies of `positions(*data)`, numbers, at an angle that changes at `speed`."""
+    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype=float), (data, angle, speed))
     return _placements(positions, *numbers)
 
 

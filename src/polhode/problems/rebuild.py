@@ -35,8 +35,9 @@ def rebuild(meta: Mapping[str, Any]) -> Problem | None:
 def _from_file(parameters: dict[str, Any], t1: float) -> Problem:
     from polhode.importers import load_model
 
-    formulation = parameters.pop("formulation")
-    return load_model(parameters.pop("path"), **parameters).problem(formulation, t1=abs(t1) or 1.0)
+    formulation, saves_loads = parameters.pop("formulation"), parameters.pop("save_loads", False)
+    model = load_model(parameters.pop("path"), **parameters)
+    return model.problem(formulation, t1=abs(t1) or 1.0, save_loads=saves_loads)
 
 
 def _array(value: Any) -> Any:

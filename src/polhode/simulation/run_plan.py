@@ -92,7 +92,7 @@ def plan_steps(task: Task, request: StepRequest, continuation: Continuation | No
     times = breakpoint_times(request.breakpoints) + ([] if former is None else breakpoint_times(former.breakpoints))
     h, rtol, atol = _step_size(task, request, former)
     breakpoints, inside = end_points(task, times, task.t0, task.t1, h)
-    metadata: dict[str, Any] = {"breakpoints": list(breakpoints.inner)} if breakpoints.inner else {}
+    metadata: dict[str, Any] = {"breakpoints": list(breakpoints.all_jumps)} if breakpoints.all_jumps else {}
     metadata |= {"kinks_within_steps": inside} if inside else {}
     user_request: dict[str, Any] = {"breakpoints": times} if times else {}
     if h is None:

@@ -150,3 +150,28 @@ def test_systems_without_a_velocity_and_bare_ones_are_refused():
         ph.linearise("heavy-top")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="outside jit"):
         jax.jit(lambda t: ph.linearise(cart_pole("minimal"), state=t).A)(0.0)
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_a_driven_pendulum_is_linear_about_rest_and_named_where_it_moves(formulation):
+    """On a column that a drive turns: about rest with its closed form, in words where the start is no steady motion."""
+
+    def problem(angle):
+        model = ph.Model(gravity=(0, 0, -9.81))
+        column = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), name="column")
+        bob = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(1, 0, -1), name="bob")
+        model.add(ph.joints.Revolute(model.ground, column, point=(0, 0, 0), axis=(0, 0, 1)))
+        hinge = model.add(ph.joints.Revolute(column, bob, point=(1, 0, 0), axis=(0, 1, 0)))
+        model.add(ph.joints.PrescribedRotation(model.ground, column, (0, 0, 1), angle))
+        model.add(ph.forces.JointSpring(hinge, stiffness=2.0, damping=0.3))
+        return model.problem(formulation, t1=1.0, h=0.01, repair=True)
+
+    decay, square = 0.3 / 1.1 / 2, (9.81 + 2.0) / 1.1
+    for angle in (lambda t: 0.0 * t, lambda t: 0.5 * (1 - jnp.cos(t))):
+        found = ph.linearise(problem(angle)).eigenvalues
+        np.testing.assert_allclose(np.abs(np.imag(found)), np.sqrt(square - decay**2), rtol=1e-9)
+        np.testing.assert_allclose(np.real(found), -decay, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"no steady motion") as refusal:
+        ph.linearise(problem(lambda t: 0.5 * t))
+    assert "` ." not in str(refusal.value)
+    assert "`," not in str(refusal.value)

@@ -24,6 +24,9 @@ scaled to 1: round-off of a few products."""
 
 _MAX_NAMES = 3
 
+_AT_REST = 1e-6
+"""Rate and speed, of vectors of length one, below which a body doesn't move along with others."""
+
 
 def unresisted_motion(A: Any, n: int) -> np.ndarray | None:
     """The motion (n,) that nothing resists, largest component 1, or None, also where the tangent is not finite.
@@ -81,20 +84,20 @@ def describe_motion(system: AbstractMechanical, q: Point, theta: np.ndarray) -> 
     rates, speeds = np.linalg.norm(omega, axis=1), np.linalg.norm(u, axis=1)
     # Radians and lengths don't compare; the motion of each kind is measured by its largest.
     share = np.maximum(_relative(rates), _relative(speeds))
-    bodies = [k for k in np.argsort(-share, kind="stable") if share[k] > 0][:_MAX_NAMES]
+    bodies = [k for k in np.argsort(-share, kind="stable") if max(rates[k], speeds[k]) > _AT_REST][:_MAX_NAMES]
     return ", ".join(f"`{system.names[k]}` {_describe_twist(omega[k], u[k])}" for k in bodies)
 
 
 def _relative(sizes: np.ndarray) -> np.ndarray:
     largest = np.max(sizes)
-    return sizes / largest if largest > 1e-6 else np.zeros_like(sizes)
+    return sizes / largest if largest > _AT_REST else np.zeros_like(sizes)
 
 
 def _describe_twist(omega: np.ndarray, u: np.ndarray) -> str:
     parts = []
-    if np.linalg.norm(omega) > 1e-6:
+    if np.linalg.norm(omega) > _AT_REST:
         parts.append(f"turns about {_axis(omega)} of its frame")
-    if np.linalg.norm(u) > 1e-6:
+    if np.linalg.norm(u) > _AT_REST:
         parts.append(f"moves along {_axis(u)}")
     return " and ".join(parts)
 

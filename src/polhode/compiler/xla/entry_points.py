@@ -15,9 +15,13 @@ from polhode.compiler.scalars.flat_lists import join, split
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.xla.fused_call import hidden_one, in_one_function
 from polhode.compiler.xla.row_loop import lower_rows
-from polhode.jax_context import IS_KNOWN
+from polhode.jax_context import IS_KNOWN, warn
 
 _ON_HOST = Backend(lower_rows)
+
+
+class CompileTimeWarning(UserWarning):
+    """XLA compiles the derivative of a long step, which takes minutes where machine code would take seconds."""
 
 
 def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = False) -> Callable:
@@ -54,14 +58,24 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
     return call
 
 
-def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callable, Callable]:
-    """A step of a scan that JAX differentiates, with the carry as scalars where that is faster.
+def carried_on_scalars(
+    step: Callable, p: Any, x: Any, differentiated: bool = False
+) -> tuple[Callable, Callable, Callable]:
+    """A step of a scan that JAX may differentiate, with the carry as scalars where that is faster.
 
-    Returns functions from `p` to the carry and back, and `step(p, x)` as a function of the carry and x.
+    Returns functions from `p` to the carry and back, and `step(p, x)` as a function of the carry and x. Warns with
+    `CompileTimeWarning` where it is known to be `differentiated` and long.
     """
     if not IS_KNOWN:
         return (lambda p: p), (lambda p: p), step
     program = TracedFunction(step, p, x)
+    if differentiated and program.cost > size_limits.XLA_DIFFERENTIATED:
+        warn(
+            f"XLA compiles this derivative of a run with some {program.cost:,.0f} operations in a step, as all inside "
+            "jit and vmap and second ones, which takes minutes or more. First ones by `jax.grad`, `jax.jacrev` or "
+            "`jax.jacfwd` without jit and vmap around them are machine code, ready in seconds.",
+            CompileTimeWarning,
+        )
     # Implicit solutions have custom derivatives, which unrolling would lose.
     if program.cost > size_limits.XLA_DIFFERENTIATED or iterates(program.closed_jaxpr.jaxpr):
         return (lambda p: p), (lambda p: p), step

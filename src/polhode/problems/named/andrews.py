@@ -127,7 +127,7 @@ def andrews(
     - `crank_angle`: β at the start; the other angles follow from it.
     - `duration`: end time.
     """
-    model, mechanism = _assemble(dict(locals()))
+    model, mechanism = _assemble({name: x for name, x in locals().items() if name != "formulation"})
     return ModelDraft(
         model,
         mechanism.outputs,

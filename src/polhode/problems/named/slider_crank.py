@@ -99,7 +99,7 @@ def slider_crank(
     - `slider_inertia`: moment about every axis.
     - `duration`: end time.
     """
-    start = _start(dict(locals()))
+    start = _start({name: x for name, x in locals().items() if name != "formulation"})
     model = Model(gravity=-gravity * jnp.array([0.0, 0.0, 1.0]))
     inertias = (crank_inertia * jnp.array([1 - SHARE, 1.0, 1.0]), rod_inertia, slider_inertia * jnp.ones(3))
     crank, rod, slider = (

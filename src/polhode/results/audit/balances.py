@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 
 from polhode.multibody.measurements.balances import Balance, balance
 from polhode.multibody.system import MultibodySystem
+from polhode.results.audit.broken_loads import BrokenIntervals, broken_intervals
 from polhode.results.audit.event_jumps import WithoutJumps
-from polhode.results.audit.quadrature import integral
+from polhode.results.audit.quadrature import Integral, integral, is_integrable
 from polhode.results.audit.step_ends import last_step_ends
 from polhode.results.contact_laws import contact_record
 from polhode.results.derived_quantities import ConvertedObserver, StateConversion
@@ -34,6 +35,9 @@ _WRONG = 1e-2
 
 _SPARSE = 2.0
 """Steps per frame above which frames may miss brief loads."""
+
+_RATES = ("force", "moment", "power")
+"""Rates that are integrated."""
 
 _LEAST_RELATIVE = 0.01
 """Fraction of the momenta of all bodies below which those relative to the centre of mass are neglected."""
@@ -110,6 +114,7 @@ class _RunBalances:
         series = _concatenate([observer.observe(frames.t, frames.state) for frames in blocks])
         if not all(np.isfinite(values).all() for values in series.values()):
             return {}
+        self._broken = self._broken_intervals(observer, [name for name in _RATES if name in series])
         quantities: dict[str, BalancedQuantity] = {}
         for name in ("linear", "angular"):
             if f"{name}_momentum" in names:
@@ -130,6 +135,19 @@ class _RunBalances:
             names.add("energy")
         return {name for name in names if f"invariants.{name}" not in self._columns}
 
+    def _broken_intervals(self, observer: BatchedObserver, rates: list[str]) -> dict[str, BrokenIntervals]:
+        """Where loads have kinks or jumps at instants that they or the user name."""
+        instants = np.array([*self._system.breakpoints(), *self._solution.meta.get("breakpoints", ())], dtype=float)
+        if not rates or not len(instants) or not is_integrable(self._t):
+            return {}
+        return broken_intervals(self._t, np.unique(instants), self._solution.blocks(), observer.observe, rates)
+
+    def _integral(self, series: Mapping[str, np.ndarray], rate: str) -> Integral | None:
+        if rate not in series:
+            return None
+        values = series[rate]
+        return integral(self._t, values if values.ndim > 1 else values[:, None], self._broken.get(rate))
+
     def _momentum(self, name: str, series: Mapping[str, np.ndarray], observer: BatchedObserver) -> BalancedQuantity:
         column = self._without_jumps(series[name], observer, name)
         size, scale = float(np.max(series[f"{name}_size"])), float(np.max(series[f"{name}_scale"]))
@@ -137,12 +155,12 @@ class _RunBalances:
             column = column - np.outer(self._t - self._t[0], series["weight"][0])
             size = max(size, _LEAST_RELATIVE * scale)
         load = {"linear": "force", "angular": "moment"}[name]
-        return _less(column, integral(self._t, series[load]) if load in series else None, size, scale)
+        return _less(column, self._integral(series, load), size, scale)
 
     def _energy(self, series: Mapping[str, np.ndarray]) -> BalancedQuantity:
         names = (f"outputs.{part}_energy" for part in ("kinetic", "potential"))
         T, V = (np.asarray(self._columns[name][0 : len(self._t)], dtype=float) for name in names)
-        work = integral(self._t, series["power"][:, None]) if "power" in series else None
+        work = self._integral(series, "power")
         observer = BatchedObserver(ConvertedObserver(_Energy(self._system), self._conversion), 1, once=True)
         energy = self._without_jumps((T + V)[:, None], observer, "energy")
         exchange = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
@@ -165,7 +183,7 @@ class _RunBalances:
         return WithoutJumps(column, self._t, np.asarray(events.t), jumps)[0 : len(column)]
 
 
-def _less(column: np.ndarray, gain: Any, size: float, scale: float) -> BalancedQuantity:
+def _less(column: np.ndarray, gain: Integral | None, size: float, scale: float) -> BalancedQuantity:
     if gain is None:
         return BalancedQuantity(column, np.zeros(len(column)), size, scale)
     return BalancedQuantity(column - gain.value, gain.doubt, max(size, float(np.max(np.abs(gain.value)))), scale)

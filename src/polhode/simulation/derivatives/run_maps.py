@@ -18,20 +18,30 @@ from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.loops.derivative_loop import DerivativeLoop
 from polhode.compiler.loops.row_map import RowMap
-from polhode.integrators.base import Carry
+from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.stepping import counted_angles
-from polhode.simulation.stepping.stepper import Progress
+from polhode.simulation.stepping.stepper import Progress, restart_after_jump
+from polhode.systems.base import AbstractSystem
 
 Tree = Any
 LeafNumbers = tuple[int, ...]
 
 
 class Step(NamedTuple):
-    """A step: its time and length for the method, and the carry that it began with."""
+    """A step: its time and length for the method, and the carry that it began with.
+
+    `after_jump`: whether loads have jumped before; None if they never do.
+    """
 
     t: Any
     h: Any
     carry: Carry
+    after_jump: Any = None
+
+    def with_restart(self, system: AbstractSystem, integrator: AbstractIntegrator) -> tuple[Any, Any, Carry]:
+        """Time, length and carry with which the method takes the step."""
+        t, h, carry, after_jump = self
+        return t, h, restart_after_jump(system, integrator, t, h, carry, after_jump)
 
 
 class Instant(NamedTuple):
@@ -68,13 +78,13 @@ def _restart(parts: Any, p: Progress) -> Tree:
 def _step(parts: Any, step: Step) -> Tree:
     """Carry at the end of a step as a function of the carry at its beginning."""
     system, integrator = parts
-    return counted_angles.step(integrator, system, *step)[0]
+    return counted_angles.step(integrator, system, *step.with_restart(system, integrator))[0]
 
 
 def _interpolation(parts: Any, instant: Instant) -> Tree:
     """State within a step as a function of the carries at both ends of the step."""
-    (system, integrator), ((t, h, begin), s, end) = parts, instant
-    return counted_angles.interpolate(integrator, system, t, h, begin, end, s)
+    (system, integrator), (step, s, end) = parts, instant
+    return counted_angles.interpolate(integrator, system, *step.with_restart(system, integrator), end, s)
 
 
 def _observation(parts: Any, row: Any) -> Tree:

@@ -121,7 +121,8 @@ class _Sweep:
         begins, ends = _rows(p, slice(-1)), _rows(p, slice(1, None))
         t, h = run.segments[segment].stepper.last_step(ends._replace(t_before=begins.t))
         begin_carry = run.integrator.with_order(begins.carry, run.integrator.selected_order(ends.carry))
-        steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begin_carry)
+        jumps = run.segments[segment].stepper.is_after_jump(begins)
+        steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begin_carry, jumps)
         saved = find_frames(run, p, steps)
         parts, (places, parameters) = (run.system, run.integrator), self._system
         derive = functools.partial(derive_steps, self._reverse, parts, places, steps, self._carry)

@@ -16,6 +16,7 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.compiler.xla.entry_points import carried_on_scalars
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.jax_context import in_derivative
 from polhode.results.observer import Observer
 from polhode.simulation.derivatives import run_derivative
 from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
@@ -24,7 +25,7 @@ from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
-from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, with_state_check
+from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, restart_after_jump, with_state_check
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -54,8 +55,10 @@ def run(plan: Plan) -> tuple[Frames, Progress]:
 
     segments, system, integrator, start, observer, schedule, _ = plan
 
+    differentiated = in_derivative()
+
     def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
-        return _expression(segments, system, integrator, state0, observer, schedule)
+        return _expression(segments, system, integrator, state0, observer, schedule, differentiated)
 
     parts = system, integrator, start.state, observer
     native = run_derivative.run(segments, *parts, schedule, lambda *x: expression(*x)[0])
@@ -69,12 +72,13 @@ def _expression(
     state0: Any,
     observer: Observer,
     schedule: SaveSchedule,
+    differentiated: bool,
 ) -> tuple[Frames, Progress]:
     steppers, after_jump = zip(*segments, strict=True)
     counts = [s.step_limit for s in steppers]
     if steppers[0].on_grid:
         counts = [b - a for a, b in itertools.pairwise((0, *counts))]
-    return _run(steppers, after_jump, tuple(counts), system, integrator, state0, observer, schedule)
+    return _run(steppers, after_jump, tuple(counts), system, integrator, state0, observer, schedule, differentiated)
 
 
 @xla_jit
@@ -87,6 +91,7 @@ def _run(
     state0: Any,
     observer: Observer,
     schedule: SaveSchedule,
+    differentiated: bool,
 ) -> tuple[Frames, Progress]:
     stepper, search_end = steppers[0], None
     if not stepper.on_grid:
@@ -102,8 +107,10 @@ def _run(
         # Each segment has its own constant step; controlled steps begin a segment with the suggestion of the last one.
         return stepper.restart_at(system, integrator, x.t, x.h if search_end is None else p.h, p)
 
+    has_jumps = any(after_jump) or any(stepper.has_jumps for stepper in steppers)
+
     def step(p: Progress, x: _Steps) -> Progress:
-        if any(after_jump):
+        if has_jumps and not (integrator.one_step and p.carry.memory is None):
             p = jax.lax.cond(x.after_jump, restart, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
         carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
@@ -116,11 +123,13 @@ def _run(
         return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), new, p)
 
     if schedule.at is not None:
-        p, carries = _scan(step, start, xs, emit=True)
+        p, carries = _scan(step, start, xs, differentiated, emit=True)
         end = search_end if search_end is not None else p
-        t, state, multipliers = _interpolate_frames(system, integrator, start, carries, xs, count, schedule.at, end.t)
+        t, state, multipliers = _interpolate_frames(
+            system, integrator, start, carries, xs, has_jumps, count, schedule.at, end.t
+        )
     else:
-        p, t, state, multipliers = _at_steps(step, start, xs, count, schedule.every)
+        p, t, state, multipliers = _at_steps(step, start, xs, differentiated, count, schedule.every)
     if search_end is not None:
         result = jnp.where(search_end.result != 0, search_end.result, p.result)
         p = p._replace(rejected=search_end.rejected, newton=search_end.newton, result=result)
@@ -134,21 +143,23 @@ def _constant_steps(
     for stepper, jumps, count in zip(steppers, after_jump, counts, strict=True):
         assert isinstance(stepper, AbstractGridSteps)
         n = jnp.arange(count) + (stepper.last - count)
-        h = jnp.broadcast_to(jnp.asarray(stepper.length_at(n)), (count,))
-        begins, ends = stepper.time_at(n), stepper.time_at(n + 1)
-        first = jnp.arange(count) == 0
-        parts.append(_Steps(begins + stepper.right_limit_offset, ends, h, jnp.ones(count, bool), first & jumps))
+        step, first = stepper.step(n), (jnp.arange(count) == 0) & jumps
+        h = jnp.broadcast_to(jnp.asarray(step.length), (count,))
+        restarts = first if step.after_jump is None else first | step.after_jump
+        parts.append(_Steps(step.begin + step.offset, step.end, h, jnp.ones(count, bool), restarts))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
+def _at_steps(
+    step: Step, p: Progress, xs: Any, differentiated: bool, count: int, every: int | None
+) -> tuple[Progress, Array, Any, Any]:
     """Frames at the start, every `every` steps and at the end."""
     every = min(every or count, count)
     whole = count // every
     frames = [jax.tree.map(lambda x: x[None], (p.t, p.carry.state, p.carry.multipliers))]
 
     def interval(p: Progress, x: Any) -> tuple[Progress, Any]:
-        p, _ = _scan(step, p, x, emit=False)
+        p, _ = _scan(step, p, x, differentiated, emit=False)
         return p, (p.t, p.carry.state, p.carry.multipliers)
 
     chunks = jax.tree.map(lambda x: x[: whole * every].reshape(whole, every, *x.shape[1:]), xs)
@@ -161,9 +172,9 @@ def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -
     return p, t, state, multipliers
 
 
-def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
+def _scan(step: Step, p: Progress, xs: Any, differentiated: bool, emit: bool) -> tuple[Progress, Any]:
     """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
-    enter, leave, advance = carried_on_scalars(step, p, jax.tree.map(lambda x: x[0], xs))
+    enter, leave, advance = carried_on_scalars(step, p, jax.tree.map(lambda x: x[0], xs), differentiated)
 
     def body(flat: Any, x: Any) -> tuple[Any, Any]:
         flat = jax.checkpoint(advance)(flat, x)
@@ -190,6 +201,7 @@ def _interpolate_frames(
     start: Progress,
     carries: Carry,
     xs: Any,
+    has_jumps: bool,
     count: int,
     at: np.ndarray,
     t_reached: Array,
@@ -206,6 +218,7 @@ def _interpolate_frames(
     def one(time: Array, i: Array) -> Any:
         carry0 = jax.tree.map(lambda x: x[i], carries)
         carry1 = jax.tree.map(lambda x: x[i + 1], carries)
+        carry0 = restart_after_jump(system, integrator, t[i], h[i], carry0, xs.after_jump[i] if has_jumps else None)
         s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
         inside = counted_angles.interpolate(integrator, system, t[i], h[i], carry0, carry1, s)
         exact = jnp.abs(s - 1) < 1e-9
@@ -258,10 +271,10 @@ def _find_segment(
         new = stepper.attempt(system, integrator, p)
         index = jnp.where(new.n > p.n, p.n, max_steps)
         # Steps at breakpoints are a little shorter for their loads.
-        offset = jnp.where(p.t == stepper.t0, stepper.right_limit_offset, 0.0)
-        h = new.t - p.t - offset - jnp.where(new.t == stepper.t1, stepper.left_limit_offset, 0.0)
-        after_jump = (p.n == begin) & jumps
-        row = _Steps(p.t + offset, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
+        t, h = stepper.last_step(new._replace(t_before=p.t))
+        jumps_before = stepper.is_after_jump(p)
+        after_jump = (p.n == begin) & jumps if jumps_before is None else jumps_before | ((p.n == begin) & jumps)
+        row = _Steps(t, new.t, h, jnp.ones((), bool), after_jump, integrator.selected_order(new.carry))
         return new, put_row(so_far, index, row)
 
     return jax.lax.while_loop(more, body, (p, steps))

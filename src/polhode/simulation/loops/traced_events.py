@@ -82,7 +82,8 @@ def _run(
     search_steppers, base, method, begin, act = without_derivatives((steppers, system, integrator, state0, actions))
     rows, search_end = _find_steps(search_steppers, after_jump, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
-    replay = _Replay(system, integrator, steppers[0], actions, any(after_jump))
+    has_jumps = any(after_jump) or any(stepper.inner.has_jumps for stepper in steppers)
+    replay = _Replay(system, integrator, steppers[0], actions, has_jumps)
     initial = jnp.asarray(start.t, float), start.carry
     _, (begins, lengths, befores, ends, effects) = jax.lax.scan(jax.checkpoint(replay.step), initial, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, search_end.t)
@@ -239,8 +240,10 @@ def _find_segment(
             return stepper.after_event(system, integrator, p, state, same_system=True)
 
         after = jax.lax.cond(event, handle_event, lambda p: p, new)
+        jumps_before, first = stepper.inner.is_after_jump(p), (at == begin) & jumps
+        after_jump = first if jumps_before is None else first | jumps_before
         row = _Steps(
-            w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.signs, after.h,
+            w.begin, w.length, new.t, fixed, jnp.ones((), bool), after_jump, w.fired, w.signs, after.h,
             integrator.selected_order(new.carry),
         )  # fmt: skip
         place = jnp.where(accepted, at, count)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.simulation.stepping.grid_steps import AbstractGridSteps, ConstantSteps, PiecewiseSteps
+from polhode.simulation.stepping.grid_steps import ConstantSteps, PiecewiseSteps
 from polhode.simulation.stepping.segments import Breakpoints, Segment, shift
 
 _ON_GRID = 1e-9
@@ -18,55 +16,56 @@ _ON_GRID = 1e-9
 
 
 class Grid(NamedTuple):
-    """A grid of steps: of each piece of equal ones its begin, its step and the number of its first step.
+    """A grid of equal steps: its start, its step and their number."""
 
-    `begins` and `counts` have the end of the last piece, too.
-    """
-
-    begins: tuple[float, ...]
-    spacings: tuple[float, ...]
-    counts: tuple[int, ...]
+    start: float
+    spacing: float
+    count: int
 
     @classmethod
-    def of(cls, t0: float, t1: float, h: float, kinks: Sequence[float] = ()) -> Grid:
-        """Steps of at most h, in each piece between kinks equal to the last bit."""
-        ends, spacings, counts = (t0, *kinks, t1), [], [0]
-        for begin, end in itertools.pairwise(ends):
-            count = max(1, math.ceil(abs(end - begin) / h * (1 - 1e-12)))
-            spacings.append((end - begin) / count)
-            counts.append(counts[-1] + count)
-        return cls(ends, tuple(spacings), tuple(counts))
-
-    @property
-    def count(self) -> int:
-        """The number of steps."""
-        return self.counts[-1]
+    def of(cls, t0: float, t1: float, h: float) -> Grid:
+        """Equal steps of at most h."""
+        count = int(_count(t1 - t0, h))
+        return cls(t0, (t1 - t0) / count, count)
 
     def at(self, n: int) -> float:
         """The start of step n; at the end of the last one up to rounding."""
-        k = min(bisect.bisect_right(self.counts, n), len(self.spacings)) - 1
-        return self.begins[k] + (n - self.counts[k]) * self.spacings[k]
+        return self.start + n * self.spacing
 
-    def steps(self, a: int, b: int, first: int) -> AbstractGridSteps:
+    def steps(self, a: int, b: int, first: int) -> ConstantSteps:
         """Steps a to b, where step 0 has the number `first`."""
-        k = bisect.bisect_right(self.counts, a) - 1
-        if b > self.counts[k + 1]:
-            return PiecewiseSteps.of(self.begins, self.spacings, [first + n for n in self.counts], first + b)
-        h = self.spacings[k]
-        return constant_steps(self.begins[k], self.at(b), h, h, first + self.counts[k], first + b, 0.0)
+        return constant_steps(self.start, self.at(b), self.spacing, self.spacing, first, first + b, 0.0)
+
+
+def _count(spans: Any, h: float) -> Any:
+    """The number of equal steps of at most h in spans, which round-off doesn't make larger."""
+    return np.maximum(1, np.ceil(np.abs(spans) / h * (1 - 1e-12))).astype(int)
+
+
+def _piecewise(t0: float, t1: float, h: float, breakpoints: Breakpoints, first: int) -> PiecewiseSteps:
+    """Steps of at most h, in each piece between stops equal to the last bit."""
+    ends = np.array([t0, *breakpoints.stops, t1])
+    spans = np.diff(ends)
+    counts = _count(spans, h)
+    is_jump = np.array([breakpoints.at_start, *np.isin(breakpoints.stops, breakpoints.jumps), breakpoints.at_end])
+    offsets = np.where(is_jump, math.copysign(shift(t0, t1), t1 - t0), 0.0)
+    numbers = first + np.concatenate(([0], np.cumsum(counts)))
+    return PiecewiseSteps.of(ends, spans / counts, numbers, offsets, int(numbers[-1]))
 
 
 def constant_segments(t0: float, t1: float, h: float, breakpoints: Breakpoints, first: int = 0) -> list[Segment]:
-    """Segments of constant steps of at most h, which end at all breakpoints, and at the kinks among them.
+    """Segments of constant steps of at most h, which end at all breakpoints.
 
-    Breakpoints on the grid of the whole run don't change the steps, methods only restart there; otherwise each segment
-    has steps of its own. Step numbers count from `first`.
+    With `stops` they are one segment. Without, breakpoints on the grid of the whole run don't change the steps, methods
+    only restart there; otherwise each segment has steps of its own. Step numbers count from `first`.
     """
+    if breakpoints.stops:
+        return [Segment(_piecewise(t0, t1, h, breakpoints, first), breakpoints.at_start)]
     whole = Grid.of(t0, t1, h)
     ends = [*breakpoints.inner, t1]
-    counts = [(end - t0) / whole.spacings[0] for end in ends]
+    counts = [(end - t0) / whole.spacing for end in ends]
     segments: list[Segment] = []
-    if not breakpoints.kinks and all(abs(n - round(n)) < _ON_GRID for n in counts):
+    if all(abs(n - round(n)) < _ON_GRID for n in counts):
         at = 0
         for end, n in zip(ends, map(round, counts), strict=True):
             segments += _until(
@@ -76,7 +75,7 @@ def constant_segments(t0: float, t1: float, h: float, breakpoints: Breakpoints, 
         return segments
     begin = t0
     for end in ends:
-        grid = Grid.of(begin, end, h, [t for t in breakpoints.kinks if min(begin, end) < t < max(begin, end)])
+        grid = Grid.of(begin, end, h)
         jumps = end != t1 or breakpoints.at_end, bool(segments) or breakpoints.at_start
         segments += _until(grid, first, 0, grid.count, end, *jumps)
         first, begin = first + grid.count, end

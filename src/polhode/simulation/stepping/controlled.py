@@ -19,7 +19,15 @@ from polhode.result_codes import Result
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment, shift
 from polhode.simulation.stepping.step_control import StepControl, Tolerances, first_step
-from polhode.simulation.stepping.stepper import Progress, TrialStep, accept, outcome_of, select, with_iterations
+from polhode.simulation.stepping.stepper import (
+    Progress,
+    TrialStep,
+    accept,
+    outcome_of,
+    restart_after_jump,
+    select,
+    with_iterations,
+)
 from polhode.systems.base import AbstractSystem
 
 
@@ -29,6 +37,8 @@ class ControlledSteps(AbstractSegmentStepper):
     - `left_limit_offset`: how far before t1 the last step ends for the method, so that it sees the left limit of loads.
     - `stops`: instants at which steps end, too, times the direction of time, and then t1 as often as it takes for a
       length that is a power of two; none if t1 is the only end.
+    - `offsets`: how far from each of these instants methods evaluate loads that jump there; zero at kinks and at t1;
+      None if there are only kinks.
     """
 
     on_grid: ClassVar[bool] = False
@@ -44,6 +54,7 @@ class ControlledSteps(AbstractSegmentStepper):
     max_steps: Any
     left_limit_offset: Any
     stops: Any = None
+    offsets: Any = None
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         span = self.t1 - self.t0
@@ -80,9 +91,11 @@ class ControlledSteps(AbstractSegmentStepper):
             h = jnp.clip(h, -self.control.max_step, self.control.max_step)
         # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
         last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(remaining)
-        h = jnp.where(last, remaining - jnp.where(end == self.t1, self.left_limit_offset, 0.0), h)
-        right_limit_offset = jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
-        carry, info = counted_angles.step(integrator, system, p.t + right_limit_offset, h - right_limit_offset, p.carry)
+        h = jnp.where(last, remaining - self._offset_before(end), h)
+        right_limit_offset = self._offset_after(p.t)
+        t, length = p.t + right_limit_offset, h - right_limit_offset
+        p = p._replace(carry=restart_after_jump(system, integrator, t, length, p.carry, self.is_after_jump(p)))
+        carry, info = counted_angles.step(integrator, system, t, length, p.carry)
         result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
@@ -127,6 +140,29 @@ class ControlledSteps(AbstractSegmentStepper):
         k = jnp.searchsorted(stops, sign * t, side="right")
         return sign * stops[jnp.minimum(k, len(stops) - 1)]
 
+    def _offset_at(self, t: Array) -> Any:
+        """The offset at a stop; zero at other instants."""
+        if self.offsets is None:
+            return 0.0
+        t, stops = jnp.sign(self.t1 - self.t0) * t, jnp.asarray(self.stops)
+        k = jnp.minimum(jnp.searchsorted(stops, t, side="left"), len(stops) - 1)
+        return jnp.where(stops[k] == t, jnp.asarray(self.offsets)[k], 0.0)
+
+    def _offset_after(self, t: Array) -> Any:
+        """How much later than t methods begin a step, for the right limit of loads."""
+        return jnp.where(t == self.t0, self.right_limit_offset, self._offset_at(t))
+
+    def _offset_before(self, t: Array) -> Any:
+        """How much earlier than t methods end a step, for the left limit of loads."""
+        return jnp.where(t == self.t1, self.left_limit_offset, self._offset_at(t))
+
+    def is_after_jump(self, p: Progress) -> Any:
+        return None if self.offsets is None else self._offset_at(p.t) != 0
+
+    @property
+    def has_jumps(self) -> bool:
+        return self.offsets is not None
+
     def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:
         """Factor of the step after an error of a method of that order."""
         return jnp.where(result == 0, self.control.factor(error, previous, order), self.control.min_factor)
@@ -135,9 +171,8 @@ class ControlledSteps(AbstractSegmentStepper):
         return p.t == self.t1
 
     def last_step(self, p: Progress) -> tuple[Array, Array]:
-        right_limit_offset = jnp.where(p.t_before == self.t0, self.right_limit_offset, 0.0)
-        dt = p.t - p.t_before
-        h = dt - right_limit_offset - jnp.where(p.t == self.t1, self.left_limit_offset, 0.0)
+        right_limit_offset, dt = self._offset_after(p.t_before), p.t - p.t_before
+        h = dt - right_limit_offset - self._offset_before(p.t)
         # Before the first step there is none.
         return p.t_before + right_limit_offset, jnp.where(dt != 0, h, self.t1 - self.t0)
 
@@ -146,13 +181,12 @@ class ControlledSteps(AbstractSegmentStepper):
 
     def trial_step(self, p: Progress, searching: Array, share: Array, whole: Array) -> TrialStep:
         tolerances = self.tolerances._replace(atol=jnp.where(searching, 1e300, self.tolerances.atol))
-        begin = p.t + jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
+        begin = p.t + self._offset_after(p.t)
         attempt = p._replace(h=jnp.where(searching, share * whole, p.h))
         return TrialStep(dataclasses.replace(self, tolerances=tolerances), attempt, begin)
 
     def length(self, p: Progress, new: Progress) -> Array:
-        right_limit_offset = jnp.where(p.t == self.t0, self.right_limit_offset, 0.0)
-        return new.t - p.t - right_limit_offset - jnp.where(new.t == self.t1, self.left_limit_offset, 0.0)
+        return new.t - p.t - self._offset_after(p.t) - self._offset_before(new.t)
 
     @property
     def step_limit(self) -> int:
@@ -176,7 +210,8 @@ class ControlledSteps(AbstractSegmentStepper):
         return t == self._next_stop(p.t)
 
     def numbers(self) -> list[Any]:
-        ends = () if self.stops is None else self.stops
+        stops = np.zeros(0) if self.stops is None else self.stops
+        ends = *stops, *(0.0 * stops if self.offsets is None else self.offsets)
         limits = self.right_limit_offset, self.left_limit_offset
         return [self.t0, self.t1, *limits, self.max_steps, *self.tolerances, *ends]
 
@@ -185,6 +220,7 @@ class ControlledSteps(AbstractSegmentStepper):
         """Steps from their `numbers`, with any NaN after them."""
         values = [x for x in numbers if x == x]
         t0, t1, right_limit_offset, left_limit_offset, max_steps, rtol, atol = map(np.asarray, values[:7])
+        stops, offsets = np.array(values[7:]).reshape(2, -1)
         return cls(
             t0=t0,
             t1=t1,
@@ -193,7 +229,8 @@ class ControlledSteps(AbstractSegmentStepper):
             control=control,
             max_steps=max_steps.astype(int),
             left_limit_offset=left_limit_offset,
-            stops=np.array(values[7:]) if len(values) > 7 else None,
+            stops=stops if len(stops) else None,
+            offsets=offsets if np.any(offsets) else None,
         )
 
 
@@ -212,6 +249,7 @@ def controlled_segments(
     for end in (*breakpoints.inner, t1):
         after_jump = bool(segments) or breakpoints.at_start
         off = math.copysign(shift(begin, end), t1 - t0)
+        stops = _stops(begin, end, breakpoints.stops)
         stepper = ControlledSteps(
             t0=np.asarray(begin),
             t1=np.asarray(end),
@@ -220,16 +258,24 @@ def controlled_segments(
             control=control,
             max_steps=np.asarray(max_steps),
             left_limit_offset=np.asarray(off * (end != t1 or breakpoints.at_end)),
-            stops=_stops(begin, end, breakpoints.kinks),
+            stops=stops,
+            offsets=_offsets(stops, off, breakpoints.jumps),
         )
         segments.append(Segment(stepper, after_jump))
         begin = end
     return segments
 
 
-def _stops(begin: float, end: float, kinks: Sequence[float]) -> np.ndarray | None:
-    """The kinks on the way from one instant to another, and that, as `ControlledSteps` takes them."""
+def _offsets(stops: np.ndarray | None, off: float, jumps: Sequence[float]) -> np.ndarray | None:
+    """The offsets at stops, of which some are jumps."""
+    if stops is None or not jumps:
+        return None
+    return np.where(np.isin(stops, math.copysign(1.0, off) * np.asarray(jumps)), off, 0.0)
+
+
+def _stops(begin: float, end: float, others: Sequence[float]) -> np.ndarray | None:
+    """The stops on the way from one instant to another, and that, as `ControlledSteps` takes them."""
     sign = math.copysign(1.0, end - begin)
-    stops = [sign * t for t in kinks if sign * begin < sign * t < sign * end]
+    stops = [sign * t for t in others if sign * begin < sign * t < sign * end]
     padding = (1 << len(stops).bit_length()) - len(stops)
     return np.array([*stops, *[sign * end] * padding]) if stops else None

@@ -1,7 +1,8 @@
-"""Kinks of loads: at which of them steps end.
+"""Jumps and kinks of loads: how steps end there, and at which kinks.
 
-A load with a kink is continuous, so a method that starts each step from the state alone needs no restart there. It only
-loses its order in a step that has a kink inside.
+A method that starts each step from the state alone needs no new segment where loads jump: its steps end there, and it
+evaluates loads on the right side. A load with a kink is continuous, so such a method only loses its order in a step
+that has a kink inside.
 """
 
 from __future__ import annotations
@@ -37,15 +38,20 @@ def choose_end_points(
 ) -> EndPoints:
     """The breakpoints with those kinks at which steps have to end.
 
-    `kinks` are in the direction of time. Controlled steps, where h is None, end at all of them. Constant ones need no
-    care where all kinks lie on their grid. Otherwise they end at kinks if these are sparse, and either the method has
-    an order above 2, or several kinks could lie in one step, which would not see the pulse between them. Methods that
-    remember more than the state restart there as after a jump.
+    Of `breakpoints` the inner ones are jumps; `kinks` are in the direction of time. Controlled steps, where h is None,
+    end at all kinks. Constant ones need no care where all kinks lie on their grid. Otherwise they end at kinks if these
+    are sparse, and either the method has an order above 2, or several kinks could lie in one step, which would not see
+    the pulse between them. Methods that remember more than the state restart at jumps, and with constant steps at such
+    kinks, too.
     """
+    jumps = breakpoints.inner
+    if method.one_step and jumps:
+        breakpoints = breakpoints._replace(inner=(), stops=jumps, jumps=jumps)
     if not kinks:
         return EndPoints(breakpoints)
+    both = tuple(sorted((*jumps, *kinks), reverse=t1 < t0))
     if h is None:
-        return EndPoints(breakpoints._replace(kinks=kinks))
+        return EndPoints(breakpoints._replace(stops=both if method.one_step else kinks))
     segments = constant_segments(t0, t1, h, breakpoints)
     pieces = np.array(pieces_of(segments))
     inside, steps = _count_inside(np.asarray(kinks), pieces), segments[-1].stepper.step_limit
@@ -54,9 +60,7 @@ def choose_end_points(
     is_pulse = np.min(np.abs(np.diff(kinks)), initial=np.inf) < h
     if SPARSE * len(kinks) > steps or not (method.order > _FOR_ANY_STEP or is_pulse):
         return EndPoints(breakpoints, inside)
-    if method.one_step:
-        return EndPoints(breakpoints._replace(kinks=kinks))
-    return EndPoints(breakpoints._replace(inner=tuple(sorted((*breakpoints.inner, *kinks), reverse=t1 < t0))))
+    return EndPoints(breakpoints._replace(**{"stops" if method.one_step else "inner": both}))
 
 
 def _count_inside(kinks: np.ndarray, pieces: np.ndarray) -> int:

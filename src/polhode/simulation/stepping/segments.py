@@ -22,13 +22,20 @@ start and length of a step rounds to the same side. The value of a load at the b
 class Breakpoints(NamedTuple):
     """Instants at which loads may jump: those within a span, and whether its ends are among them.
 
-    `kinks`: others at which steps end, too, but methods go on without a restart.
+    - `inner`: those at which methods restart, in segments of their own. - `stops`: others at which steps end, within
+      one segment; methods need no restart, or have one within their steps. - `jumps`: those stops at which loads jump.
     """
 
     inner: Sequence[float] = ()
     at_start: bool = False
     at_end: bool = False
-    kinks: Sequence[float] = ()
+    stops: Sequence[float] = ()
+    jumps: Sequence[float] = ()
+
+    @property
+    def all_jumps(self) -> tuple[float, ...]:
+        """Those within the span at which the loads of one step differ from those of the next."""
+        return (*self.inner, *self.jumps)
 
 
 class Segment(NamedTuple):
@@ -81,6 +88,15 @@ class AbstractSegmentStepper(AbstractStepper):
 
         There are none unless steps are constant.
         """
+
+    @property
+    @abc.abstractmethod
+    def has_jumps(self) -> bool:
+        """Whether loads may jump between steps of the segment."""
+
+    @abc.abstractmethod
+    def is_after_jump(self, p: Progress) -> Any:
+        """Whether loads jump where the step from p begins; None unless the segment has jumps."""
 
     @abc.abstractmethod
     def ends_as_planned(self, p: Progress, t: Array) -> Any:

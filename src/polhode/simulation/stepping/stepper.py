@@ -135,6 +135,19 @@ class AbstractStepper(eqx.Module):
         return p._replace(carry=_strong(carry))
 
 
+def restart_after_jump(
+    system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry, after_jump: Any
+) -> Carry:
+    """The carry with which a step begins: where loads have jumped, with the memory of the method rebuilt.
+
+    `after_jump`: whether they have; None if they never do. Methods that remember nothing need no restart.
+    """
+    if after_jump is None or carry.memory is None:
+        return carry
+    restart = lambda carry: _strong(counted_angles.restart(integrator, system, t, h, carry))  # noqa: E731
+    return jax.lax.cond(after_jump, restart, lambda carry: carry, carry)
+
+
 def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:
     """Progress after an accepted step; if `result` is a failure only the code changes."""
     new = p._replace(
