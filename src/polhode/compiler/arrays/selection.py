@@ -90,7 +90,7 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
 
 
 def _longest_recursion(jaxpr: core.Jaxpr) -> int:
-    """The largest number of rows of a loop each of which needs the one before and leaves a row itself; 0 without any."""
+    """The largest number of rows of a loop in which each needs the one before and leaves a row; 0 without any."""
     longest = 0
     for eqn in jaxpr.eqns:
         if eqn.primitive is ROWS and 0 < eqn.params["num_carry"] < len(eqn.outvars):
