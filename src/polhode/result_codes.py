@@ -25,6 +25,7 @@ class Result(enum.IntEnum):
     events_accumulate = 14
     half_turn_passed = 15
     contact_unsolved = 16
+    too_many_contacts = 17
 
     @property
     def message(self) -> str:
@@ -94,6 +95,10 @@ _MESSAGES = {
         "No solution of the laws of contact and friction in a step was found. Usual causes: shapes that overlap at the "
         "start, a body that is wedged so that friction locks it (Painlevé's region), very different masses in contact. "
         "Try a smaller step, or less friction there."
+    ),
+    Result.too_many_contacts: (
+        "More points touch than there is room for. Make room by `model.limit_contacts(…)` before `problem`; if shapes "
+        "overlap deeply, take a smaller step."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.assembly.coordinate_layout import AbstractLayout
+from polhode.assembly.spanning_tree import spanning_tree
 from polhode.checks import short_repr
 from polhode.contact.distances import slots
 from polhode.contact.rules import ContactRule
@@ -25,6 +26,12 @@ from polhode.systems.mechanical.contact_set import ContactLaw
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
+
+
+_BASE_ROOM = 12
+_ROOM_OF_A_BODY = 4
+_MOST_SPARE = 1.5
+"""Contacts over room up to which there is room for all of them, without a search for the nearest."""
 
 
 class _Pair(NamedTuple):
@@ -57,8 +64,21 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
             labels += [_label(pair, point) for point in range(group.slots)]
             rules += [pair.rule] * group.slots
     return ShapeContacts(
-        groups=tuple(groups), law=_law(rules), surface_velocity=_surface_velocity(rules), pairs=tuple(labels)
+        groups=tuple(groups),
+        law=_law(rules),
+        surface_velocity=_surface_velocity(rules),
+        pairs=tuple(labels),
+        room=_room(model, len(labels)),
     )
+
+
+def _room(model: ModelParts, count: int) -> int:
+    """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
+    if model.contact_capacity is not None:
+        return min(count, model.contact_capacity)
+    roots = sum(attachment.joint is None for attachment in spanning_tree(model))
+    room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
+    return count if count <= _MOST_SPARE * room else room
 
 
 def _pairs(model: ModelParts) -> Iterator[_Pair]:

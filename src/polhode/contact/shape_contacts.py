@@ -8,14 +8,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from polhode.contact.distances import ContactPoints, contact_points, match, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
-from polhode.spaces.base import Point
-from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical.contact_set import (
+    AbstractContactSet,
+    ContactKinematics,
+    ContactLaw,
+    PresentContacts,
+    one_hot,
+    pick,
+)
 
 
 class ShapePair(NamedTuple):
@@ -70,17 +77,22 @@ class ShapeContacts(AbstractContactSet):
 
     - `groups`: pairs by kinds; contacts are numbered group by group, pair by pair.
     - `surface_velocity`: of the surface of the first body against this body, in its frame, as of a belt; shape (k, 3).
-    - `pairs`: the bodies of each contact, and the number of its point.
+    - `pairs`: the bodies of each contact, and the number of its point. - `room`: how many may touch at a time.
     """
 
     groups: tuple[PairGroup, ...]
     law: ContactLaw
     surface_velocity: Float[Array, "k 3"] | None
     pairs: tuple[ShapePair, ...] = eqx.field(static=True)
+    room: int = eqx.field(static=True)
 
     @property
     def count(self) -> int:
         return len(self.pairs)
+
+    @property
+    def capacity(self) -> int:
+        return self.room
 
     @property
     def first_nodes(self) -> np.ndarray:
@@ -111,6 +123,50 @@ class ShapeContacts(AbstractContactSet):
         points = self.points(system.motion(q))
         rows, drift = self._rows(system, q, points)
         return ContactKinematics(points.gap, rows, drift, points.feature, points)
+
+    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
+        if self.room == self.count:
+            return super().present(system, t, q)
+        everything = self.points(system.motion(q))
+        number, left_out = _smallest(everything.gap, self.room)
+        chosen = pick(number, everything)
+        frames = frames_of(chosen)
+        spins, slips = self._relative(number, chosen.point, system, q)
+        rows = jnp.einsum("kij,kjn->kin", frames, slips)
+        drift = jnp.zeros((self.room, self.law.rows))
+        if self.law.rows == 6:
+            rows = jnp.concatenate((rows, jnp.einsum("kij,kjn->kin", frames, spins)), axis=1)
+        if self.surface_velocity is not None:
+            drift = drift.at[:, :3].set(-jnp.einsum("kij,kj->ki", frames, self._surface(number, system, q)))
+        kinematics = ContactKinematics(chosen.gap, rows, drift, chosen.feature)
+        return PresentContacts(kinematics, self.law.of(number), number, left_out)
+
+    def _relative(
+        self, number: Int[Array, " c"], point: Float[Array, "c 3"], system: Any, q: Point
+    ) -> tuple[Float[Array, "c 3 n"], Float[Array, "c 3 n"]]:
+        """Derivatives of relative spins and velocities of contacts, by velocities of the system."""
+
+        def at_origin(v: Vector) -> tuple[Array, Array]:
+            """Angular velocities of all nodes, and velocities of their points in the origin."""
+            motion = system.motion(q, v)
+            w = jnp.einsum("kij,kj->ki", motion.poses.R, motion.twists.omega)
+            return w, motion.twists.u + jnp.cross(motion.poses.x, w)
+
+        w, u = jax.jacfwd(at_origin)(jnp.zeros(system.n))
+        spins, slips = jnp.zeros((self.room, 3, system.n)), jnp.zeros((self.room, 3, system.n))
+        for nodes, sign in ((self.second_nodes, 1.0), (self.first_nodes, -1.0)):
+            among = one_hot(number, self.count)
+            for node in np.unique(nodes[nodes < len(w) - 1]).tolist():
+                here = sign * jnp.sum(among[:, nodes == node], axis=1)[:, None, None]
+                across = jnp.cross(w[node][None], point[:, :, None], axisa=1, axisb=1, axisc=1)
+                spins, slips = spins + here * w[node], slips + here * (u[node] + across)
+        return spins, slips
+
+    def _surface(self, number: Int[Array, " c"], system: Any, q: Point) -> Float[Array, "c 3"]:
+        """Velocities of the surfaces of first bodies in the inertial frame."""
+        assert self.surface_velocity is not None
+        R = take(system.motion(q).poses.R, self.first_nodes)
+        return pick(number, jnp.einsum("kij,kj->ki", R, self.surface_velocity))
 
     def columns(
         self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
@@ -154,6 +210,17 @@ def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> Contac
 
 def _flatten(points: ContactPoints) -> ContactPoints:
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
+
+
+def _smallest(values: Float[Array, " n"], count: int) -> tuple[Int[Array, " c"], Array]:
+    """Where the smallest values are, in ascending order, and the smallest of all others."""
+    numbers, rest = [], values
+    places = jnp.arange(len(values))
+    for _ in range(count):
+        at = jnp.argmin(rest)
+        numbers.append(at)
+        rest = jnp.where(places == at, jnp.inf, rest)
+    return jnp.stack(numbers), jnp.min(rest)
 
 
 def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:

@@ -66,7 +66,8 @@ def load_model(
       specification of MuJoCo has its own.
     - `contacts`: whether the shapes of the file touch each other: in MJCF as its masks, pairs and exclusions say, else
       all but those of joined links.
-    - `floor`: what all of them touch: True for a plane z = 0, its height, or a shape from `polhode.shapes`.
+    - `floor`: what all of them touch: True for a plane through their lowest point at the start, its height z, or
+      a shape from `polhode.shapes`.
     - `friction`: coefficient in place of those of the file; 0.8 where it has none.
 
     **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from polhode.contact import shapes
+from polhode.contact.distances import contact_points
 from polhode.contact.shapes import AbstractShape
 from polhode.importers import collision_shapes
 from polhode.importers._mujoco import is_disabled
@@ -24,12 +25,12 @@ class ContactOptions(NamedTuple):
     """Arguments of `polhode.load_model` about contacts.
 
     - `contacts`: whether the shapes of the file touch each other as it says.
-    - `floor`: a shape of the ground that all of them touch; None for none.
+    - `floor`: a shape of the ground that all of them touch; True for a plane below them, None for none.
     - `friction`: in place of that of the file; None keeps that.
     """
 
     contacts: bool
-    floor: AbstractShape | None
+    floor: AbstractShape | Literal[True] | None
     friction: Any
 
     @property
@@ -53,11 +54,22 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
 
 def _add_floor(construction: Construction, found: Sequence[CollisionShape], options: ContactOptions) -> None:
     model = construction.model
-    floor = model.ground.add_shape(options.floor)
+    floor = _below(found) if options.floor is True else options.floor
+    model.ground.add_shape(floor)
     for one in found:
         if one.body is not model.ground:
             own = _numbers(construction, (one,), options)
             model.add_contact(floor, one.shape, **own._asdict())
+
+
+def _below(found: Sequence[CollisionShape]) -> AbstractShape:
+    """The horizontal plane through the lowest point of all shapes at the start."""
+    level = shapes.Plane()
+    moving = [one for one in found if one.body.kind != "ground"]
+    origin = np.zeros(3), np.eye(3)
+    gaps = [contact_points(level, origin, one.shape, (one.body.x, one.body.R)).gap for one in moving]
+    height = float(np.min(np.concatenate(gaps))) if gaps else 0.0
+    return shapes.Plane(point=(0.0, 0.0, height), name="floor")
 
 
 class _Numbers(NamedTuple):
@@ -159,17 +171,16 @@ def _joined(construction: Construction, first: CollisionShape, second: Collision
     return parents[0] == b or parents[1] == a
 
 
-def read_floor(value: Any) -> AbstractShape | None:
+def read_floor(value: Any) -> AbstractShape | Literal[True] | None:
     """The floor of the arguments of `load_model`: a plane at a height, or a shape. Raises ValueError for others."""
     if value is None or value is False:
         return None
-    if isinstance(value, AbstractShape):
+    if value is True or isinstance(value, AbstractShape):
         return value
-    height = 0.0 if value is True else value
     try:
-        return shapes.Plane(point=(0.0, 0.0, float(height)), name="floor")
+        return shapes.Plane(point=(0.0, 0.0, float(value)), name="floor")
     except (TypeError, ValueError):
         raise ValueError(
-            "`floor` must be True for a plane z = 0, its height, or a shape such as polhode.shapes.Plane(…), got "
+            "`floor` must be True for a plane below the robot, its height, or a shape such as polhode.shapes.Plane(…), got "
             f"{value!r}."
         ) from None

@@ -77,6 +77,7 @@ class Model:
         self.parts: list[tuple[str, AbstractPart]] = []
         self.file_joints: dict[str, AbstractMeasuredPair] = {}
         self.contact_rules: list[ContactRule] = []
+        self.contact_capacity: int | None = None
 
     @property
     def bodies(self) -> list[Body]:
@@ -204,6 +205,15 @@ class Model:
         )
         check_rule(self, rule)
         self.contact_rules.append(rule)
+
+    @record_call
+    def limit_contacts(self, capacity: int) -> None:
+        """Make room for so many points that touch at a time, out of all that could; by default some four a body.
+
+        A run in which more of them touch ends with `too_many_contacts`. Raises ValueError for other than whole numbers
+        from 1.
+        """
+        self.contact_capacity = checks.count("capacity", capacity, "points that touch at a time")
 
     def _check_body(self, body: Body) -> None:
         """Raises ValueError for what is no body of this model."""

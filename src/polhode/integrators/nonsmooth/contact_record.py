@@ -14,16 +14,16 @@ WORK_KINDS = ("impact", "sliding", "rolling")
 
 
 class ContactMemory(NamedTuple):
-    """What a step leaves to the next one: impulses by features, and the energy taken since the start."""
+    """What a step leaves to the next one: impulses by labels, and the energy that all k contacts have taken."""
 
-    impulses: Float[Array, "k rows"]
-    feature: Int[Array, " k"]
+    impulses: Float[Array, "c rows"]
+    labels: Int[Array, " c"]
     dissipation: Float[Array, "k 3"]
 
     @classmethod
-    def empty(cls, k: int, rows: int) -> Self:
+    def empty(cls, capacity: int, rows: int, k: int) -> Self:
         """Before the first step."""
-        return cls(jnp.zeros((k, rows)), jnp.zeros(k, jnp.int32), jnp.zeros((k, 3)))
+        return cls(jnp.zeros((capacity, rows)), jnp.full(capacity, -1, jnp.int32), jnp.zeros((k, 3)))
 
 
 class ContactRecord(NamedTuple):

@@ -21,7 +21,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-from polhode.systems.mechanical.contact_set import ContactKinematics
+from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
 
 _CLOSED = 1e-9
 """Gap, in the unit of length, up to which a contact counts as closed."""
@@ -61,6 +61,7 @@ class _Step(eqx.Module):
     tangent: Matrix
     columns: Matrix
     contacts: ContactKinematics
+    law: ContactLaw
     pressed: Bool[Array, " k"]
 
 
@@ -107,26 +108,26 @@ class Moreau(AbstractTimeStepping):
         h: Array,
         state: State,
         memory: ContactMemory,
-        pressed: Bool[Array, " k"],
+        begins: bool = False,
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        contacts = system.contact_set.kinematics(system, at, middle)
-        same = contacts.feature == memory.feature
+        present = system.contact_set.present(system, at, middle)
+        guess, known = present.recall(memory.labels, memory.impulses)
         step = _Step(
             system, at, h, state, middle, system.mass(at, middle), self._tangent(system, at, h, middle, v),
-            system.jacobian(at, middle), contacts, pressed & same,
+            system.jacobian(at, middle), present.kinematics, present.law, known & (guess[:, 0] > 0) | begins,
         )  # fmt: skip
-        guess = jnp.where(same[:, None], memory.impulses, 0.0)
         last = self._iterate(step, guess)
         q1, gap = _end(step, last.velocity)
         before, after = _slips(step, v), _slips(step, last.velocity)
-        taken = memory.dissipation + dissipation(last.impulses, before, after)
-        record = ContactRecord(last.impulses / h, after, taken)
-        carry = Carry(
-            (q1, last.velocity), ContactMemory(last.impulses, contacts.feature, taken), record.pack(last.joints / h)
-        )
-        return carry, StepInfo(_result(last, gap), newton_iterations=last.number, residual=last.change)
+        everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
+        taken = memory.dissipation + everywhere(dissipation(last.impulses, before, after))
+        record = ContactRecord(everywhere(last.impulses / h), everywhere(after), taken)
+        left = ContactMemory(last.impulses, present.labels, taken)
+        result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
+        carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
+        return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
     def _tangent(self, system: AbstractMechanical, t: Array, h: Array, q: Point, v: Vector) -> Matrix:
         """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""
@@ -198,13 +199,12 @@ def _sliding(step: _Step, v1: Vector, free: Vector) -> Sliding:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
     on = persistent(step.pressed, before, after, _slips(step, free))
-    return slide(on, against(step.system.contact_set.law, before + after))
+    return slide(on, against(step.law, before + after))
 
 
 def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
-    system, h = step.system, step.h
-    law, (k, rows, n) = system.contact_set.law, step.contacts.rows.shape
+    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)
     approach = jnp.minimum(before[:, 0], 0.0)
     gap = step.contacts.gap

@@ -6,13 +6,13 @@ import abc
 from typing import ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
-from polhode.integrators.nonsmooth.contact_record import ContactMemory, size_of
+from polhode.integrators.nonsmooth.contact_record import ContactMemory
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 
 
 class AbstractTimeStepping(AbstractIntegrator):
@@ -50,21 +50,24 @@ class AbstractTimeStepping(AbstractIntegrator):
         return 1e-12
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        k, rows = size_of(system)
-        feature = system.contact_set.kinematics(system, t, state[0]).feature
-        memory = ContactMemory.empty(k, rows)._replace(feature=feature)
+        contacts = system.contact_set
+        memory = ContactMemory.empty(self._room(contacts), contacts.law.rows, contacts.count)
         # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(k, bool))
-        multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
-        return Carry(state, trial.memory._replace(feature=feature, dissipation=jnp.zeros((k, 3))), multipliers)
+        trial, _ = self._advance(system, t, h, state, memory, begins=True)
+        start = trial.multipliers.at[-memory.dissipation.size :].set(0.0)
+        return Carry(state, trial.memory._replace(dissipation=memory.dissipation), start)
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
-        multipliers = first.multipliers.at[system.m + 2 * carry.memory.impulses.size :].set(taken.reshape(-1))
+        multipliers = first.multipliers.at[-taken.size :].set(taken.reshape(-1))
         return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+        return self._advance(system, t, h, carry.state, carry.memory)
+
+    def _room(self, contacts: AbstractContactSet) -> int:
+        """Contacts that a step takes into account."""
+        return contacts.capacity
 
     @abc.abstractmethod
     def _advance(
@@ -74,6 +77,6 @@ class AbstractTimeStepping(AbstractIntegrator):
         h: Array,
         state: State,
         memory: ContactMemory,
-        pressed: Bool[Array, " k"],
+        begins: bool = False,
     ) -> tuple[Carry, StepInfo]:
-        """One step; `pressed`: contacts that carried a force before it, if they are the same ones."""
+        """One step; `begins`: whether closed contacts count as pressed, as nothing is known from a step before."""

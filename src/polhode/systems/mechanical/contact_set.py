@@ -6,9 +6,14 @@ import abc
 from typing import Any, NamedTuple
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode.spaces.base import Point
+
+_FEATURES = 1024
+"""More than there are features of a pair of shapes."""
 
 
 class ContactKinematics(NamedTuple):
@@ -49,6 +54,66 @@ class ContactLaw(eqx.Module):
         return 3 if self.drilling is None else 6
 
 
+    def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
+        """The numbers of some contacts."""
+        return pick(numbers, self)
+
+
+class PresentContacts(NamedTuple):
+    """Contacts that a step takes into account.
+
+    - `number`: which contacts of the set; None for all of them in their order.
+    - `left_out`: the smallest gap of all others; infinite without any.
+    """
+
+    kinematics: ContactKinematics
+    law: ContactLaw
+    number: Int[Array, " c"] | None
+    left_out: Array
+
+    @property
+    def labels(self) -> Int[Array, " c"]:
+        """Equal in two steps for contacts of the same features of the same shapes."""
+        feature = self.kinematics.feature
+        return feature if self.number is None else _FEATURES * self.number + feature
+
+    def recall(self, labels: Int[Array, " c"], values: Array) -> tuple[Array, Bool[Array, " c"]]:
+        """Values that belong to labels of an earlier step, zero for new contacts, and which are not new."""
+        if self.number is None:
+            known = self.labels == labels
+            return jnp.where(_beside(known, values), values, jnp.zeros_like(values)), known
+        same = self.labels[:, None] == labels[None, :]
+        return jnp.einsum("ij,j...->i...", jnp.where(same, 1.0, 0.0), values), jnp.any(same, axis=1)
+
+    def spread(self, values: Array, count: int) -> Array:
+        """Values in the places of all contacts of the set, zero for those that are left out."""
+        if self.number is None:
+            return values
+        return jnp.einsum("ij,i...->j...", one_hot(self.number, count), values)
+
+
+def one_hot(numbers: Int[Array, " c"], count: int) -> Float[Array, "c n"]:
+    """Rows with a single one, at these numbers."""
+    return jnp.where(numbers[:, None] == jnp.arange(count)[None, :], 1.0, 0.0)
+
+
+def pick(numbers: Int[Array, " c"], values: Any) -> Any:
+    """The rows of these numbers of all arrays of a pytree.
+
+    As sums, which become machine code where numbers are known at run time only.
+    """
+
+    def each(x: Array) -> Array:
+        chosen = jnp.einsum("ij,j...->i...", one_hot(numbers, len(x)), x.astype(float))
+        return chosen.astype(x.dtype)
+
+    return jax.tree.map(each, values)
+
+
+def _beside(flags: Array, values: Array) -> Array:
+    return flags.reshape(-1, *(1,) * (values.ndim - 1))
+
+
 class AbstractContactSet(eqx.Module):
     """k contacts of a system with unilateral laws, in slots that are fixed from the start."""
 
@@ -62,6 +127,15 @@ class AbstractContactSet(eqx.Module):
     @abc.abstractmethod
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         """Gaps and rows of the contacts in a position of the system."""
+
+    @property
+    def capacity(self) -> int:
+        """How many of them may touch at a time."""
+        return self.count
+
+    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
+        """The contacts nearest to touching, as many as there is room for."""
+        return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
 
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
