@@ -83,7 +83,7 @@ def law_residual(problem, P):
                 length = np.linalg.norm(a)
                 worst = max(worst, np.max(np.abs(p - (a * normal / length if length > normal else a)) * S))
     assert not P[~np.asarray(problem.active)].any()
-    return worst / size
+    return worst / (size or 1.0)
 
 
 BOX = 0.2, 0.15, 0.1
@@ -146,7 +146,7 @@ def balls(count, masses):
 
 
 @pytest.mark.parametrize(
-    ("masses", "expected"), [((1, 1, 1), (-1 / 3, 2 / 3, 2 / 3)), ((1, 2, 3), (-5 / 7, 4 / 7, 4 / 7))]
+    ("masses", "expected"), [((1, 1, 1), (-1 / 3, 2 / 3, 2 / 3)), ((1, 2, 3), (-2 / 3, 1 / 3, 1 / 3))]
 )
 def test_newtons_cradle(masses, expected):
     W, mass = balls(3, masses)
@@ -157,21 +157,29 @@ def test_newtons_cradle(masses, expected):
     np.testing.assert_allclose(v + W.reshape(2, 3).T @ found.impulses.ravel() / mass, np.array(expected), atol=1e-14)
 
 
-def test_poissons_law_sends_the_last_ball_away():
-    W, mass = balls(3, (1, 1, 1))
-    v = np.array([1.0, 0.0, 0.0])
-    poisson = lambda problem, guess: solve_poisson(problem, guess, jnp.ones(2))  # noqa: E731
-    found = solution(assemble(W, mass, v, 0.0), function=poisson)
-    # Compression: all move with 1/3, impulses 2/3 and 1/3. Expansion gives these again.
-    np.testing.assert_allclose(v + W.reshape(2, 3).T @ found.impulses.ravel() / mass, [-1 / 3, 1 / 3, 1.0], atol=1e-14)
+def test_poissons_law_gives_back_what_compression_took():
+    """Two contacts that press on each other's side: compression at the first opens the second."""
+    problem = ContactProblem(
+        np.array([[4.0, 2.0], [2.0, 4.0]]), np.array([-1.0, -0.4]), np.zeros((2, 2)), np.ones(2, bool)
+    )
+    e = np.array([0.0, 1.0])
+    poisson = lambda problem, guess: solve_poisson(problem, guess, e)  # noqa: E731
+    found = solution(problem, function=poisson)
+    np.testing.assert_allclose(problem.delassus @ found.impulses.ravel() + problem.velocity, [0.0, 0.1], atol=1e-14)
+    term = newton_restitution(jnp.asarray(problem.velocity)[:, None], e)
+    newton = solution(problem._replace(velocity=problem.velocity + np.asarray(term)))
+    np.testing.assert_allclose(problem.delassus @ newton.impulses.ravel() + problem.velocity, [0.0, 0.4], atol=1e-14)
+    first = lambda problem, guess: solve_poisson(problem, guess, e[::-1])  # noqa: E731
+    found = solution(problem, function=first)
+    np.testing.assert_allclose(problem.delassus @ found.impulses.ravel() + problem.velocity, [1.0, 0.6], atol=1e-14)
 
 
 def three_cylinders(on_ground, between):
-    """A cylinder on two others that touch each other on the ground, in a plane: end velocities without motion are 0."""
+    """A cylinder on two others on the ground, which just don't touch: impulses, velocities and the weight in a step."""
     R, count, h = 0.1, 3, 0.01
     centres = np.array([[-R, 0, R], [R, 0, R], [0, 0, R + np.sqrt(3) * R]])
-    pairs = [(None, 0), (None, 1), (0, 2), (1, 2), (0, 1)]
-    W = np.zeros((5, 3, 6 * count))
+    pairs = [(None, 0), (None, 1), (0, 2), (1, 2)]
+    W = np.zeros((4, 3, 6 * count))
     for i, (a, b) in enumerate(pairs):
         n = np.array([0, 0, 1.0]) if a is None else (centres[b] - centres[a]) / (2 * R)
         t = np.array([0, 1.0, 0])
@@ -181,7 +189,7 @@ def three_cylinders(on_ground, between):
     m = 2.0
     mass = np.tile([m, m, m, m * R**2, 0.5 * m * R**2, m * R**2], count)
     v = np.tile([0, 0, -G * h, 0, 0, 0], count)
-    problem = assemble(W, mass, v, np.array([on_ground, on_ground, between, between, between]))
+    problem = assemble(W, mass, v, np.array([on_ground, on_ground, between, between]))
     P = solution(problem)
     return P, problem.delassus @ P.impulses.ravel() + problem.velocity, m * G * h
 
@@ -191,6 +199,7 @@ def test_three_cylinders_hold_just_above_both_thresholds():
     on_ground = between / 3
     held, u, weight = three_cylinders(1.001 * on_ground, 1.001 * between)
     assert held.solved
+    assert held.determined
     np.testing.assert_allclose(u, 0.0, atol=1e-12 * weight)
     np.testing.assert_allclose(held.impulses[:2, 0], 1.5 * weight, rtol=1e-9)
     np.testing.assert_allclose(held.impulses[2:4, 0], 0.5 * weight, rtol=1e-9)
@@ -198,7 +207,6 @@ def test_three_cylinders_hold_just_above_both_thresholds():
         falling, u, _ = three_cylinders(factors[0] * on_ground, factors[1] * between)
         assert falling.solved
         assert np.abs(u).max() > 1e-6 * G * 0.01
-        assert falling.mode[4] == OPEN
 
 
 def stack(masses, h=0.01):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, Any]:
     """The entry `contacts`: where they are in the multipliers of a run, and what each pair of shapes is called.
 
-    - `multipliers`: number of those of joints, which come first. - `count`, `rows`: of contact points, and of each.
+    - `joints`: labels of the multipliers of joints, which come first.
+    - `count`, `rows`: number of contact points, and of rows of each.
     - `pairs`: bodies, shapes, name of the rule, first point and number of points, and numbers of the law.
 
     Without contacts, but with shapes, the entry `untouchable` has the names of bodies with shapes.
@@ -29,7 +30,7 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
     ends = [*starts[1:], contacts.count]
     pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
-    sizes = {"multipliers": system.m, "count": contacts.count, "rows": contacts.law.rows}
+    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
     return {"contacts": {**sizes, "pairs": pairs}}
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
 
-_BASE_ROOM = 12
+_BASE_ROOM = 4
 _ROOM_OF_A_BODY = 4
 _MOST_SPARE = 1.5
 """Contacts over room up to which there is room for all of them, without a search for the nearest."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.contact.contact_problem import UnitProblem
-from polhode.contact.elimination import factor, solve_factored
+from polhode.contact.elimination import eliminate
 from polhode.contact.laws import Impulses, project, velocities
 
 _ITERATIONS = 200
@@ -30,12 +30,12 @@ def admm(problem: UnitProblem, z: Impulses, periods: Array) -> Impulses:
     def period(loop: tuple[Impulses, Impulses, Array, Array]) -> tuple[Impulses, Impulses, Array, Array]:
         y, multipliers, penalty, count = loop
         R = penalty * natural
-        factors = factor(problem.matrix + jnp.diag(R.reshape(size)))
+        solve, _ = eliminate(problem.matrix + jnp.diag(R.reshape(size)))
 
         def iterate(_: Array, pair: tuple[Impulses, ...]) -> tuple[Impulses, ...]:
             y, multipliers = pair[:2]
             right = R * y + multipliers - problem.velocity.reshape(k, rows)
-            x = solve_factored(factors, right.reshape(size)).reshape(k, rows)
+            x = solve(right.reshape(size)).reshape(k, rows)
             following = project(x - multipliers / R, problem.least)
             return following, multipliers + R * (following - x), following - x, R * (following - y)
 

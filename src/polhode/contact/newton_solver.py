@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import UnitProblem
-from polhode.contact.elimination import factor, solve_factored
+from polhode.contact.elimination import eliminate
 from polhode.contact.laws import Impulses, Projection, linearise, residual, velocities
 
 COMPLIANCE = 1e-7
@@ -51,28 +51,30 @@ def newton(problem: UnitProblem, start: Search, goal: Array, floor: Array) -> Se
 
 
 def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callable[..., Impulses], Array]:
-    """(F, softness) ↦ J⁻¹F with the derivative J of the residual with this compliance, and whether J is regular."""
+    """F ↦ J⁻¹F with the derivative J of the residual, and whether J is regular.
+
+    Corrections take out the compliance with which J is inverted; the function of none has it.
+    """
     shape = projection.value.shape
     scaled = problem.step.reshape(-1)[:, None] * (problem.matrix + jnp.diag(COMPLIANCE * problem.softness.reshape(-1)))
     eye = jnp.eye(scaled.shape[0])
     inner = (eye - scaled).reshape(*shape, -1)
     J = eye - jnp.sum(projection.derivative[:, :, :, None] * inner[:, None], axis=2).reshape(scaled.shape)
-    factors = factor(J)
+    solve_once, smallest = eliminate(J)
 
-    def solve(F: Impulses, softness: Array | float = 0.0) -> Impulses:
-        d = solve_factored(factors, F.reshape(-1)).reshape(shape)
-        for _ in range(_CORRECTIONS):
-            rest = F - apply_tangent(problem, projection, d, softness)
-            d = d + solve_factored(factors, rest.reshape(-1)).reshape(shape)
+    def solve(F: Impulses, corrections: int = _CORRECTIONS) -> Impulses:
+        d = solve_once(F.reshape(-1)).reshape(shape)
+        for _ in range(corrections):
+            rest = F - _apply_tangent(problem, projection, d)
+            d = d + solve_once(rest.reshape(-1)).reshape(shape)
         return d
 
-    smallest = jnp.min(jnp.abs(jnp.diag(factors)))
     return solve, smallest > 30 * COMPLIANCE
 
 
-def apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses, softness: Array | float = 0.0) -> Impulses:
-    """Jd."""
-    change = d - problem.step * ((problem.matrix @ d.reshape(-1)).reshape(d.shape) + softness * d)
+def _apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses) -> Impulses:
+    """Jd, without the compliance."""
+    change = d - problem.step * (problem.matrix @ d.reshape(-1)).reshape(d.shape)
     return d - jnp.sum(projection.derivative * change[:, None], axis=2)
 
 
@@ -85,7 +87,7 @@ def _iterate(problem: UnitProblem, search: Search, begin: Array, goal: Array, fl
     projection = linearise(problem, z, w)
     F = z - projection.value
     solve, determined = tangent_solver(problem, projection)
-    z1, F1, lower = _line_search(F_at, z, F, solve(F, softness), goal)
+    z1, F1, lower = _line_search(F_at, z, F, solve(F, 0), goal)
     z1, size = jnp.where(lower | (search.iterations - begin < _BOLD), z1, z), jnp.max(jnp.abs(F1))
     # Without the compliance, at the same modes.
     rigid = residual(problem, z1, velocities(problem, z1))

@@ -203,15 +203,6 @@ class ShapeContacts(AbstractContactSet):
         return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
 
 
-def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:
-    """The points of one group, pair by pair."""
-    return jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), points)
-
-
-def _flatten(points: ContactPoints) -> ContactPoints:
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
-
-
 def _smallest(values: Float[Array, " n"], count: int) -> tuple[Int[Array, " c"], Array]:
     """Where the smallest values are, in ascending order, and the smallest of all others."""
     numbers, rest = [], values
@@ -221,6 +212,15 @@ def _smallest(values: Float[Array, " n"], count: int) -> tuple[Int[Array, " c"],
         numbers.append(at)
         rest = jnp.where(places == at, jnp.inf, rest)
     return jnp.stack(numbers), jnp.min(rest)
+
+
+def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:
+    """The points of one group, pair by pair."""
+    return jax.tree.map(lambda x: x[part].reshape(*shape, *x.shape[1:]), points)
+
+
+def _flatten(points: ContactPoints) -> ContactPoints:
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
 
 
 def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:

@@ -181,6 +181,6 @@ def read_floor(value: Any) -> AbstractShape | Literal[True] | None:
         return shapes.Plane(point=(0.0, 0.0, float(value)), name="floor")
     except (TypeError, ValueError):
         raise ValueError(
-            "`floor` must be True for a plane below the robot, its height, or a shape such as polhode.shapes.Plane(…), got "
-            f"{value!r}."
+            "`floor` must be True for a plane below the robot, its height, or a shape such as "
+            f"polhode.shapes.Plane(…), got {value!r}."
         ) from None

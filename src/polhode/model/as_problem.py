@@ -173,8 +173,8 @@ def _outputs(
     base = _in_coordinates(system)
     if base.has_contacts and (loads or any(getattr(each, "computation", None) is JointLoads for each in save)):
         raise ValueError(
-            "Loads of joints can't be saved with every frame where bodies touch: they follow from the contact forces of "
-            "steps, which are in the multipliers of the run. Leave `save_loads` and `save` of these out, and read "
+            "Loads of joints can't be saved with every frame where bodies touch: they follow from the contact forces "
+            "of steps, which are in the multipliers of the run. Leave `save_loads` and `save` of these out, and read "
             "`run.joints[…].force` afterwards; of a store with `polhode.load(path, problem=problem)`."
         )
     own = names.readings.observables(base, loads=loads)

@@ -42,11 +42,13 @@ def check_start(system: MultibodySystem, state: State) -> None:
     more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     overlaps = ", ".join(f"{name} by {depths[name]:.3g}" for name in names[:_MOST_NAMES])
     raise ValueError(
-        f"Shapes overlap at the start: {overlaps}{more}. Move the bodies apart, so that gaps are not negative; or leave "
-        "the pair out, `model.contacts(without=[(first, second)])`, if these bodies are to pass through each other."
+        f"Shapes overlap at the start: {overlaps}{more}. Move the bodies apart, so that gaps are not negative; or "
+        "leave the pair out, `model.contacts(without=[(first, second)])`, if these bodies are to pass through each "
+        "other."
     )
 
 
+@eager_numpy()
 def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     """Describes what touches, and contacts in Painlevé's region."""
     contacts, (q, v) = system.contact_set, state
@@ -56,7 +58,8 @@ def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     size = max(1.0, *(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in jax.tree.leaves(q)))
     touches = np.asarray(places.gap) <= _NEAR * size
     if not touches.any():
-        return []
+        nearest = int(np.argmin(np.asarray(places.gap)))
+        return [f"nearest to touching are {contacts.pairs[nearest]}, {float(places.gap[nearest]):.3g} apart"]
     names = list(dict.fromkeys(str(contacts.pairs[k]) for k in np.flatnonzero(touches)))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     result = [f"in touch are {'; '.join(names[:_MOST_NAMES])}{more}"]
@@ -64,8 +67,8 @@ def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     if places.gap[deepest] < -START_TOLERANCE:
         result.append(f"{contacts.pairs[deepest]} overlap by {-float(places.gap[deepest]):.3g}")
     W = np.asarray(places.rows).reshape(-1, system.n)
-    law = contacts.law
-    problem = ContactProblem(_delassus(system, t, state, W), jnp.zeros(len(W)), law.friction, jnp.asarray(touches))
+    delassus = jnp.asarray(_delassus(system, t, state, W))
+    problem = ContactProblem(delassus, jnp.zeros(len(W)), contacts.law.friction, jnp.asarray(touches))
     locked = [str(contacts.pairs[k]) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
     if locked:
         result.append(

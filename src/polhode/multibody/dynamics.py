@@ -33,10 +33,11 @@ class Dynamics:
 
     States are pairs (q, v), as `problem.state0` and `run.state` have them, and all vectors have the components of v: in
     joint coordinates those of the joints in the order of `system.coordinates.links`, in absolute coordinates those of
-    the bodies. B and λ belong to constraints, which joint coordinates have for closed loops only. Outside JAX's
-    transformations functions are machine code, compiled at the first call and cached on disk; inside `jax.jit`,
-    `jax.vmap`, `jax.grad` and others they are traced, and have derivatives of all orders. Numbers of the model, such as
-    masses, are differentiated by `problem.replace(…).dynamics`.
+    the bodies. B and λ belong to constraints, which joint coordinates have for closed loops only. Contacts of shapes
+    are no part of these equations; their forces are an `effort`. Outside JAX's transformations functions are
+    machine code, compiled at the first call and cached on disk; inside `jax.jit`, `jax.vmap`, `jax.grad` and others
+    they are traced, and have derivatives of all orders. Numbers of the model, such as masses, are differentiated by
+    `problem.replace(…).dynamics`.
 
     **Arguments:**
 

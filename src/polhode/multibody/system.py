@@ -30,7 +30,6 @@ from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import Multipliers
-from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.time_functions import breakpoints_of, kinks_of
 
 _OPEN = 1e-9
@@ -473,7 +472,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         contact_states.check_start(self, state)
 
     def diagnose(self, t: float, state: State) -> str:
-        """Describes contacts, open joints, dependent constraints, edges of rods that turn too far, and the fastest body."""
+        """Describes contacts, open joints, dependent constraints, rods that turn too far, and the fastest body."""
         findings = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:

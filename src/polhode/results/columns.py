@@ -114,14 +114,16 @@ def _of_frames(run: Run, by_name: bool) -> Iterator[tuple[str, ColumnReader]]:
     outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
     for name, values in leaves.items():
         section, _, rest = name.partition(".")
-        if name == "multipliers":
-            # Those of contacts, which come last, are columns by name.
-            values = values[:, : model_names(run).get("contacts", {}).get("multipliers", values.shape[1])]
         if name == "time" or (section == "outputs" and rest.split(".")[0] in skipped_outputs):
             continue
         bare = section == "outputs" or (section == "invariants" and rest.split(".")[0] not in outputs)
         label = rest if bare else name
-        for index in np.ndindex(values.shape[1:]):
+        shape = values.shape[1:]
+        if name == "multipliers" and shape:
+            # Those of contacts, which come last, are columns by name.
+            contacts = model_names(run).get("contacts")
+            shape = shape if contacts is None else (len(contacts["joints"]),)
+        for index in np.ndindex(shape):
             parts = _spelt(values.shape[1:], index, rest)
             yield ".".join((label, *parts)), functools.partial(_entry, values, index)
 

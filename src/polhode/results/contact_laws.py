@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, unpack
 from polhode.name_errors import UnknownName
@@ -30,7 +30,7 @@ def contact_record(run: ResultView) -> ContactRecord:
     sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
     if sizes is None or multipliers is None:
         raise UnknownName("Forces of contacts are in the multipliers of a run, and this one has none.")
-    return unpack(multipliers, sizes["multipliers"], sizes["count"], sizes["rows"])[1]
+    return unpack(multipliers, len(sizes["joints"]), sizes["count"], sizes["rows"])[1]
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:
@@ -39,15 +39,15 @@ def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:
     return np.concatenate([np.tile(pair.get(name, default), (pair["points"][1], 1)) for pair in pairs])
 
 
-def needed_normal_forces(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> Float[Array, "n p"]:
+def needed_normal_forces(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> Float[np.ndarray, "n p"]:
     """The least normal forces with which friction may be as large as it is; infinite where there is no friction."""
-    along = np.abs(record.forces[..., 1:3])
+    along = np.abs(np.asarray(record.forces)[..., 1:3])
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(along > 0, along / friction, 0.0)
     return np.hypot(parts[..., 0], parts[..., 1])
 
 
-def pressed(record: ContactRecord) -> np.ndarray:
+def find_pressed(record: ContactRecord) -> np.ndarray:
     """Which points press, shape (n, p)."""
     normal = np.asarray(record.forces)[..., 0]
     return normal > _PRESSES * np.max(normal, initial=0.0)
@@ -62,10 +62,24 @@ def speeds(record: ContactRecord) -> np.ndarray:
 def modes(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> np.ndarray:
     """Whether points are open, stick or slide, as words, shape (n, p).
 
-    A point slides if it is pressed and moves along the surface under a force on the friction cone.
+    A point slides if it is pressed and moves along the surface under a force on the friction cone. Where it has just
+    begun to move, or turns, means of the force over a step may lie within the cone.
     """
-    is_pressed, moves = pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=0.0)
+    is_pressed, moves = find_pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=0.0)
     normal = np.asarray(record.forces)[..., 0]
-    on_cone = needed_normal_forces(record, friction) >= (1 - _ON_CONE) * normal
+    needed = needed_normal_forces(record, friction)
+    on_cone = needed >= (1 - _ON_CONE) * normal - _turns(record, moves) * normal
     slides = moves & (on_cone | np.all(friction == 0, axis=-1) | np.isnan(friction).any(axis=-1))
     return np.where(is_pressed, np.where(slides, SLIDE, STICK), OPEN)
+
+
+def _turns(record: ContactRecord, moves: np.ndarray) -> np.ndarray:
+    """1 - cos of the angle between slips now and in the frame before, at most 1; also 1 where one of them rests."""
+    slips = np.asarray(record.slips)[..., 1:3]
+    if slips.ndim < 3 or slips.shape[-3] < 2:
+        return np.ones(slips.shape[:-1])
+    before = np.concatenate((slips[..., :1, :, :], slips[..., :-1, :, :]), axis=-3)
+    moved = np.concatenate((moves[..., :1, :], moves[..., :-1, :]), axis=-2) & moves
+    sizes = np.linalg.norm(slips, axis=-1) * np.linalg.norm(before, axis=-1)
+    cosines = np.sum(slips * before, axis=-1) / np.where(moved, sizes, 1.0)
+    return np.where(moved, 1 - np.clip(cosines, 0.0, 1.0), 1.0)

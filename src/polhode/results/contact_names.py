@@ -21,8 +21,8 @@ _ANYTHING = "anything"
 """The other side of a contact of which one body is named."""
 
 _NONE = (
-    "Nothing in this run can touch: its model has no `contacts()`, no `add_contact`, and no event is an `impact` or `stop` "
-    "without `rests_below`."
+    "Nothing in this run can touch: its model has no `contacts()`, no `add_contact`, and no event is an `impact` or "
+    "`stop` without `rests_below`."
 )
 
 
@@ -38,15 +38,15 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         self._pairs: list[dict[str, Any]] = self._names.get("contacts", {}).get("pairs", [])
 
     @functools.cached_property
-    def _listed(self) -> dict[str, list[dict[str, Any]]]:
+    def _lists(self) -> dict[str, list[dict[str, Any]]]:
         """Pairs of shapes by the names of the list."""
-        listed: dict[str, list[dict[str, Any]]] = {}
+        lists: dict[str, list[dict[str, Any]]] = {}
         for pair in self._pairs:
-            listed.setdefault(pair["rule"] or "/".join(pair["bodies"]), []).append(pair)
-        return listed
+            lists.setdefault(pair["rule"] or "/".join(pair["bodies"]), []).append(pair)
+        return lists
 
     @functools.cached_property
-    def _known(self) -> list[str]:
+    def _touchable(self) -> list[str]:
         """Names of bodies and shapes that may touch."""
         names = [name for pair in self._pairs for name in (*pair["bodies"], *pair["shapes"]) if name is not None]
         return list(dict.fromkeys(names))
@@ -55,11 +55,13 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         if isinstance(key, str) and key in self._stops:
             return self._stops[key]
         if not self._pairs:
-            raise unknown_name("contact", key, self._stops) if self._stops else UnknownName(
-                f"There is no contact {short_repr(key)}. {self._why_none}"
+            raise (
+                unknown_name("contact", key, self._stops)
+                if self._stops
+                else UnknownName(f"There is no contact {short_repr(key)}. {self._why_none}")
             )
-        if isinstance(key, str) and key in self._listed:
-            pairs = self._listed[key]
+        if isinstance(key, str) and key in self._lists:
+            pairs = self._lists[key]
             return self._results(key, [(pair, 1) for pair in pairs], *pairs[0]["bodies"])
         if isinstance(key, str):
             return self._of_one(key)
@@ -68,23 +70,25 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         return self._of_two(*key)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._listed, *self._stops))
+        return iter((*self._lists, *self._stops))
 
     def __len__(self) -> int:
-        return len(self._listed) + len(self._stops)
+        return len(self._lists) + len(self._stops)
 
     def __repr__(self) -> str:
         return printable(f"{{{', '.join(self)}}}")
 
     def _ipython_key_completions_(self) -> list[Any]:
-        return [*self, *self._known]
+        return [*self, *self._touchable]
 
     @property
     def _why_none(self) -> str:
         shaped = self._names.get("untouchable", ())
         if not shaped:
             return _NONE
-        return f"{', '.join(shaped)} have shapes, but no rule lets them touch: call `model.contacts()` before `problem`."
+        return (
+            f"{', '.join(shaped)} have shapes, but no rule lets them touch: call `model.contacts()` before `problem`."
+        )
 
     def _of_one(self, name: str) -> ContactResults:
         """All contacts of a body or shape; forces are those on it."""
@@ -102,7 +106,7 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         ]
         if not sides:
             for name in (first, second):
-                if name not in self._known:
+                if name not in self._touchable:
                     raise self._unknown(name)
             partners = {
                 other for pair in self._pairs for end in (0, 1) if self._is(pair, end, first)
@@ -130,11 +134,9 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
                 f"Body {short_repr(name)} touches nothing: it has no shape, or no rule lets it touch another one. "
                 f"These may touch: {', '.join(self)}."
             )
-        return unknown_name("contact of", name, (*self._known, *self._listed, *self._stops))
+        return unknown_name("contact of", name, (*self._touchable, *self._lists, *self._stops))
 
-    def _results(
-        self, name: str, sides: list[tuple[dict[str, Any], int]], first: str, second: str
-    ) -> ContactResults:
+    def _results(self, name: str, sides: list[tuple[dict[str, Any], int]], first: str, second: str) -> ContactResults:
         numbers = [np.arange(pair["points"][0], sum(pair["points"])) for pair, _ in sides]
         signs = [np.full(pair["points"][1], float(sign)) for pair, sign in sides]
         points = ContactPoints(np.concatenate(numbers), np.concatenate(signs), first, second)

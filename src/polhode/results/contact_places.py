@@ -24,6 +24,7 @@ class ContactPlaces(AbstractComputation):
 
     system: MultibodySystem
     readings: None
+    saved_by = "save=[polhode.results.ContactResults.points]"
     axes: ClassVar = {
         "contact_places.contact_gaps": ("contact_point",),
         "contact_places.contact_points": ("contact_point", "component"),

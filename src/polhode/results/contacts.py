@@ -61,7 +61,9 @@ def _moment(contact: ContactResults) -> Float[Array, "n 3"]:
 def _friction_force(contact: ContactResults) -> Float[Array, " n"]:
     parts = _own(contact).forces[..., :3]
     xp = library(parts)
-    return xp.linalg.norm(_along(contact, xp.concatenate((0 * parts[..., :1], parts[..., 1:]), axis=-1)).sum(-2), axis=-1)
+    return xp.linalg.norm(
+        _along(contact, xp.concatenate((0 * parts[..., :1], parts[..., 1:]), axis=-1)).sum(-2), axis=-1
+    )
 
 
 def _slips(contact: ContactResults) -> Float[Array, "n p"]:
@@ -110,7 +112,8 @@ class ContactResults(AbstractNamedResults):
         doc="(n, 3): about the centre of mass of the same body, in the inertial frame.",
     )  # fmt: skip
     normal_force = Quantity(
-        "force", lambda contact: contact.normal_forces.sum(axis=-1), doc="(n,): sum over the points, along their normals."
+        "force", lambda contact: contact.normal_forces.sum(axis=-1),
+        doc="(n,): sum over the points, along their normals.",
     )  # fmt: skip
     friction_force = Quantity("force", _friction_force, doc="(n,): magnitude of the sum along the surfaces.")
     gap = Quantity(

@@ -37,8 +37,11 @@ QUANTITIES: tuple[Quantity, ...] = tuple(
 @functools.cache
 def kinds() -> dict[str, str]:
     """Kind of each output whose values are all of one kind, by the last part of its name."""
-    saved = (each for each in QUANTITIES if each.arrays and isinstance(each.kind, str))
-    own = {each.arrays[0].rpartition(".")[2]: each.kind for each in saved}
+    own = {
+        each.arrays[0].rpartition(".")[2]: each.kind
+        for each in QUANTITIES
+        if each.arrays and isinstance(each.kind, str)
+    }
     return {**_OF_SYSTEMS, **own}
 
 

@@ -21,6 +21,7 @@ class ForceLoads(AbstractComputation):
 
     system: MultibodySystem
     readings: ForceMeasurements
+    saved_by = "save_loads=True"
     axes: ClassVar = {
         "force_loads.force_forces": ("force_body", "component"),
         "force_loads.force_moments": ("force_body", "component"),

@@ -41,6 +41,7 @@ class JointLoads(AbstractComputation):
     readings: JointMeasurements
     equilibrium: bool = eqx.field(static=True, default=False)
     takes_multipliers = True
+    saved_by = "save_loads=True"
     axes: ClassVar = {
         "joint_loads.joint_efforts": ("joint_coordinate",),
         "joint_loads.joint_forces": ("joint", "component"),

@@ -27,12 +27,14 @@ class AbstractComputation(eqx.Module):
 
     - `axes`: the arrays, by the names of the outputs that may have them, with the names of their axes but for time.
     - `takes_multipliers`: whether the multipliers of a run, where it has them, are a last argument.
+    - `saved_by`: the argument of `Model.problem` with which its arrays are saved in every frame.
     """
 
     system: eqx.AbstractVar[MultibodySystem]
     readings: eqx.AbstractVar[Any]
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     takes_multipliers: ClassVar[bool] = False
+    saved_by: ClassVar[str] = "save=[…]"
 
     @classmethod
     def of(cls, system: MultibodySystem, name_table: NameTable) -> AbstractComputation:
@@ -201,12 +203,12 @@ class AbstractNamedResults:
         values = lookup(self._run.saved.outputs, array)
         if values is not None:
             return values
-        reader, (group, _, name) = self._run.reader, array.rpartition(".")
+        reader, name = self._run.reader, array.rpartition(".")[2]
         if reader is None or computation is None:
             raise UnknownName(
                 f"`{name}` of {self._title} was not saved, and the problem is not at hand to compute it from the "
                 "states. Give it, `polhode.load(path, problem=problem)`, or save it with every frame: "
-                f"`model.problem(…, {'save_loads=True' if group else 'save=[…]'})`."
+                f"`model.problem(…, {computation.saved_by if computation else 'save=[…]'})`."
             )
         if reader.obstacle is not None:
             raise UnknownName(

@@ -50,6 +50,8 @@ def describe_names(problem: Problem | None, outputs: Iterable[str]) -> dict[str,
         return {}
     outputs = outputs if name_table.outputs else ()
     dimensions = {name: list(axes) for name, axes in declarations.axes().items() if name.split(".")[0] in outputs}
+    if "contacts" in name_table.metadata:
+        dimensions["multipliers"] = ["multiplier"]
     return {"names": _plain(dict(name_table.metadata)), **({"dimensions": dimensions} if dimensions else {})}
 
 

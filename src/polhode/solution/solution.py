@@ -20,8 +20,8 @@ from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
-from polhode.results.contact_names import Contacts
 from polhode.results.contact_laws import contact_record
+from polhode.results.contact_names import Contacts
 from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
 from polhode.results.joints import JointResults, joints
@@ -134,7 +134,7 @@ class Solution(eqx.Module):
 
     @property
     def dissipated(self) -> dict[str, Array]:
-        """Energy that all contacts have taken since the start of the run, by "impact", "sliding" and "rolling", (n,)."""
+        """Energy that contacts have taken since the start of the run, by "impact", "sliding" and "rolling", (n,)."""
         taken = contact_record(self).dissipation.sum(axis=-2)
         return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
 
@@ -146,7 +146,7 @@ class Solution(eqx.Module):
         forces: Mapping[str, Quantity] | None = None,
         contacts: Mapping[str, Quantity] | None = None,
     ) -> Solution:
-        """The run with more quantities of its bodies, joints, forces or contacts, by name: as attributes, in tables and charts.
+        """The run with more quantities of its bodies, joints, forces or contacts: as attributes, in tables and charts.
 
         They are as those of `polhode.results.BodyResults` are, which have to be given again after saving and loading:
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polhode.integrators.nonsmooth.contact_record import WORK_KINDS
 from polhode.results.declarations import kinds
 from polhode.units import unit_of
 
@@ -31,6 +32,7 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
         "joint_coordinate": [scalars[k] for k in sorted(scalars)],
         "component": ["x", "y", "z"],
         **_of_forces(names.get("forces", {})),
+        **_of_contacts(names.get("contacts", {})),
     }
     return {name: (name, values) for name, values in labels.items() if name in there}
 
@@ -43,3 +45,40 @@ def _of_forces(forces: Mapping[str, Any]) -> dict[str, list[str]]:
         "force_effort": [f"{name}.{label}" for name, force in forces.items() for label in force["efforts"]],
         "force_measure": [f"{name}.{label}" for name, force in forces.items() for label in force.get("measures", ())],
     }
+
+
+_PARTS = ("normal", "tangent", "second tangent", "drilling", "rolling", "second rolling")
+"""Rows of contacts: along normal and tangents, and about these."""
+
+
+def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Labels of the contact points of a model, in the order of their numbers, and of the multipliers of its runs."""
+    if not contacts:
+        return {}
+    names = [
+        f"{pair['rule'] or '/'.join(pair['bodies'])}.{k}"
+        for pair in contacts["pairs"]
+        for k in range(pair["points"][1])
+    ]
+    parts = _PARTS[: contacts["rows"]]
+    records = [
+        f"{name} {kind} {part}"
+        for kind, labels in (("force", parts), ("slip", parts), ("dissipation", WORK_KINDS))
+        for name in names
+        for part in labels
+    ]
+    return {
+        "contact_point": names,
+        "contact_direction": list(_PARTS[:3]),
+        "multiplier": [*_number_labels(contacts["joints"]), *records],
+    }
+
+
+def _number_labels(labels: Sequence[str]) -> list[str]:
+    """Names of joints with the numbers of their constraints."""
+    counts: dict[str, int] = {}
+    numbered = []
+    for label in labels:
+        numbered.append(f"{label}.{counts.get(label, 0)}")
+        counts[label] = counts.get(label, 0) + 1
+    return numbered

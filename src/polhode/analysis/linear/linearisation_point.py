@@ -28,6 +28,11 @@ class LinearisationPoint(NamedTuple):
         system = problem.system if as_problem else problem
         if not isinstance(system, AbstractSystem):
             raise checks.not_a_problem(problem)
+        if system.has_contacts:
+            raise ValueError(
+                "Bodies of this system touch each other, and linear models know nothing of contacts, whose laws have "
+                "kinks. Take the model without `contacts`, with joints in place of those that stay closed."
+            )
         if state is None and as_problem is None:
             raise ValueError("A bare system needs `state`; a Problem brings its own.")
         if inside_transformation():

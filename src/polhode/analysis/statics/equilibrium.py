@@ -192,6 +192,12 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
             f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
             "and so does polhode.systems.mechanical.Mechanical."
         )
+    if system.has_contacts:
+        raise ValueError(
+            "Bodies of this system touch each other, and equilibria and modes know nothing of contacts: forces would "
+            "balance without theirs. Let a run come to rest, `polhode.simulate(problem)`, or take the model without "
+            "`contacts`."
+        )
     if len(system.nonholonomic):
         raise ValueError(
             f"{type(system).__name__} has constraints that hold velocities only, such as those of rolling: it may rest "

@@ -7,5 +7,6 @@ of shapes alone. Open first: `pairs.py`, with the function of each pair.
 from polhode.contact.distances.contact_points import APART as APART
 from polhode.contact.distances.contact_points import ContactPoints as ContactPoints
 from polhode.contact.distances.contact_points import match as match
+from polhode.contact.distances.pairs import check_pair as check_pair
 from polhode.contact.distances.pairs import contact_points as contact_points
 from polhode.contact.distances.pairs import slots as slots

@@ -20,6 +20,7 @@ _CLEAR = 1e-9
 """How much an axis must separate better than one before it, relative to the size, so that rounding doesn't choose."""
 
 _GENERIC: Any = np.array([0.627, 0.341])
+_FIRST: Any = np.array([1.0, 0.0, 0.0, 0.0])
 _CORNERS: Any = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
 
 
@@ -42,9 +43,12 @@ def box_box(first: Box, pose: Pose, second: Box, other: Pose) -> ContactPoints:
     takes_second = jnp.max(of_second) > jnp.max(of_first) + _CLEAR * size
     faces = _faces(a, b, of_first, of_second, takes_second, size)
     edge_gap, edge = _edges(a, b, turned, d)
+    # Next to corners the boxes are nearer than points above each other: the separation is a bound.
+    bound = jnp.maximum(jnp.maximum(jnp.max(of_first), jnp.max(of_second)), edge_gap)
+    excess = jax.lax.stop_gradient(jnp.where((faces.gap > bound) & (bound > 0), faces.gap - bound, 0.0))
+    faces = faces._replace(gap=faces.gap - jnp.where(faces.gap < 0.5 * APART, excess, 0.0) * _FIRST)
     crosses = edge_gap > jnp.maximum(jnp.max(of_first), jnp.max(of_second)) + _CLEAR * size
-    alone = jnp.array([True, False, False, False])
-    edge = edge._replace(gap=jnp.where(alone, edge.gap, APART))
+    edge = edge._replace(gap=jnp.where(_FIRST > 0, edge.gap, APART))
     return ContactPoints(
         *(jnp.where(jnp.reshape(crosses, (1,) * e.ndim), e, f) for e, f in zip(edge, faces, strict=True))
     )

@@ -38,6 +38,10 @@ def overlap(
     inside = _edge_distances(reference, incident[:, :2])
     edges = _clip_edges(inside, incident, numbers, flush)
     within = _corners_within(reference, incident, flush)
+    for each in edges:
+        away = within.places[:, None] - each.places
+        same = jnp.sum(away**2, axis=2) < (4 * flush) ** 2
+        within = within._replace(valid=within.valid & ~jnp.any(same & each.valid, axis=1))
     return Overlap(*(jnp.concatenate(arrays) for arrays in zip(*edges, within, strict=True)))
 
 
@@ -79,7 +83,7 @@ def _clip_edges(inside: Array, incident: Array, numbers: Array, flush: Array) ->
 
 def _corners_within(reference: Array, incident: Array, flush: Array) -> Overlap:
     """Corners of the reference face within the incident face, with its height there."""
-    valid = jnp.all(_edge_distances(incident[:, :2], reference) > flush, axis=1)
+    valid = jnp.all(_edge_distances(incident[:, :2], reference) > -flush, axis=1)
     origin = incident[0]
     a, b = incident[1] - origin, incident[-1] - origin
     area = a[0] * b[1] - a[1] * b[0]

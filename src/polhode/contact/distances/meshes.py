@@ -38,7 +38,7 @@ class Triangles(NamedTuple):
 
 
 class _Hits(NamedTuple):
-    """The deepest points of a ball on triangles, deepest first: gap, nearest point, outward normal, triangle."""
+    """The deepest points of a ball on triangles, in order: gap, nearest point, outward normal, triangle and part."""
 
     gap: Float[Array, " s"]
     point: Float[Array, "s 3"]
@@ -87,12 +87,14 @@ def _swept_ball(capsule: Capsule, pose: Pose, triangles: Triangles, frame: Pose)
 
     def visit_ends(consts: Any, hits: Any, row: Triangles) -> tuple[Any, tuple[()]]:
         ends, radius = consts
-        return tuple(_insert(h, _hit(end, radius, row), radius) for h, end in zip(hits, ends, strict=True)), ()
+        return tuple(
+            _insert(h, _hit(end, radius, row, k), radius) for k, (h, end) in enumerate(zip(hits, ends, strict=True))
+        ), ()
 
     def visit_middle(consts: Any, hits: _Hits, row: Triangles) -> tuple[_Hits, tuple[()]]:
         ends, radius, gaps = consts
         share = _next_to_edges(ends, row.corners)
-        hit = _hit((1 - share) * ends[0] + share * ends[1], radius, row)
+        hit = _hit((1 - share) * ends[0] + share * ends[1], radius, row, 2)
         deeper = hit.gap < (1 - share) * gaps[0] + share * gaps[1] - _SAME * radius
         return _insert(hits, hit._replace(gap=jnp.where(deeper, hit.gap, APART)), radius), ()
 
@@ -119,8 +121,11 @@ def _contacts(hits: _Hits, frame: Pose) -> ContactPoints:
     return ContactPoints(hits.gap, x + points @ R.T, normals, tangents, hits.number.astype(jnp.int32))
 
 
-def _hit(c: Vector, radius: Array, row: Triangles) -> _Hits:
-    """The contact of a ball about `c` with one triangle, `APART` where it belongs to a neighbour."""
+def _hit(c: Vector, radius: Array, row: Triangles, part: int = 0) -> _Hits:
+    """The contact of a ball about `c` with one triangle, `APART` where it belongs to a neighbour.
+
+    - `part`: 0 to 2, which ball of a body it is.
+    """
     corners = row.corners
     away = corners - c
     weights = jax.lax.stop_gradient(weights_of_nearest(away))
@@ -141,7 +146,7 @@ def _hit(c: Vector, radius: Array, row: Triangles) -> _Hits:
     distance = jnp.where(inside, height, outward @ offset)
     # The foot on the face moves along with the ball; points on edges are where they were, to first order.
     point = jnp.where(inside, c - height * face, weights @ corners)
-    return _Hits(jnp.where(valid, distance - radius, APART), point, outward, row.number)
+    return _Hits(jnp.where(valid, distance - radius, APART), point, outward, 3 * row.number + part)
 
 
 def _insert(hits: _Hits, new: _Hits, radius: Array) -> _Hits:

@@ -64,20 +64,25 @@ _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
 
 
 def slots(first: AbstractShape, second: AbstractShape) -> int:
-    """The number of contact points that two shapes have at most.
+    """The number of contact points that two shapes have at most; stacked shapes count as one.
 
-    Raises ValueError for a pair without a distance, and for a body that is too large for the cells of a heightfield.
+    Raises ValueError for a pair without a distance.
     """
-    distance, swap = _find(first, second)
+    return _find(first, second)[0].slots
+
+
+def check_pair(first: AbstractShape, second: AbstractShape) -> None:
+    """Raises ValueError for a pair without a distance, and for a body too large for the cells of a heightfield."""
+    _, swap = _find(first, second)
     field, body = (first, second) if swap else (second, first)
-    if isinstance(field, Heightfield) and checks.is_concrete(field, body):
-        reach, cell = field.reach, float(np.min(field.cell))
-        if float(body.bounding_radius) > reach * cell:
-            raise ValueError(
-                f"{body!r} is larger than {reach} cells of {field!r}, of {cell:.3g} each, so it may reach beyond what "
-                f"is looked at. Use `reach={int(np.ceil(float(body.bounding_radius) / cell))}`."
-            )
-    return distance.slots
+    if not isinstance(field, Heightfield) or not checks.is_concrete(field, body):
+        return
+    radius, cell = float(body.bounding_radius), float(np.min(field.cell))
+    if radius > field.reach * cell:
+        raise ValueError(
+            f"{body!r} is larger than {field.reach} cells of {field!r}, of {cell:.3g} each, so it may reach beyond "
+            f"what is looked at. Use `reach={int(np.ceil(radius / cell))}`."
+        )
 
 
 def contact_points(first: AbstractShape, pose: Pose, second: AbstractShape, other: Pose) -> ContactPoints:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from polhode.contact.distances.contact_points import ContactPoints
 from polhode.contact.distances.patch import Candidates, spread
+from polhode.contact.farthest_row import FEW, farthest_row
 from polhode.contact.shapes.box import Box, corners_towards
 from polhode.contact.shapes.capsule import Capsule
 from polhode.contact.shapes.convex_mesh import ConvexMesh
@@ -81,15 +82,23 @@ def plane_disc(plane: Plane, frame: Pose, disc: Disc, pose: Pose) -> ContactPoin
 def plane_vertices(plane: Plane, frame: Pose, mesh: ConvexMesh | TriangleMesh, pose: Pose) -> ContactPoints:
     """The lowest vertex, and three others that are far from it and low."""
     del plane
-    (x, R), turned = pose, pose[1].T @ frame[1]
-    vertices = mesh.vertices
+    (x, R), normal = pose, frame[1][:, 2]
+    turned = R.T @ frame[1]
+    vertices, numbers = mesh.vertices, jnp.arange(len(mesh.vertices))
+    if len(numbers) > FEW:
+        # The lowest one, and those that are low and far in eight directions along the plane.
+        ways = [jnp.zeros(3), *(turned[:, :2] @ around for around in _EIGHT)]
+        numbers = jnp.stack([farthest_row(vertices, way - 10 * turned[:, 2] + 1e-9 * GENERIC) for way in ways])
+        vertices = vertices[numbers]
     away = vertices @ turned
-    gaps = away[:, 2] + (x - frame[0]) @ frame[1][:, 2]
-    candidates = Candidates(gaps, away[:, :2], vertices @ GENERIC, jnp.arange(len(gaps)), vertices)
+    gaps = away[:, 2] + (x - frame[0]) @ normal
+    candidates = Candidates(gaps, away[:, :2], vertices @ GENERIC, numbers, vertices)
     gaps, chosen, features = spread(candidates, mesh.bounding_radius)
     points = above_plane(frame, x + chosen @ R.T, features)
-    return points._replace(gap=gaps, point=x + chosen @ R.T - 0.5 * gaps[:, None] * frame[1][:, 2])
+    return points._replace(gap=gaps, point=x + chosen @ R.T - 0.5 * gaps[:, None] * normal)
 
+
+_EIGHT: Any = np.array([[np.cos(a), np.sin(a)] for a in 0.3 + np.arange(8) * np.pi / 4])
 
 GENERIC: Any = np.array([0.627, 0.341, 0.7])
 """A direction in bodies along which no two vertices of usual shapes are equally far."""

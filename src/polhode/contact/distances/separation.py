@@ -35,24 +35,26 @@ def separate(difference: Difference) -> Separation:
     falls by the depth over the radius of curvature each time.
     """
     difference = jax.lax.stop_gradient(difference)
-    size = difference.size
     normal, middle = pierce(difference)
     best = Separation(normal, difference.separation(normal), middle)
-    for _ in range(_SHIFTS):
-        shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), _LEAST * size) - best.gap, 0.0) * best.normal
-        normal, middle = nearest(difference.move(shift), best.normal)
-        best = _better(best, Separation(normal, difference.separation(normal), middle - 0.5 * shift), 1e-15 * size)
-    for _ in range(_CORRECTIONS):
-        best = _better(best, _correct(difference, best), 1e-15 * size)
-    return best
+    best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: _move_apart(difference, best), best)
+    return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: _correct(difference, best), best)
 
 
-def _better(old: Separation, new: Separation, margin: Array) -> Separation:
-    return jax.tree.map(lambda n, o: jnp.where(new.gap > old.gap + margin, n, o), new, old)
+def _move_apart(difference: Difference, best: Separation) -> Separation:
+    """The direction between the nearest points of shapes moved apart along the present one."""
+    size = difference.size
+    shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), _LEAST * size) - best.gap, 0.0) * best.normal
+    normal, middle = nearest(difference.move(shift), best.normal)
+    return _better(best, Separation(normal, difference.separation(normal), middle - 0.5 * shift), size)
+
+
+def _better(old: Separation, new: Separation, size: Array) -> Separation:
+    return jax.tree.map(lambda n, o: jnp.where(new.gap > old.gap + 1e-15 * size, n, o), new, old)
 
 
 def _correct(difference: Difference, found: Separation) -> Separation:
-    """A step of Newton's method for the largest distance, where both shapes are smooth there."""
+    """A step of Newton's method for the largest distance, where it helps: shapes that are smooth there."""
     normal = found.normal
     t = tangent_of(normal)
     frame = (t, cross(normal, t))
@@ -68,4 +70,5 @@ def _correct(difference: Difference, found: Separation) -> Separation:
     direction = normal + step
     direction /= jnp.sqrt(direction @ direction)
     farthest = difference.farthest(-direction)
-    return Separation(direction, direction @ farthest.v, 0.5 * (farthest.a + farthest.b))
+    new = Separation(direction, direction @ farthest.v, 0.5 * (farthest.a + farthest.b))
+    return _better(found, new, difference.size)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.contact.distances.contact_points import ContactPoints, between_spheres, single, tangent_of
 from polhode.contact.distances.triangle import nearest_in_triangles
+from polhode.contact.farthest_row import farthest_row
 from polhode.contact.shapes.box import Box
 from polhode.contact.shapes.capsule import Capsule
 from polhode.contact.shapes.convex_mesh import ConvexMesh
@@ -137,10 +138,12 @@ def ellipsoid_distance(c: Vector, axes: Vector) -> tuple[Vector, Array]:
 def sphere_convex(sphere: Sphere, pose: Pose, mesh: ConvexMesh, other: Pose) -> ContactPoints:
     """Against the nearest triangle from outside, through the nearest face from inside."""
     c = other[1].T @ (pose[0] - other[0])
-    heights = mesh.hull.normals @ c - mesh.hull.offsets
-    face = jnp.argmax(jax.lax.stop_gradient(heights))
-    nearest = nearest_in_triangles(c, mesh.hull.corners)
-    away = c - nearest
-    outside = heights[face] > 0
-    outward = jnp.where(outside, unit_or(away, mesh.hull.normals[face]), mesh.hull.normals[face])
-    return from_local(sphere, pose, other, outward, jnp.where(outside, outward @ away, heights[face]))
+    hull = mesh.hull
+    planes = jnp.concatenate((hull.normals, -hull.offsets[:, None]), axis=1)
+    face = farthest_row(planes, jnp.concatenate((c, jnp.ones(1))))
+    normal = hull.normals[face]
+    height = normal @ c - hull.offsets[face]
+    away = c - nearest_in_triangles(c, hull.corners)
+    outside = height > 0
+    outward = jnp.where(outside, unit_or(away, normal), normal)
+    return from_local(sphere, pose, other, outward, jnp.where(outside, outward @ away, height))

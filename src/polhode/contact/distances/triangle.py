@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.compiler.primitives.row_loop import scan_rows
+from polhode.contact.farthest_row import FEW
 from polhode.contact.vectors import Vector, cross
 
 
@@ -42,5 +46,17 @@ def nearest_in_triangle(c: Vector, corners: Float[Array, "3 3"]) -> Vector:
 
 def nearest_in_triangles(c: Vector, corners: Float[Array, "f 3 3"]) -> Vector:
     """The point of triangles that is next to `c`."""
-    points = jax.vmap(nearest_in_triangle, (None, 0))(c, corners)
-    return points[jnp.argmin(jax.lax.stop_gradient(jnp.sum((points - c) ** 2, axis=1)))]
+    if len(corners) <= FEW:
+        points = jax.vmap(nearest_in_triangle, (None, 0))(c, corners)
+        return points[jnp.argmin(jax.lax.stop_gradient(jnp.sum((points - c) ** 2, axis=1)))]
+
+    def visit(c: Any, best: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[Any, tuple[()]]:
+        point = nearest_in_triangle(c, row[0])
+        square = (point - c) @ (point - c)
+        nearer = square < best[0]
+        return (jnp.where(nearer, square, best[0]), jnp.where(nearer, row[1], best[1])), ()
+
+    fixed = jax.lax.stop_gradient((c, corners))
+    start = (jnp.asarray(jnp.inf), jnp.asarray(0))
+    number = scan_rows(visit, fixed[0], start, (fixed[1], jnp.arange(len(corners))))[0][1]
+    return nearest_in_triangle(c, corners[number])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from polhode.contact.farthest_row import farthest_row
 from polhode.contact.shapes.shape import AbstractConvex, Face
 from polhode.contact.shapes.triangles import check_vertices, enclosed_volume
 
@@ -84,11 +85,11 @@ class ConvexMesh(AbstractConvex):
         return jnp.min(self.hull.offsets - self.hull.normals @ self.centre)
 
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
-        return self.vertices[jnp.argmax(self.vertices @ direction)]
+        return self.vertices[farthest_row(self.vertices, direction)]
 
     def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:
         del across
-        chosen = jnp.argmax(self.hull.normals @ direction)
+        chosen = farthest_row(self.hull.normals, direction)
         numbers = self.hull.numbers[chosen]
         return Face(self.hull.polygons[chosen], self.hull.normals[chosen], jnp.array(True), numbers)
 
@@ -108,7 +109,7 @@ def _distinct_planes(equations: np.ndarray) -> np.ndarray:
 
 
 def _polygons(vertices: np.ndarray, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of each face, counter-clockwise from outside, and their numbers, of which 64 and more begin again."""
+    """Corners of each face, counter-clockwise from outside, and their numbers; above 64 these are of the face alone."""
     size = 1 + np.max(np.abs(vertices))
     rows = []
     for *normal, offset in planes:
@@ -120,4 +121,4 @@ def _polygons(vertices: np.ndarray, planes: np.ndarray) -> tuple[np.ndarray, np.
         rows.append(turn[np.linspace(0, len(turn), _MOST, endpoint=False).astype(int)] if len(turn) > _MOST else turn)
     longest = max(map(len, rows))
     numbers = np.array([[*row, *[row[-1]] * (longest - len(row))] for row in rows])
-    return vertices[numbers], numbers % 64
+    return vertices[numbers], numbers if len(vertices) <= 64 else np.broadcast_to(np.arange(longest), numbers.shape)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.contact.shapes.shape import AbstractShape
+from polhode.contact.shapes.shape import AbstractShape, Pose
 
 
 @final
@@ -43,6 +43,13 @@ class Heightfield(AbstractShape):
         """Lengths of a cell along x and y."""
         rows, columns = self.heights.shape
         return self.size / jnp.array([rows - 1, columns - 1])
+
+    def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        x, R = self.pose_in(pose)
+        low, high = jnp.min(self.heights), jnp.max(self.heights)
+        middle = x + 0.5 * (low + high) * R[:, 2]
+        reach = jnp.abs(R) @ (0.5 * jnp.stack((self.size[0], self.size[1], high - low)))
+        return middle - reach, middle + reach
 
     @property
     def bounding_radius(self) -> Float[Array, ""]:

@@ -12,6 +12,9 @@ from polhode import checks
 from polhode.contact.shapes.shape import AbstractShape, Pose
 from polhode.contact.vectors import norm, turn_from_z
 
+_ALONG = 1 - 1e-15
+"""Component from which a normal is along an axis."""
+
 
 @final
 class Plane(AbstractShape):
@@ -38,6 +41,11 @@ class Plane(AbstractShape):
         x, R = pose
         own = R @ self.rotation
         return x + R @ self.position + own @ self.point, own @ turn_from_z(self.normal)
+
+    def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        x, R = self.pose_in(pose)
+        normal = R[:, 2]
+        return jnp.where(normal < -_ALONG, x, -jnp.inf), jnp.where(normal > _ALONG, x, jnp.inf)
 
     @property
     def bounding_radius(self) -> Float[Array, ""]:

@@ -94,6 +94,10 @@ class AbstractShape(eqx.Module):
     def bounding_radius(self) -> Float[Array, ""]:
         """Radius of a sphere about `position` that holds the shape; infinite for planes."""
 
+    @abc.abstractmethod
+    def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Lowest and highest coordinates in space, on a body with the pose (x, R)."""
+
     def mass_properties(self, density: Any) -> MassProperties:
         """Of a body that fills this shape with constant density, in the frame of the body.
 
@@ -121,6 +125,11 @@ class AbstractConvex(AbstractShape):
     @abc.abstractmethod
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
         """The point of the shape that is farthest along a direction, both in the shape's own frame."""
+
+    def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        x, R = self.pose_in(pose)
+        ends = [[R[k] @ self.support(side * R[k]) for k in range(3)] for side in (-1, 1)]
+        return x + jnp.stack(ends[0]), x + jnp.stack(ends[1])
 
     @abc.abstractmethod
     def face(self, direction: Float[Array, "3"], across: Float[Array, "3"]) -> Face:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.contact.shapes.shape import AbstractShape
+from polhode.contact.shapes.shape import AbstractShape, Pose
 from polhode.contact.shapes.triangles import check_faces, check_vertices, corners_beyond, enclosed_volume, is_closed
 
 
@@ -48,6 +48,11 @@ class TriangleMesh(AbstractShape):
     def beyond(self) -> Float[Array, "f 3 3"]:
         """For each edge of each triangle the third corner of its neighbour; its own one where there is none."""
         return self._beyond
+
+    def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        x, R = self.pose_in(pose)
+        points = x + self.vertices @ R.T
+        return jnp.min(points, axis=0), jnp.max(points, axis=0)
 
     @property
     def bounding_radius(self) -> Float[Array, ""]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
@@ -17,7 +17,6 @@ from polhode.result_codes import Result
 from polhode.spaces.base import AbstractGroup
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.systems.mechanical.contact_set import AbstractContactSet
 
 _FAILED = 1e-8
 """Change of velocities, relative to them, above which a step has failed after all rounds."""
@@ -70,9 +69,6 @@ class LieRattle(AbstractTimeStepping):
         both = "linear_momentum" in promises and "angular_momentum" in system.invariants()
         return {**promises, "angular_momentum": "round-off"} if both else promises
 
-    def _room(self, contacts: AbstractContactSet) -> int:
-        return contacts.count
-
     def check(self, system: AbstractMechanical, t: Any, state: State) -> None:
         del t, state
         if not system.identity_kinematics or not isinstance(system.configuration, AbstractGroup):
@@ -87,9 +83,9 @@ class LieRattle(AbstractTimeStepping):
         h: Array,
         state: State,
         memory: ContactMemory,
-        begins: bool = False,
+        pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
-        step = Departure.at(system, t, h, *state, memory, begins)
+        step = Departure.at(system, t, h, *state, memory, pressed)
         first = drift(step, self.max_iterations, self.tolerance)
         arrival = arrive(step, first)
         last = kick(arrival, self.max_iterations, self.tolerance)

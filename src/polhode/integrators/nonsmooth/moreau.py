@@ -58,7 +58,6 @@ class _Step(eqx.Module):
     start: State
     middle: Point
     mass: Matrix
-    tangent: Matrix
     columns: Matrix
     contacts: ContactKinematics
     law: ContactLaw
@@ -82,7 +81,8 @@ class Moreau(AbstractTimeStepping):
       goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
     - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
       momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
-      never add energy beyond round-off, except friction with restitutions that differ (the audit says so).
+      add no energy beyond round-off, but m(gh)²/8 where a body that separates falls back within a step, and where
+      friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
@@ -108,15 +108,16 @@ class Moreau(AbstractTimeStepping):
         h: Array,
         state: State,
         memory: ContactMemory,
-        begins: bool = False,
+        pressed: Bool[Array, " c"],
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
         present = system.contact_set.present(system, at, middle)
-        guess, known = present.recall(memory.labels, memory.impulses)
+        guess, _ = present.recall(memory.labels, memory.impulses)
+        went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
         step = _Step(
-            system, at, h, state, middle, system.mass(at, middle), self._tangent(system, at, h, middle, v),
-            system.jacobian(at, middle), present.kinematics, present.law, known & (guess[:, 0] > 0) | begins,
+            system, at, h, state, middle, system.mass(at, middle),
+            system.jacobian(at, middle), present.kinematics, present.law, went_on > 0,
         )  # fmt: skip
         last = self._iterate(step, guess)
         q1, gap = _end(step, last.velocity)
@@ -129,15 +130,8 @@ class Moreau(AbstractTimeStepping):
         carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
-    def _tangent(self, system: AbstractMechanical, t: Array, h: Array, q: Point, v: Vector) -> Matrix:
-        """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""
-        mass = system.mass(t, q)
-        if not system.has_loads:
-            return mass
-        damping = scale_matrix(system.damping(t, q, v), 0.5 * h)
-        if not system.identity_kinematics:
-            return (*mass, *damping)
-        return (*mass, *damping, *scale_matrix(system.stiffness(t, q, v), 0.25 * h**2))
+    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
+        return system.contact_set.present(system, t, q).labels
 
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         _, v = step.start
@@ -148,20 +142,24 @@ class Moreau(AbstractTimeStepping):
             scale = 1.0 + jnp.max(jnp.abs(last.velocity))
             return (last.change > _CONVERGED * scale) & (last.number < self.max_rounds)
 
-        factors = None if step.system.m else _factor(step, step.columns)
+        fixed = not step.system.m and not step.system.has_loads
+        factors = _factor(step, step.mass, step.columns) if fixed else None
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
 
     def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
         system, h, (q0, v0) = step.system, step.h, step.start
         mean = 0.5 * (v0 + last.velocity)
-        force = system.force(step.t, system.flow(q0, mean, 0.5 * h), mean)
+        place = system.flow(q0, mean, 0.5 * h)
+        force = system.force(step.t, place, mean)
         unbalanced = h * force - apply(step.mass, last.velocity - v0, system.n)
-        rate = jnp.zeros(system.m)
+        rate, rows = jnp.zeros(system.m), step.columns
         if system.m:
             q1, _ = _end(step, last.velocity)
             rows, end = system.jacobian(step.t + 0.5 * h, q1), step.t + 0.5 * h
-            factors = _factor(step, rows)
             rate = -apply(rows, last.velocity, system.m) - explicit_rate(system, end, q1)
+        if factors is None:
+            # At the last velocity, as stops and dry friction may begin within the step.
+            factors = _factor(step, _tangent(step, place, mean), rows)
         change, joints = system.kkt.solve(factors, unbalanced, rate)
         free = last.velocity + change
         W = step.contacts.rows.reshape(-1, system.n)
@@ -187,8 +185,19 @@ class Moreau(AbstractTimeStepping):
         return q, jnp.where(s < 0.5, v0, v1)
 
 
-def _factor(step: _Step, rows: Matrix) -> Any:
-    return step.system.kkt.factor(step.tangent, step.columns, rows)
+def _factor(step: _Step, tangent: Matrix, rows: Matrix) -> Any:
+    return step.system.kkt.factor(tangent, step.columns, rows)
+
+
+def _tangent(step: _Step, q: Point, v: Vector) -> Matrix:
+    """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""
+    system, h = step.system, step.h
+    if not system.has_loads:
+        return step.mass
+    damping = scale_matrix(system.damping(step.t, q, v), 0.5 * h)
+    if not system.identity_kinematics:
+        return (*step.mass, *damping)
+    return (*step.mass, *damping, *scale_matrix(system.stiffness(step.t, q, v), 0.25 * h**2))
 
 
 def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:

@@ -47,15 +47,16 @@ class Departure(eqx.Module):
     guess: Float[Array, "k rows"]
 
     @classmethod
-    def at(cls, system: Any, t: Array, h: Array, q: Point, v: Vector, memory: ContactMemory, begins: bool) -> Departure:
-        """The data of a step from a state, with the memory of the step before; all closed contacts are pressed if it
-        begins a run."""
+    def at(
+        cls, system: Any, t: Array, h: Array, q: Point, v: Vector, memory: ContactMemory, pressed: Bool[Array, " k"]
+    ) -> Departure:
+        """The data of a step from a state, with the memory of the step before."""
         tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
         same = contacts.feature == memory.labels
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
-            pressed=(same & (memory.impulses[:, 0] > 0) | begins) & (contacts.gap <= CLOSED),
+            pressed=pressed & same & (contacts.gap <= CLOSED),
             guess=jnp.where(same[:, None], memory.impulses, 0.0),
         )  # fmt: skip
 

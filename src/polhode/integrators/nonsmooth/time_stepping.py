@@ -6,13 +6,14 @@ import abc
 from typing import ClassVar
 
 import equinox as eqx
-from jaxtyping import Array
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
-from polhode.integrators.nonsmooth.contact_record import ContactMemory
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, size_of
+from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.systems.mechanical.contact_set import AbstractContactSet
 
 
 class AbstractTimeStepping(AbstractIntegrator):
@@ -50,12 +51,18 @@ class AbstractTimeStepping(AbstractIntegrator):
         return 1e-12
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
-        contacts = system.contact_set
-        memory = ContactMemory.empty(self._room(contacts), contacts.law.rows, contacts.count)
+        k, rows = size_of(system)
+        labels = self._labels(system, t, state[0])
+        memory = ContactMemory.empty(len(labels), rows, k)._replace(labels=labels)
         # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, begins=True)
-        start = trial.multipliers.at[-memory.dissipation.size :].set(0.0)
-        return Carry(state, trial.memory._replace(dissipation=memory.dissipation), start)
+        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(len(labels), bool))
+        multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
+        first = trial.memory._replace(labels=labels, dissipation=memory.dissipation)
+        return Carry(state, first, multipliers)
+
+    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
+        """Labels of the contacts that a step takes into account."""
+        return system.contact_set.kinematics(system, t, q).feature
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
@@ -63,11 +70,7 @@ class AbstractTimeStepping(AbstractIntegrator):
         return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory)
-
-    def _room(self, contacts: AbstractContactSet) -> int:
-        """Contacts that a step takes into account."""
-        return contacts.capacity
+        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
 
     @abc.abstractmethod
     def _advance(
@@ -77,6 +80,6 @@ class AbstractTimeStepping(AbstractIntegrator):
         h: Array,
         state: State,
         memory: ContactMemory,
-        begins: bool = False,
+        pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
-        """One step; `begins`: whether closed contacts count as pressed, as nothing is known from a step before."""
+        """One step; `pressed`: contacts that carried a force before it, if they are the same ones."""

@@ -27,8 +27,8 @@ _CANCEL_TOLERANCE = 1e-9
 class Balance(eqx.Module):
     """Momenta of free bodies, external loads on them, and the power of loads without a potential.
 
-    Bodies are free if no joint or contact connects them, directly or through others, to the ground. Gravity is left out: it has
-    no moment about the centre of mass.
+    Bodies are free if no joint or contact connects them, directly or through others, to the ground. Gravity is
+    left out: it has no moment about the centre of mass.
 
     - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may be external to them.
     - `nonconservative`: numbers of the groups of forces without a potential.

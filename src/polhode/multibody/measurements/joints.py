@@ -177,8 +177,9 @@ class JointMeasurements(eqx.Module):
         loads = constraint_loads(whole, t, motion, all_multipliers, numbers)
         efforts = self._efforts(where, t, q, v)
         if tree is not None and vdot is not None:
-            contacts = system.contact_set if contact_forces is not None else None
-            touch = None if contacts is None else contact_wrenches(contacts, motion, contact_forces)
+            touch = None
+            if system.contact_set is not None and contact_forces is not None:
+                touch = contact_wrenches(system.contact_set, motion, contact_forces)
             link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers, touch)
             loads = self._with_carried(loads, where, link_loads)
         points = self._points(where)

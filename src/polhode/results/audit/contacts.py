@@ -11,16 +11,16 @@ from jaxtyping import Float
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
-from polhode.results.audit.determinacy import undetermined
+from polhode.results.audit.determinacy import find_indeterminacy
 from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
 from polhode.results.contact_laws import (
     STICK,
     contact_record,
+    find_pressed,
     law_numbers,
     modes,
     needed_normal_forces,
-    pressed,
     speeds,
 )
 from polhode.results.contact_places import ContactPlaces
@@ -40,9 +40,7 @@ _LEAST_EXCHANGE = 0.01
 _ROUNDING = 1e-13
 """Rounding of energies, relative to these."""
 
-_GAIN = (
-    "contacts add energy: the step is too large, restitutions differ in one impact with friction, or forces are not solved"
-)
+_GAIN = "contacts add energy: the step is too large, or restitutions differ in one impact with friction"
 
 
 class _Measure(NamedTuple):
@@ -63,15 +61,15 @@ def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
     """Rows and remarks on the contacts of a run; none without any."""
     if "contacts" not in model_names(run) or run.multipliers is None:
         return [], []
-    found = _Contacts(run)
-    rows = [_row(name, measure, found.t) for name, measure in found.measures().items()]
+    contacts = _Contacts(run)
+    rows = [_row(name, measure, contacts.t) for name, measure in contacts.measures().items()]
     unsolved = int(run.stats.get("result", 0) == Result.contact_unsolved)
     verdict: Verdict = "broken" if unsolved else "kept"
     fault = f"the laws of contact were not solved at t = {run.stats.get('t_reached', np.nan):.6g}" if unsolved else ""
     rows.append(
         Row("unsolved_steps", "newton", unsolved, unsolved, 0.0, 0.0, verdict, unsolved, _accuracy(unsolved), fault)
     )
-    count, remark = undetermined(run, found.presses)
+    count, remark = find_indeterminacy(run, contacts.frames, contacts.presses)
     if count is not None:
         rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
     return rows, [remark] if remark else []
@@ -111,10 +109,10 @@ class _Contacts:
         self._run = run
         every = np.asarray(run.t, float)
         self._at = step_end_test(run.meta)(every)
-        self.t = every[self._at]
-        self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))
+        self.t, self.frames = every[self._at], np.flatnonzero(self._at)
+        self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))  # pyright: ignore[reportArgumentType]
         self._friction = law_numbers(run, "friction", [np.nan, np.nan])
-        self.presses = pressed(self._record)
+        self.presses = find_pressed(self._record)
         pairs = model_names(run)["contacts"]["pairs"]
         self._pairs = [pair["rule"] or "/".join(pair["bodies"]) for pair in pairs for _ in range(pair["points"][1])]
         self._ends = [pair["bodies"] for pair in pairs for _ in range(pair["points"][1])]
@@ -124,7 +122,7 @@ class _Contacts:
             **dict(self._energies()),
             **dict(self._distances()),
             "friction_cone": self._cone(),
-            "sticking": self._sticking(),
+            "sticking": self._creep(),
         }
 
     def _energies(self) -> Iterator[tuple[str, _Measure]]:
@@ -156,7 +154,7 @@ class _Contacts:
         gaps, arms = self._gaps, self._arms
         depths = np.where(np.isfinite(gaps), np.maximum(-gaps, 0.0), 0.0)
         yield "penetration", self._worst(depths, depths / arms, False, "the step is too large, or the start overlaps")
-        normal = self._record.forces[..., 0]
+        normal = np.asarray(self._record.forces)[..., 0]
         totals = np.sum(normal, axis=-1, keepdims=True)
         lasting = self.presses & np.concatenate((self.presses[:1], self.presses[:-1]))
         apart = np.where(lasting & np.isfinite(gaps), np.maximum(gaps, 0.0), 0.0)
@@ -166,7 +164,9 @@ class _Contacts:
     def _cone(self) -> _Measure:
         """Forces beyond the cones of friction, and those that pull; relative to the largest normal force."""
         normal = self._record.forces[..., 0]
-        needed = np.where(np.isnan(self._friction).any(axis=-1), 0.0, needed_normal_forces(self._record, self._friction))
+        needed = np.where(
+            np.isnan(self._friction).any(axis=-1), 0.0, needed_normal_forces(self._record, self._friction)
+        )
         beyond = np.maximum(needed - np.maximum(normal, 0.0), -normal)
         for name, columns in (("drilling", slice(3, 4)), ("rolling", slice(4, 6))):
             moments = np.linalg.norm(self._record.forces[..., columns], axis=-1)
@@ -177,7 +177,7 @@ class _Contacts:
         largest = np.max(np.abs(normal), initial=0.0)
         return self._worst(beyond, _over(beyond, largest), True, "the force is outside of the cone of friction")
 
-    def _sticking(self) -> _Measure:
+    def _creep(self) -> _Measure:
         """Paths of points that stick, relative to the sizes of bodies, since the start."""
         stick = modes(self._record, self._friction) == STICK
         steps = np.abs(np.diff(self.t, prepend=self.t[:1]))
@@ -210,7 +210,9 @@ class _Contacts:
     @functools.cached_property
     def _arms(self) -> np.ndarray:
         """Distances of points from the centres of their bodies, the smaller one: sizes of what touches."""
-        lengths = np.linalg.norm(self._place("contact_arms"), axis=-1)
+        arms = self._place("contact_arms")
+        assert arms is not None
+        lengths = np.linalg.norm(arms, axis=-1)
         grounded = np.array([[name == "ground" for name in ends] for ends in self._ends])
         sizes = np.min(np.where(grounded, np.inf, lengths), axis=-1)
         return np.where(sizes > 0, sizes, np.inf)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from polhode.multibody.system import MultibodySystem
     from polhode.results.protocols import Run
 
-_FRAMES = 8
-"""Frames that are looked at."""
+_SETS = 4
+"""Sets of pressed points that are looked at."""
 
 _LARGEST = 400
 """Unknowns and rows above which nothing is looked at: singular values take seconds."""
@@ -28,10 +28,10 @@ _INDEPENDENT = 1e-9
 
 
 @eager_numpy()
-def undetermined(run: Run, presses: np.ndarray) -> tuple[int | None, str]:
+def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tuple[int | None, str]:
     """The largest number of combinations of contact forces that move nothing, and a remark on pairs whose sum has them.
 
-    None where the system of the run is not at hand, or is large.
+    None where the system of the run is not at hand, or is large. `presses`: which points press in these `frames`.
     """
     reader = run.reader
     mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
@@ -39,13 +39,14 @@ def undetermined(run: Run, presses: np.ndarray) -> tuple[int | None, str]:
         return None, ""
     system, convert = mechanism
     # The largest sets of pressed points are the ones in doubt.
-    numbers = np.argsort(-np.sum(presses, axis=1), kind="stable")[:_FRAMES]
+    _, first = np.unique(presses, axis=0, return_index=True)
+    numbers = first[np.argsort(-np.sum(presses[first], axis=1), kind="stable")][:_SETS]
     count, names = 0, set()
     for k in numbers:
         if not presses[k].any() or 3 * np.sum(presses[k]) > _LARGEST:
             continue
-        state = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[k]), run.state))
-        more, pairs = _of_state(run, system, float(run.t[k]), state, presses[k])
+        state = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[frames[k]]), run.state))
+        more, pairs = _of_state(run, system, float(run.t[frames[k]]), state, presses[k])
         count, names = max(count, more), names | pairs
     remark = (
         f"forces of {', '.join(sorted(names))} are not determined by the motion: those of least norm are given"

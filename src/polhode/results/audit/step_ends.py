@@ -27,5 +27,7 @@ def _on(t: np.ndarray, t0: float, h: float, count: float) -> np.ndarray:
 
 
 def last_step_ends(t: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray:
-    """For each frame the number of the last one up to it that is an end of a step; 0 before the first."""
-    return np.maximum.accumulate(np.where(step_end_test(meta)(t), np.arange(len(t)), 0))
+    """For each frame the number of the last end of a step up to it; before all of these, that of the first."""
+    is_end = step_end_test(meta)(t)
+    first = int(np.argmax(is_end))
+    return np.maximum.accumulate(np.where(is_end, np.arange(len(t)), first))

@@ -55,6 +55,12 @@ class EventPlan:
             check_function(event, function_of(event, run_system.outputs, conversion.back), state, source)
             # Shapes of a state of the user's system.
             check_impact(event, jax.eval_shape(conversion.to_source, state), source)
+            if source.has_contacts and isinstance(event.action, Impact):
+                raise ValueError(
+                    f"Bodies of the system touch each other, and event `{event.name}` is an impact, whose impulse "
+                    "knows nothing of these contacts. Let shapes touch instead, `model.add_contact`, or take "
+                    "`polhode.forces.JointStops` for stops of joints."
+                )
             if backward and isinstance(event.action, Impact):
                 raise ValueError(
                     f"The run goes back in time, and `{event.name}` is an impact, whose law gives the velocities after "

@@ -53,7 +53,6 @@ class ContactLaw(eqx.Module):
         """Rows of relative velocities per contact: 3, or 6 with spins."""
         return 3 if self.drilling is None else 6
 
-
     def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
         """The numbers of some contacts."""
         return pick(numbers, self)

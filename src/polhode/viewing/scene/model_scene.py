@@ -21,7 +21,7 @@ from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
-from polhode.viewing.scene import arrows, joint_symbols, robot_appearance, rod_tints, scene
+from polhode.viewing.scene import arrows, body_shapes, joint_symbols, robot_appearance, rod_tints, scene
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Mac
     - `looks`: of the bodies of a file.
     """
     rows = {name: row for row, name in enumerate(names)}
+    looks = body_shapes.machine_of(model) if looks is None else looks
     visible = [body for body in model.bodies if body.kind != "coordinate" and body.name in rows]
     if not visible:
         return {"up": _up(model), "bodies": [], "lines": [], "trails": []}
