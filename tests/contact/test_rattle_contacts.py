@@ -290,3 +290,28 @@ def test_the_name_stands_for_the_form_that_the_system_needs():
     rest = ph.simulate(problem, initial=half, t1=0.4)
     assert rest.meta["integrator"]["name"] == "rattle"
     np.testing.assert_array_equal(rest.bodies["body"].position[-1], whole.bodies["body"].position[-1])
+
+
+def test_lanes_are_single_runs():
+    model = on_floor(
+        ph.shapes.Sphere(0.1), UP, {"friction": 0.2, "restitution": 0.5}, mass=1.0, position=(0, 0, 0.11),
+        angular_velocity=(0, 5, 0),
+    )  # fmt: skip
+    problem = model.problem("SO3xR3", t1=0.3, h=0.01)
+    q, v = problem.state0
+    speeds = np.array([0.0, 0.5, 1.0, 2.0])
+    states = (
+        tuple(tuple(np.stack([np.asarray(x)] * 4) for x in part) for part in q),
+        np.stack([np.asarray(v)] * 4) + speeds[:, None] * np.eye(6)[3],
+    )
+    members = ph.ensemble(problem, "rattle", states=states)
+    for k, speed in enumerate(speeds):
+        single = ph.simulate(problem, integrator="rattle", state0=(q, np.asarray(v) + speed * np.eye(6)[3]))
+        np.testing.assert_array_equal(np.asarray(members.state[1])[k, -1], np.asarray(single.state[1])[-1])
+
+
+def test_coordinates_without_a_group_are_refused():
+    model = on_floor(ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.1))
+    problem = model.problem("euler-angles-kinematic", t1=0.1, h=0.01)
+    with pytest.raises(ValueError, match="`moreau` takes them"):
+        ph.simulate(problem, integrator="rattle")
