@@ -19,7 +19,7 @@ class CandidatePairs(NamedTuple):
     """Pairs of shapes whose boxes come within a margin.
 
     - `pairs`: numbers of shapes, the smaller one first, in order; (p, 2).
-    - `lower`, `upper`: the boxes that they were found for; (n, 3). - `margin`: a length.
+    - `lower`, `upper`: the boxes that they belong to; (n, 3). - `margin`: a length.
     """
 
     pairs: Int[np.ndarray, "p 2"]

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from polhode.contact.distances import ContactPoints, contact_points, match, slots
+from polhode.compiler.primitives.row_loop import scan_rows
+from polhode.contact.distances import APART, ContactPoints, contact_points, match, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
@@ -41,6 +42,37 @@ class ShapePair(NamedTuple):
         return " and ".join(f"`{body}`" if shape is None else f"`{body}` ({shape})" for body, shape in ends)
 
 
+class Ranking(NamedTuple):
+    """The contacts nearest to touching so far, in ascending order of their gaps.
+
+    - `number`: which ones. - `left_out`: the smallest gap of all others.
+    """
+
+    number: Int[Array, " c"]
+    points: ContactPoints
+    left_out: Float[Array, ""]
+
+    @classmethod
+    def empty(cls, room: int) -> Ranking:
+        """Before the first contact."""
+        axes = jnp.broadcast_to(jnp.eye(3), (room, 3, 3))
+        points = ContactPoints(
+            jnp.full(room, APART), jnp.zeros((room, 3)), axes[:, 2], axes[:, 0], jnp.zeros(room, jnp.int32)
+        )
+        return cls(jnp.zeros(room, int), points, jnp.asarray(APART))
+
+    def insert(self, number: Array, points: ContactPoints) -> Ranking:
+        """The same with another contact at its place, which moves the later ones on."""
+        chosen, rows = (number, points), []
+        for slot in range(len(self.number)):
+            own = self.number[slot], jax.tree.map(lambda x, slot=slot: x[slot], self.points)
+            nearer = chosen[1].gap < own[1].gap
+            rows.append(jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, a, b), chosen, own))
+            chosen = jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, b, a), chosen, own)
+        numbers, ranked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+        return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
+
+
 class PairGroup(eqx.Module):
     """Pairs of shapes of two kinds.
 
@@ -61,6 +93,23 @@ class PairGroup(eqx.Module):
     def count(self) -> int:
         """Points of all pairs."""
         return len(self.first_nodes.numbers) * self.slots
+
+    def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
+        """The ranking with the points of all pairs, in one loop; `first`: number of the first of them."""
+        numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
+        ends = [
+            (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
+            for nodes in (self.first_nodes, self.second_nodes)
+        ]
+
+        def insert(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+            number, one, pose, other, its_pose = pair
+            points = contact_points(one, pose, other, its_pose)
+            for slot in range(self.slots):
+                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+            return ranking, None
+
+        return scan_rows(insert, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
 
     def points(self, poses: Any) -> ContactPoints:
         """The points of all pairs, one after the other."""
@@ -127,9 +176,7 @@ class ShapeContacts(AbstractContactSet):
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         if self.room == self.count:
             return super().present(system, t, q)
-        everything = self.points(system.motion(q))
-        number, left_out = _smallest(everything.gap, self.room)
-        chosen = pick(number, everything)
+        number, chosen, left_out = self._nearest(system.motion(q).poses)
         frames = frames_of(chosen)
         spins, slips = self._relative(number, chosen.point, system, q)
         rows = jnp.einsum("kij,kjn->kin", frames, slips)
@@ -140,6 +187,15 @@ class ShapeContacts(AbstractContactSet):
             drift = drift.at[:, :3].set(-jnp.einsum("kij,kj->ki", frames, self._surface(number, system, q)))
         kinematics = ContactKinematics(chosen.gap, rows, drift, chosen.feature)
         return PresentContacts(kinematics, self.law.of(number), number, left_out)
+
+    def _nearest(self, poses: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
+        """The contacts with the smallest gaps, in ascending order, their numbers first, and the smallest other gap."""
+        ranking = Ranking.empty(self.room)
+        first = 0
+        for group in self.groups:
+            ranking = group.rank(poses, first, ranking)
+            first += group.count
+        return ranking.number, ranking.points, ranking.left_out
 
     def _relative(
         self, number: Int[Array, " c"], point: Float[Array, "c 3"], system: Any, q: Point
@@ -201,17 +257,6 @@ class ShapeContacts(AbstractContactSet):
         if self.law.rows == 3:
             return slips
         return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
-
-
-def _smallest(values: Float[Array, " n"], count: int) -> tuple[Int[Array, " c"], Array]:
-    """Where the smallest values are, in ascending order, and the smallest of all others."""
-    numbers, rest = [], values
-    places = jnp.arange(len(values))
-    for _ in range(count):
-        at = jnp.argmin(rest)
-        numbers.append(at)
-        rest = jnp.where(places == at, jnp.inf, rest)
-    return jnp.stack(numbers), jnp.min(rest)
 
 
 def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.contact.distances.clipping import overlap
 from polhode.contact.distances.contact_points import APART, ContactPoints
+from polhode.contact.distances.face_overlap import overlap
 from polhode.contact.distances.patch import Candidates, spread
 from polhode.contact.shapes.box import Box, corners_towards
 from polhode.contact.shapes.shape import Pose
@@ -66,13 +66,13 @@ def _faces(a: _Solid, b: _Solid, of_first: Array, of_second: Array, takes_second
     axes = jnp.stack((u, v, w), axis=1)
     signs, numbers = corners_towards(-(incident.R.T @ w))
     corners = (between + (signs * incident.half) @ incident.R.T) @ axes - jnp.stack((0 * hw, 0 * hw, hw))
-    found = overlap(_CORNERS * jnp.stack((hu, hv)), corners, numbers, size)
+    common = overlap(_CORNERS * jnp.stack((hu, hv)), corners, numbers, size)
     # Without any overlap, which is so only where the boxes are apart, the lowest vertex is a bound.
     lowest = jnp.argmin(jax.lax.stop_gradient(corners[:, 2]))
-    corner, none = corners[lowest], ~jnp.any(found.valid)
-    places = jnp.concatenate((found.places, corner[None, :2]))
-    heights = jnp.concatenate((jnp.where(found.valid, found.heights, APART), jnp.where(none, corner[2], APART)[None]))
-    features = jnp.concatenate((found.feature, numbers[lowest][None]))
+    corner, none = corners[lowest], ~jnp.any(common.valid)
+    places = jnp.concatenate((common.places, corner[None, :2]))
+    heights = jnp.concatenate((jnp.where(common.valid, common.heights, APART), jnp.where(none, corner[2], APART)[None]))
+    features = jnp.concatenate((common.feature, numbers[lowest][None]))
     data = jnp.concatenate((places, heights[:, None]), axis=1)
     gaps, data, features = spread(Candidates(heights, places, places @ _GENERIC, features, data), size)
     local = jnp.stack((data[:, 0], data[:, 1], hw + 0.5 * jnp.where(gaps < 0.5 * APART, gaps, 0.0)), axis=1)

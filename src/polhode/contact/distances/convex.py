@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.contact.distances.capsules import rods
-from polhode.contact.distances.clipping import overlap
 from polhode.contact.distances.contact_points import APART, ContactPoints, join, single, tangent_of, use_where
 from polhode.contact.distances.difference import Difference
+from polhode.contact.distances.face_overlap import overlap
 from polhode.contact.distances.patch import Candidates, spread
 from polhode.contact.distances.separation import Separation, separate
 from polhode.contact.shapes.capsule import Capsule
@@ -33,10 +33,10 @@ class _Patch(NamedTuple):
 def convex_patch(first: AbstractConvex, pose: Pose, second: AbstractConvex, other: Pose) -> ContactPoints:
     """Up to four points: those of the overlap of faces that look at each other, or the nearest ones."""
     difference = Difference(first, pose, second, other)
-    found = separate(difference)
-    patch = _patch(difference, found)
+    best = separate(difference)
+    patch = _patch(difference, best)
     rest = use_where(patch.facing, ContactPoints(*(rows[1:] for rows in patch.points)))
-    return join((_where(patch.facing, patch.points, _nearest_point(difference, found)), rest))
+    return join((_where(patch.facing, patch.points, _nearest_point(difference, best)), rest))
 
 
 def convex_line(first: AbstractConvex, pose: Pose, second: AbstractConvex, other: Pose) -> ContactPoints:
@@ -66,21 +66,21 @@ def rod_rod(first: Cylinder | Capsule, pose: Pose, second: Cylinder, other: Pose
     )
 
 
-def _nearest_point(difference: Difference, found: Separation) -> ContactPoints:
+def _nearest_point(difference: Difference, best: Separation) -> ContactPoints:
     """The contact of the nearest points, whose gap has the derivatives of material points that are there."""
     (x, R), (y, S) = difference.pose, difference.other
     fixed_x, fixed_R, fixed_y, fixed_S = jax.lax.stop_gradient((x, R, y, S))
-    normal = R @ (fixed_R.T @ found.normal)
-    a, b = found.middle - 0.5 * found.gap * found.normal, found.middle + 0.5 * found.gap * found.normal
-    moving = found.normal @ (y + S @ (fixed_S.T @ (b - fixed_y)) - x - R @ (fixed_R.T @ (a - fixed_x)))
-    sizes = difference.hold().separation(found.normal)
-    gap = found.gap + moving - jax.lax.stop_gradient(moving) + sizes - jax.lax.stop_gradient(sizes)
-    return single(gap, found.middle, normal, tangent_of(normal, R), 1 << 22)
+    normal = R @ (fixed_R.T @ best.normal)
+    a, b = best.middle - 0.5 * best.gap * best.normal, best.middle + 0.5 * best.gap * best.normal
+    moving = best.normal @ (y + S @ (fixed_S.T @ (b - fixed_y)) - x - R @ (fixed_R.T @ (a - fixed_x)))
+    sizes = difference.hold().separation(best.normal)
+    gap = best.gap + moving - jax.lax.stop_gradient(moving) + sizes - jax.lax.stop_gradient(sizes)
+    return single(gap, best.middle, normal, tangent_of(normal, R), 1 << 22)
 
 
-def _patch(difference: Difference, found: Separation) -> _Patch:
+def _patch(difference: Difference, best: Separation) -> _Patch:
     """The overlap of the faces that lie most along the normal, seen along the normal of the flatter one."""
-    n, size = found.normal, jax.lax.stop_gradient(difference.size)
+    n, size = best.normal, jax.lax.stop_gradient(difference.size)
     first, pose, second, other = difference
     a = _in_space(first.face(pose[1].T @ n, pose[1].T @ tangent_of(n, other[1])), pose)
     b = _in_space(second.face(-(other[1].T @ n), other[1].T @ tangent_of(n, pose[1])), other)
@@ -117,7 +117,7 @@ def _patch(difference: Difference, found: Separation) -> _Patch:
         )
     )
     cosine = jnp.maximum(*cosines)
-    return _Patch(points, (cosine > 0.9) & (jax.lax.stop_gradient(depth) > found.gap - _FACING * size))
+    return _Patch(points, (cosine > 0.9) & (jax.lax.stop_gradient(depth) > best.gap - _FACING * size))
 
 
 def _in_space(face: Face, pose: Pose) -> Face:

@@ -152,11 +152,11 @@ def _hit(c: Vector, radius: Array, row: Triangles, part: int = 0) -> _Hits:
 def _insert(hits: _Hits, new: _Hits, radius: Array) -> _Hits:
     """The deepest of all, without a point that is there already."""
     distances = jnp.sum((hits.point - new.point) ** 2, axis=1)
-    known = jnp.any((distances <= (_SAME * radius) ** 2) & (hits.gap <= new.gap + _SAME * radius))
+    duplicate = jnp.any((distances <= (_SAME * radius) ** 2) & (hits.gap <= new.gap + _SAME * radius))
     rows = []
     for k in range(_SLOTS):
         old = jax.tree.map(lambda each, k=k: each[k], hits)
-        first = ~known & (new.gap < old.gap)
+        first = ~duplicate & (new.gap < old.gap)
         rows.append(jax.tree.map(lambda n, o, first=first: jnp.where(first, n, o), new, old))
         new = jax.tree.map(lambda n, o, first=first: jnp.where(first, o, n), new, old)
     return jax.tree.map(lambda *each: jnp.stack(each), *rows)

@@ -53,9 +53,9 @@ def _better(old: Separation, new: Separation, size: Array) -> Separation:
     return jax.tree.map(lambda n, o: jnp.where(new.gap > old.gap + 1e-15 * size, n, o), new, old)
 
 
-def _correct(difference: Difference, found: Separation) -> Separation:
+def _correct(difference: Difference, best: Separation) -> Separation:
     """A step of Newton's method for the largest distance, where it helps: shapes that are smooth there."""
-    normal = found.normal
+    normal = best.normal
     t = tangent_of(normal)
     frame = (t, cross(normal, t))
     columns = [jax.jvp(lambda n: difference.farthest(-n).v, (normal,), (t,)) for t in frame]
@@ -71,4 +71,4 @@ def _correct(difference: Difference, found: Separation) -> Separation:
     direction /= jnp.sqrt(direction @ direction)
     farthest = difference.farthest(-direction)
     new = Separation(direction, direction @ farthest.v, 0.5 * (farthest.a + farthest.b))
-    return _better(found, new, difference.size)
+    return _better(best, new, difference.size)
