@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
-from polhode.integrators.nonsmooth.sliding import Sliding, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
@@ -78,7 +78,7 @@ class Moreau(AbstractTimeStepping):
     $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
     so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²).
 
-    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
+    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. SlideDirections that
       goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
     - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
       momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
@@ -167,7 +167,7 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _sliding(step, last, free)
+        sliding = _slide_directions(step, last, free)
         columns = sliding.combine(moved)
         solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
@@ -206,14 +206,14 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _sliding(step: _Step, last: _Round, free: Vector) -> Sliding:
+def _slide_directions(step: _Step, last: _Round, free: Vector) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
     on = persistent(narrow(step.pressed, last.slides, last.number), before, after, _slips(step, free))
     return slide(on, against(step.law, before + after))
 
 
-def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
+def _problem(step: _Step, free: Vector, sliding: SlideDirections, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
     h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)

@@ -13,7 +13,7 @@ from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
-from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, scale_matrix
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import Multipliers
