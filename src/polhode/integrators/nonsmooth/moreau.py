@@ -78,7 +78,7 @@ class Moreau(AbstractTimeStepping):
     $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
     so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²).
 
-    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. SlideDirections that
+    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
       goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
     - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
       momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
