@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from jax.extend import core
 
@@ -39,7 +39,7 @@ def has_dynamic_indices(
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
         looks_up = name in _READS and (read_inputs[0] or constant_inputs[0])
         unknown = not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs))
-        if unknown and math.prod(eqn.invars[0].aval.shape) > larger:
+        if unknown and math.prod(cast(Any, eqn.invars[0].aval).shape) > larger:
             return True
         # Rows of loops differ from each other, even constant ones.
         varying = rows_of(eqn)

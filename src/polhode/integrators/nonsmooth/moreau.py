@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
-from polhode.integrators.nonsmooth.sliding import Sliding, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
@@ -170,7 +170,7 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _sliding(step, last, free)
+        sliding = _slide_directions(step, last, free)
         columns = sliding.combine(moved)
         solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
@@ -211,14 +211,14 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _sliding(step: _Step, last: _Round, free: Vector) -> Sliding:
+def _slide_directions(step: _Step, last: _Round, free: Vector) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
     on = persistent(narrow(step.pressed, last.slides, last.number), before, after, _slips(step, free))
     return slide(on, against(step.law, before + after))
 
 
-def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
+def _problem(step: _Step, free: Vector, sliding: SlideDirections, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
     h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)
