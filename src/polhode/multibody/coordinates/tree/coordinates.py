@@ -127,6 +127,10 @@ class JointTree(AbstractCoordinates):
         return dataclasses.replace(self, efforts=())
 
     @property
+    def has_costly_tangent(self) -> bool:
+        return True
+
+    @property
     def brief(self) -> bool:
         return any(effort.brief for effort in self.efforts)
 

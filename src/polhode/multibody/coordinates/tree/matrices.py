@@ -165,7 +165,8 @@ def _fill(pairs: _Pairs, upper: Array, lower: Array) -> Float[Array, "n n"]:
 
 def _products(loads: Loads, rows: np.ndarray, fields: Fields, columns: np.ndarray) -> Array:
     """Power of loads in fields, by pairs."""
-    torques, forces, s, d = (take(x, at) for x, at in zip((*loads, *fields), (rows, rows, columns, columns), strict=True))
+    torques, forces = (take(x, rows) for x in loads)
+    s, d = (take(x, columns) for x in fields)
     return jnp.sum(torques * s + forces * d, axis=1)
 
 
@@ -203,9 +204,8 @@ def _changes(motion: AbstractRelativeMotion, point: Point, A: Float[Array, "3 3"
         directions = motion.translation_axes(point)
         return zero if directions is None else directions @ A
 
-    return Changes(
-        *(jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(motion.n)) for rows in (s, d))
-    )
+    move, start = motion.space.move, jnp.zeros(motion.n)
+    return Changes(*(jax.jacfwd(lambda theta, rows=rows: rows(move(point, theta)))(start) for rows in (s, d)))
 
 
 @jax.jit
