@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ def thread_time(call: Callable[[], object]) -> float:
 
 def forward_dynamics(path: Path, floating: bool, calls: int = 2000) -> float:
     """Four calls of Pinocchio's articulated-body algorithm, from Python: what a step of order 4 evaluates."""
-    import pinocchio
+    pinocchio: Any = importlib.import_module("pinocchio")
 
     model = pinocchio.buildModelFromUrdf(str(path), *([pinocchio.JointModelFreeFlyer()] if floating else []))
     data, q = model.createData(), pinocchio.neutral(model)
@@ -35,7 +37,7 @@ def forward_dynamics(path: Path, floating: bool, calls: int = 2000) -> float:
 
 def implicit_step(path: Path, steps: int) -> float:
     """A step of MuJoCo's `implicitfast` without contacts, on the way from the start that the file has."""
-    import mujoco
+    mujoco: Any = importlib.import_module("mujoco")
 
     model = mujoco.MjModel.from_xml_path(str(path))
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST

@@ -8,9 +8,9 @@ before the commands of a robot and the least of three after them, since machines
 twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
 run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
 the size that the problem has and only the final state saved: the least processor time of several runs of up to a
-thousand steps, 20,000 of fast ones, less that of a hundred. `quick` is that of the code which the first thousand steps run,
-`µs` that of code compiled with most effort, as it is after some seconds of running; `first` is the processor time from
-the file to the first twenty steps, in seconds. The command runs the method that `problem` chooses.
+thousand steps, 20,000 of fast ones, less that of a hundred. `quick` is that of the code which the first thousand
+steps run, `µs` that of code compiled with most effort, as it is after some seconds of running; `first` is the processor
+time from the file to the first twenty steps, in seconds. The command runs the method that `problem` chooses.
 
 Robots of URDF files without constraints are timed with `rkmk4`, and `peer` is the time of four calls of Pinocchio's
 articulated-body algorithm; others with generalized-α, and `peer` is a step of MuJoCo's `implicitfast` with the same
@@ -186,13 +186,14 @@ def count_meshes(path: Path, notes: list[Any], row: Row) -> None:
     row.meshes, row.missing = len(names), sum(name.rpartition("/")[2] in text for name in names)
 
 
-def measure_row(name: str, coordinates: tuple[str, ...], steps_only: bool) -> Row:
+def measure_row(name: str, coordinates: str | None, steps_only: bool) -> Row:
     robot, row = ROBOTS[name], Row(name)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         options: dict[str, Any] = {"floating": True} if robot.floating else {}
         began = time.process_time()
-        problem = ph.load_model(robot.path, **options).problem(*coordinates)
+        model = ph.load_model(robot.path, **options)
+        problem = model.problem() if coordinates is None else model.problem(coordinates)
         count_meshes(robot.path, notes, row)
         system: Any = problem.system
         row.freedoms = int(np.size(problem.state0[1]))
@@ -236,10 +237,9 @@ def main() -> None:
     parser.add_argument("--steps-only", action="store_true", help="without the commands")
     parser.add_argument("--json", action="store_true", help="rows as JSON objects")
     options = parser.parse_args()
-    coordinates = () if options.coordinates is None else (options.coordinates,)
     print(f"{HEAD}\n{'|---' * HEAD.count(' | ')}|---|", flush=True)
     for name in options.robots or ROBOTS:
-        row = measure_row(name, coordinates, options.steps_only)
+        row = measure_row(name, options.coordinates, options.steps_only)
         print(json.dumps(dataclasses.asdict(row)) if options.json else line(row), flush=True)
 
 

@@ -212,8 +212,9 @@ def test_joint_coordinates_take_simplified_iterations_by_default() -> None:
     before = model.ground
     for k in range(3):
         body = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.15), position=(0.5 + k, 0, 0), velocity=(0, 0, 0))
-        kind = ph.joints.Spherical if k == 0 else ph.joints.Revolute
-        model.add(kind(before, body, point=(k, 0, 0), **({} if k == 0 else {"axis": (0, 1, k)})))
+        point = (float(k), 0.0, 0.0)
+        ball, hinge = ph.joints.Spherical, ph.joints.Revolute
+        model.add(hinge(before, body, point=point, axis=(0, 1, k)) if k else ball(before, body, point=point))
         before = body
 
     def end(formulation: str, **options: Any) -> np.ndarray:
