@@ -7,10 +7,11 @@ measured in units, that of a process that imports JAX and compiles one tiny func
 before the commands of a robot and the least of three after them, since machines don't run evenly. The command runs
 twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
 run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
-the size that the problem has and only the final state saved: the least processor time of several runs of up to a
-thousand steps, 20,000 of fast ones, less that of a hundred. `quick` is that of the code which the first thousand
-steps run, `µs` that of code compiled with most effort, as it is after some seconds of running; `first` is the processor
-time from the file to the first twenty steps, in seconds. The command runs the method that `problem` chooses.
+the size that the problem has and only the final state saved, by the processor time of the loop: the least of several
+runs of a thousand steps, 20,000 of fast ones. `quick` is that of the first thousand steps, `µs` that of code compiled
+with most effort, as it is after some seconds of running; `first` is the processor time from the file to the first
+twenty steps, in seconds, without what is kept only with empty caches. The command runs the method that `problem`
+chooses.
 
 Robots of URDF files without constraints are timed with `rkmk4`, and `peer` is the time of four calls of Pinocchio's
 articulated-body algorithm; others with generalized-α, and `peer` is a step of MuJoCo's `implicitfast` with the same
@@ -36,12 +37,13 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from optimised_code import with_most_effort
-from robot_peers import REPEATS, forward_dynamics, implicit_step, thread_time
+from robot_peers import REPEATS, forward_dynamics, implicit_step
 
 import polhode as ph
 
@@ -161,18 +163,17 @@ def time_steps(robot: Robot, problem: ph.Problem, began: float, row: Row) -> Non
     urdf = robot.path.suffix == ".urdf"
     row.stepped_by = method = "rkmk4" if urdf and not row.constraints else "generalized-alpha"
 
-    def march(steps: int) -> Any:
-        return ph.simulate(problem, method, h=problem.h, t1=steps * problem.h, save_every=None)
-
-    def microseconds(repeats: int, steps: int = STEPS) -> float:
-        short, long = (min(thread_time(lambda n=n: march(n)) for _ in range(repeats)) for n in (STEPS // 10, steps))
-        return 1e6 * (long - short) / (steps - STEPS // 10)
+    def march(steps: int) -> float:
+        # The clock of the loop counts this thread's processor time, so that other work on the machine counts little.
+        with mock.patch.object(time, "perf_counter", time.thread_time):
+            run = ph.simulate(problem, method, h=problem.h, t1=steps * problem.h, save_every=None)
+        return 1e6 * run.stats["wall_time_s"] / steps
 
     march(20)
     row.first = time.process_time() - began
-    row.quick = microseconds(2)
+    row.quick = march(STEPS)
     with_most_effort(lambda: march(STEPS // 10))
-    row.microseconds = microseconds(REPEATS, LONG if urdf else STEPS)
+    row.microseconds = min(march(LONG if urdf else STEPS) for _ in range(2 * REPEATS))
     if urdf:
         row.peer = forward_dynamics(robot.path, robot.floating)
     elif robot.package:

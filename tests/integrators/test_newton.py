@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 import polhode as ph
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
-from polhode.integrators.implicit._newton import Newton, NewtonResult, solve
+from polhode.integrators.implicit._newton import Kind, Newton, NewtonResult, solve
 
 EPS = 2.0**-52
 STIFF = 1e6
@@ -191,13 +191,12 @@ class Cubes(AbstractEquations):
 
 
 def test_simplified_iterations_keep_factors_that_serve_and_renew_others() -> None:
-    ends = {
-        (kind, start): jax.jit(lambda x, kind=kind: solve(Cubes(), x, None, Newton(kind, 1e-14, 1e-14, 40)))(
-            jnp.full(1, start)
-        )
-        for kind in ("full", "simplified")
-        for start in (1.001, 10.0)
-    }
+    def end_of(kind: Kind, start: float) -> NewtonResult:
+        newton = Newton(kind, 1e-14, 1e-14, 40)
+        return jax.jit(lambda x: solve(Cubes(), x, None, newton))(jnp.full(1, start))
+
+    kinds: tuple[Kind, ...] = ("full", "simplified")
+    ends = {(kind, start): end_of(kind, start) for kind in kinds for start in (1.001, 10.0)}
     for (_, start), end in ends.items():
         assert int(end.result) == 0
         np.testing.assert_allclose(end.x, 1.0, rtol=0, atol=1e-14 * start**3)
