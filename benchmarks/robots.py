@@ -1,15 +1,21 @@
 """Whole robots, from their files to the page: time to the first result, time a step, pages.
 
-    python benchmarks/robots.py [panda] [arm] [ur5] [talos] [quadruped] [leg] [humanoid] [--json]
+    python benchmarks/robots.py [panda] [cmu] … [--coordinates minimal] [--steps-only] [--json]
 
 All robots by default. Of each, one command makes the page: `polhode run FILE --export page.html`. Its CPU time is
 measured in units, that of a process that imports JAX and compiles one tiny function: the mean of the least of three
 before the commands of a robot and the least of three after them, since machines don't run evenly. The command runs
 twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
 run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
-the size that the problem has, only the final state saved, and code compiled with most effort, as it is after some
-seconds of running; the least of several runs. The command runs the method that `problem` chooses; steps of robots
-without constraints are those of `rkmk4`.
+the size that the problem has and only the final state saved, by the processor time of the loop: the least of several
+runs of a thousand steps, 20,000 of fast ones. `quick` is that of the first thousand steps, `µs` that of code compiled
+with most effort, as it is after some seconds of running; `first` is the processor time from the file to the first
+twenty steps, in seconds, without what is kept only with empty caches. The command runs the method that `problem`
+chooses.
+
+Robots of URDF files without constraints are timed with `rkmk4`, and `peer` is the time of four calls of Pinocchio's
+articulated-body algorithm; others with generalized-α, and `peer` is a step of MuJoCo's `implicitfast` with the same
+file without contacts, of order 1.
 
 The last columns are the size of the page, and how many of the meshes that the file names lie where they are looked
 for. Needs the extra `survey`, which brings the files of the robots; the leg, with two closed loops in the manner of
@@ -27,14 +33,17 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from optimised_code import with_most_effort
+from robot_peers import REPEATS, forward_dynamics, implicit_step
 
 import polhode as ph
 
@@ -43,9 +52,10 @@ if sys.platform == "win32":
 import resource
 
 TINY = "import jax, jax.numpy as j; jax.jit(lambda x: j.sin(x) @ x)(j.ones(3)).block_until_ready()"
-REPEATS = 7
-ENOUGH_S = 0.3
-"""How long a run should take whose steps are timed."""
+STEPS = 1000
+"""Steps of a run that is timed: all codes go the same way."""
+LONG = 20_000
+"""Steps of a run of explicit steps, which take some microseconds."""
 SETTINGS = ("JAX_", "XLA_", "POLHODE_")
 """Variables of the environment that change how long things take."""
 
@@ -77,6 +87,12 @@ ROBOTS = {
     "quadruped": Robot(DATA, "anymal_c_simple_description/urdf/anymal.urdf", floating=True),
     "leg": Robot("", "models/leg.xml"),
     "humanoid": Robot("gymnasium", "envs/mujoco/assets/humanoid.xml"),
+    "talos-reduced": Robot(DATA, "talos_data/robots/talos_reduced.urdf"),
+    "cmu": Robot("dm_control", "walkers/assets/humanoid_CMU_V2020.xml"),
+    "shadow": Robot("gymnasium-robotics", "assets/hand/reach.xml"),
+    "adroit": Robot("gymnasium-robotics", "adroit_hand/adroit_hammer.xml"),
+    "dog": Robot("dm_control", "suite/dog.xml"),
+    "fruit-fly": Robot("dm_control", "fruitfly_v2/fruitfly.xml"),
 }
 
 
@@ -92,7 +108,11 @@ class Row:
     cold: float = np.nan
     again: float = np.nan
     without_page: float = np.nan
+    first: float = np.nan
+    stepped_by: str = ""
+    quick: float = np.nan
     microseconds: float = np.nan
+    peer: float = np.nan
     page: int = 0
     meshes: int = 0
     missing: int = 0
@@ -139,17 +159,25 @@ def time_commands(robot: Robot, row: Row) -> None:
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-def time_steps(problem: ph.Problem, row: Row) -> None:
-    method = problem.integrator if row.constraints else "rkmk4"
+def time_steps(robot: Robot, problem: ph.Problem, began: float, row: Row) -> None:
+    urdf = robot.path.suffix == ".urdf"
+    row.stepped_by = method = "rkmk4" if urdf and not row.constraints else "generalized-alpha"
 
     def march(steps: int) -> float:
-        run = ph.simulate(problem, method, h=problem.h, t1=steps * problem.h, save_every=None)
-        return run.stats["wall_time_s"] / steps
+        # The clock of the loop counts this thread's processor time, so that other work on the machine counts little.
+        with mock.patch.object(time, "perf_counter", time.thread_time):
+            run = ph.simulate(problem, method, h=problem.h, t1=steps * problem.h, save_every=None)
+        return 1e6 * run.stats["wall_time_s"] / steps
 
-    # What compiles slowly is not worth a second run.
-    steps = int(np.clip(ENOUGH_S / march(100), 100, 20_000))
-    with_most_effort(lambda: march(steps))
-    row.microseconds = 1e6 * min(march(steps) for _ in range(REPEATS))
+    march(20)
+    row.first = time.process_time() - began
+    row.quick = march(STEPS)
+    with_most_effort(lambda: march(STEPS // 10))
+    row.microseconds = min(march(LONG if urdf else STEPS) for _ in range(2 * REPEATS))
+    if urdf:
+        row.peer = forward_dynamics(robot.path, robot.floating)
+    elif robot.package:
+        row.peer = implicit_step(robot.path, STEPS)
 
 
 def count_meshes(path: Path, notes: list[Any], row: Row) -> None:
@@ -159,39 +187,44 @@ def count_meshes(path: Path, notes: list[Any], row: Row) -> None:
     row.meshes, row.missing = len(names), sum(name.rpartition("/")[2] in text for name in names)
 
 
-def measure_row(name: str) -> Row:
+def measure_row(name: str, coordinates: str | None, steps_only: bool) -> Row:
     robot, row = ROBOTS[name], Row(name)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         options: dict[str, Any] = {"floating": True} if robot.floating else {}
-        problem = ph.load_model(robot.path, **options).problem()
+        began = time.process_time()
+        model = ph.load_model(robot.path, **options)
+        problem = model.problem() if coordinates is None else model.problem(coordinates)
         count_meshes(robot.path, notes, row)
         system: Any = problem.system
         row.freedoms = int(np.size(problem.state0[1]))
         row.constraints = int(getattr(system, "m", 0))
         row.method = problem.integrator
-        time_commands(robot, row)
         try:
-            time_steps(problem, row)
+            time_steps(robot, problem, began, row)
         except ph.SimulationError as error:
             row.trouble = str(error.reason)[:200]
+        if not steps_only:
+            time_commands(robot, row)
     return row
 
 
 # --- table ------------------------------------------------------------------------------------------------------------
 
 HEAD = (
-    "| | velocities, constraints | method | unit, s | cold | again | without the page | µs a step | page, kB | meshes |"
+    "| | velocities, constraints | method | unit, s | cold | again | without the page | first, s | steps of "
+    "| quick, µs | µs | peer, µs | µs / peer | page, kB | meshes |"
 )
 
 
 def line(row: Row) -> str:
-    figures = (row.unit, row.cold, row.again, row.without_page, row.microseconds)
     columns = [
         row.robot,
         f"{row.freedoms}, {row.constraints}",
         f"`{row.method}`",
-        *(f"{x:.3g}" for x in figures),
+        *(f"{x:.3g}" for x in (row.unit, row.cold, row.again, row.without_page, row.first)),
+        f"`{row.stepped_by}`",
+        *(f"{x:.3g}" for x in (row.quick, row.microseconds, row.peer, row.microseconds / row.peer)),
         f"{row.page / 1000:.0f}",
         f"{row.meshes - row.missing} of {row.meshes}" if row.meshes else "none named",
     ]
@@ -201,11 +234,13 @@ def line(row: Row) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("robots", nargs="*", choices=[[], *ROBOTS], metavar="ROBOT", help=f"of {', '.join(ROBOTS)}")
+    parser.add_argument("--coordinates", help="instead of those that `problem` chooses; the commands choose theirs")
+    parser.add_argument("--steps-only", action="store_true", help="without the commands")
     parser.add_argument("--json", action="store_true", help="rows as JSON objects")
     options = parser.parse_args()
     print(f"{HEAD}\n{'|---' * HEAD.count(' | ')}|---|", flush=True)
     for name in options.robots or ROBOTS:
-        row = measure_row(name)
+        row = measure_row(name, options.coordinates, options.steps_only)
         print(json.dumps(dataclasses.asdict(row)) if options.json else line(row), flush=True)
 
 

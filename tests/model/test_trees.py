@@ -56,6 +56,26 @@ def test_what_lies_on_the_axis_of_a_hinge_may_belong_to_its_carrier(system, monk
     agree(found, evaluated(parts, q, v))
 
 
+def test_tangents_are_those_of_the_forces_and_lose_no_digits_far_from_the_origin(system):
+    system, q, v = system
+    size, still = (system.n,) * 2, jnp.zeros(system.n)
+
+    def parts(q, v):
+        K, C = system.stiffness(TIME, q, still), system.damping(TIME, q, v)
+        return to_dense(K, size), to_dense(C, size)
+
+    def differentiated(q, v):
+        of_places = lambda theta: -system.force(TIME, system.configuration.move(q, theta), still)  # noqa: E731
+        return jax.jacfwd(of_places)(still), jax.jacfwd(lambda v: -system.force(TIME, q, v))(v)
+
+    found = evaluated(parts, q, v)
+    agree(found, evaluated(differentiated, q, v))
+    far = lambda x: x + 2.0**26 if x.shape == (3,) else x  # noqa: E731
+    free = [link.motion.n == 6 for link in system.coordinates.links if link.motion.n]
+    moved = tuple(jax.tree.map(far, point) if is_free else point for point, is_free in zip(q, free, strict=False))
+    agree(evaluated(parts, moved, v), found)
+
+
 def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatch):
     system, q, v = system
 

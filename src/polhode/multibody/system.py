@@ -107,6 +107,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         return self.mechanism.driven
 
     @property
+    def has_costly_tangent(self) -> bool:
+        return self.coordinates.has_costly_tangent
+
+    @property
     def identity_kinematics(self) -> bool:
         return self.coordinates.identity_kinematics
 

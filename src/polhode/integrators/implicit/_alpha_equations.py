@@ -163,7 +163,7 @@ def balance_of(
     system: AbstractMechanical, t: Array, place: Place, vdot: Vector, multipliers: Array
 ) -> tuple[Vector, Float[Array, ""]]:
     """M v̇ - f + Bᵀλ, and the size of its terms."""
-    inertia = apply(system.mass(t, place.q), vdot, system.n)
+    inertia = system.momentum(t, place.q, vdot)
     force = system.force(t, place.q, place.v)
     size = largest_of(inertia) + largest_of(force)
     if system.m == 0:

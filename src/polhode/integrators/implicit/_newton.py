@@ -16,7 +16,9 @@ from polhode.integrators.implicit._equations import AbstractEquations, Factors, 
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.result_codes import Result
 
-PATIENCE = {"full": 5, "modified": 15}
+Kind = Literal["full", "simplified", "modified"]
+
+PATIENCE: dict[Kind, int] = {"full": 5, "simplified": 8, "modified": 15}
 """Iterations after which every correction has to reduce the residual."""
 
 
@@ -31,10 +33,12 @@ class Newton(eqx.Module):
     factors, stagnation counts only where residuals are no larger than the round-off that the equations give; there
     from the second iteration on corrections that don't move positions are the last ones. One iteration is always made.
 
-    "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
-    next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
-    on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the
-    predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
+    "full" factorises in every iteration. "simplified" factorises at the start of each step, and again where four more
+    iterations that reduce the residual as the last one did would not be enough. "modified" keeps the factors, over
+    steps as well: they are renewed in the next iteration when the residual, in units of its tolerance, fell by less
+    than one half from the second iteration on, and after `lifetime` iterations. If it grew by more than a factor of
+    two, the step starts again from the predictor with new factors. After a second such restart, or 15 iterations, every
+    iteration factorises.
 
     With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, 15 of
     "modified", or if they are not finite. From then on it factorises in every
@@ -42,14 +46,14 @@ class Newton(eqx.Module):
     so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a bend.
     """
 
-    kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
+    kind: Kind = eqx.field(static=True, default="full")
     rtol: float = eqx.field(static=True, default=1e-10)
     atol: float = eqx.field(static=True, default=1e-10)
     max_iterations: int = eqx.field(static=True, default=25)
     lifetime: int = eqx.field(static=True, default=8)
 
     def __check_init__(self) -> None:
-        checks.choice("newton", self.kind, ("full", "modified"))
+        checks.choice("newton", self.kind, tuple(PATIENCE))
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             plain_number(name, value, "tolerance of Newton's method")
         if not (self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0):
@@ -160,16 +164,16 @@ def _search(search: _Search, guess: Unknowns, factors: Factors) -> NewtonResult:
         converged=false,
         result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
     )
-    step = _modified_iteration if newton.keeps_factors else _full_iteration
-
-    def more(loop: _Loop) -> Array:
-        return ~loop.converged & (loop.result == 0)
-
-    end = jax.lax.while_loop(more, lambda loop: step(search, start, loop), start)
+    step = {"full": _full_iteration, "simplified": _simplified_iterations, "modified": _modified_iteration}[newton.kind]
+    end = jax.lax.while_loop(_continues, lambda loop: step(search, start, loop), start)
     # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
     finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
     x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
     return NewtonResult(x, place, end.iterations, jnp.max(end.norms), end.factors, end.result)
+
+
+def _continues(loop: _Loop) -> Array:
+    return ~loop.converged & (loop.result == 0)
 
 
 def _floor(newton: Newton, residual: Residual) -> Array:
@@ -190,6 +194,22 @@ def _norms(residual: Residual) -> Array:
 def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     new = _update(search, loop, search.equations.factor(loop.place, loop.x), jnp.ones((), bool))
     return new if search.second is None else _guard(search.newton, loop, new)
+
+
+def _simplified_iterations(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
+    """Iterations with the factors of one place, as long as they serve: those are no values that a loop hands on."""
+    factors = search.equations.factor(loop.place, loop.x)
+
+    def iterate(state: tuple[_Loop, Array]) -> tuple[_Loop, Array]:
+        loop, fresh = state
+        new = _update(search, loop, factors, fresh)
+        ratio = new.worst / jnp.maximum(loop.worst, jnp.finfo(float).tiny)
+        new = new._replace(renew=~(new.worst * ratio**4 <= 1))
+        return new if search.second is None else _guard(search.newton, loop, new), jnp.zeros((), bool)
+
+    serves = lambda state: _continues(state[0]) & ~state[0].renew  # noqa: E731
+    fresh = jnp.ones((), bool)
+    return jax.lax.while_loop(serves, iterate, (loop._replace(renew=~fresh), fresh))[0]
 
 
 def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:

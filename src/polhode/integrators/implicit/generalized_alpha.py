@@ -64,7 +64,9 @@ class GeneralizedAlpha(AbstractIntegrator):
     **Arguments:**
 
     - `rho_inf`: spectral radius at infinite frequency, in [0, 1].
-    - `newton`: "full" factorises in every iteration, "modified" keeps factors as long as they serve, over steps too.
+    - `newton`: "full" factorises in every iteration, "simplified" once a step, and again where iterations reduce the
+      residual slowly; "modified" keeps factors as long as they serve, over steps too. "automatic" is "simplified" where
+      the iteration matrix costs as much as several residuals, in joint coordinates, otherwise "full".
     - `tangent_operator`: whether the iteration matrix holds the tangent operator T of the increment. Without it the
       solution is the same; Newton's method takes more iterations where a step turns by more than about 0.01 rad.
     - `constraint`: "index-3" imposes Φ = 0; "stabilized-index-2" both Φ = 0 and its time derivative, with positions
@@ -91,7 +93,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     kinds: ClassVar = (AbstractMechanical,)
 
     rho_inf: float = eqx.field(static=True, default=0.9)
-    newton: Literal["full", "modified"] = eqx.field(static=True, default="full")
+    newton: Literal["automatic", "full", "simplified", "modified"] = eqx.field(static=True, default="automatic")
     tangent_operator: bool = eqx.field(static=True, default=True)
     constraint: Literal["index-3", "stabilized-index-2"] = eqx.field(static=True, default="index-3")
     start: Literal["acceleration", "perturbed"] = eqx.field(static=True, default="acceleration")
@@ -108,10 +110,11 @@ class GeneralizedAlpha(AbstractIntegrator):
             )
         if not isinstance(self.tangent_operator, bool):
             raise ValueError(f"`tangent_operator` must be True or False, got {short_repr(self.tangent_operator)}.")
+        checks.choice("newton", self.newton, ("automatic", "full", "simplified", "modified"))
         checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
         checks.choice("start", self.start, ("acceleration", "perturbed"))
         checks.choice("predictor", self.predictor, ("extrapolated", "zero"))
-        _ = self._solver
+        _ = Newton("full", self.rtol, self.atol, self.max_iterations)
 
     @property
     def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -141,9 +144,10 @@ class GeneralizedAlpha(AbstractIntegrator):
         """α_m, α_f, β and γ."""
         return Coefficients.optimal(self.rho_inf)
 
-    @property
-    def _solver(self) -> Newton:
-        return Newton(self.newton, self.rtol, self.atol, self.max_iterations)
+    def _solver(self, system: AbstractMechanical) -> Newton:
+        chosen = "simplified" if system.has_costly_tangent else "full"
+        kind = chosen if self.newton == "automatic" else self.newton
+        return Newton(kind, self.rtol, self.atol, self.max_iterations)
 
     def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
         """Refuses quasi-velocities. Raises ValueError."""
@@ -162,7 +166,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         if self.start == "perturbed":
             v, shift = self._perturbed_start(system, t, h, state, vdot)
         factors = None
-        if self._solver.keeps_factors:
+        if self._solver(system).keeps_factors:
             equations = self._equations(system, t, h, q, zero, v)
             guess = self._guess(system, vdot, multipliers if system.m else None)
             factors = equations.factor(equations.place(guess), guess)
@@ -193,7 +197,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
         # Constant velocities, as of bodies that stick.
         second = (v - speed) / (h * (c.gamma * c.ratio)), *guess[1:]
-        solution = solve(equations, guess, memory.factors, self._solver, second)
+        solution = solve(equations, guess, memory.factors, self._solver(system), second)
         vdot, multipliers = solution.x[:2]
         a_new = a_explicit + c.ratio * vdot
         slope = (a_new - a) / h

@@ -128,6 +128,11 @@ class AbstractCoordinates(eqx.Module):
         return False
 
     @property
+    def has_costly_tangent(self) -> bool:
+        """Whether M, K and C, factorised, cost as much as several evaluations of forces."""
+        return False
+
+    @property
     def identity_kinematics(self) -> bool:
         """Whether `kinematics` is the identity."""
         return True

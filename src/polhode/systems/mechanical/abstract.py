@@ -103,6 +103,11 @@ class AbstractMechanical(AbstractSystem):
         return True
 
     @property
+    def has_costly_tangent(self) -> bool:
+        """Whether M, K and C, factorised, cost as much as several evaluations of forces."""
+        return False
+
+    @property
     def nonholonomic(self) -> np.ndarray:
         """Numbers of the constraints on velocities alone, in ascending order; none by default."""
         return np.zeros(0, int)

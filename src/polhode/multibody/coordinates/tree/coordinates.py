@@ -29,7 +29,7 @@ from polhode.multibody.coordinates.tree.link_rows import LinkRows, carriers, lab
 from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic_energy
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
 from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
-from polhode.multibody.coordinates.tree.matrices import assemble, gravity_blocks, velocity_blocks
+from polhode.multibody.coordinates.tree.matrices import gravity_matrix, velocity_matrix
 from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
@@ -131,6 +131,10 @@ class JointTree(AbstractCoordinates):
 
     def without_loads(self) -> JointTree:
         return dataclasses.replace(self, efforts=())
+
+    @property
+    def has_costly_tangent(self) -> bool:
+        return True
 
     @property
     def brief(self) -> bool:
@@ -317,7 +321,7 @@ class JointTree(AbstractCoordinates):
         of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
-        K = assemble(self.links, gravity_blocks(lump(self._whole), points, relative, mechanism.gravity))
+        K = gravity_matrix(lump(self._whole), points, relative, mechanism.gravity)
         K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
@@ -326,8 +330,7 @@ class JointTree(AbstractCoordinates):
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         relative, points = self._relative(q), self._points(q)
-        twists = self._link_twists(v, points, relative)
-        C = 2 * assemble(self.links, velocity_blocks(lump(self._whole), points, relative, twists, v))
+        C = 2 * velocity_matrix(lump(self._whole), points, relative, v)
         nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
         M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
         for link in nonlinear:

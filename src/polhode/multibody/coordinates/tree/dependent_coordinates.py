@@ -139,6 +139,10 @@ class ReducedTree(AbstractCoordinates):
         return self.tree.has_own_loads
 
     @property
+    def has_costly_tangent(self) -> bool:
+        return True
+
+    @property
     def brief(self) -> bool:
         return self.tree.brief
 

@@ -52,7 +52,7 @@ class Link(eqx.Module):
 
     def unit_loads(self, point: Point, A: Float[Array, "3 3"], composite: Inertia) -> Loads:
         """Inertial loads of the composite body that the joint carries, at unit accelerations of the joint."""
-        return _unit_loads(self.motion.rotation_axes(point), self.motion.displacements(point, A), composite)
+        return unit_loads(self.motion.rotation_axes(point), self.motion.displacements(point, A), composite)
 
 
 class Inertia(NamedTuple):
@@ -114,7 +114,8 @@ def _work(axes: Rows | None, displacements: Rows | None, loads: Loads) -> Float[
 
 
 @jax.jit
-def _unit_loads(axes: Rows | None, displacements: Rows | None, composite: Inertia) -> Loads:
+def unit_loads(axes: Rows | None, displacements: Rows | None, composite: Inertia) -> Loads:
+    """Inertial loads of a body at unit accelerations: rotations about axes with displacements of the origin."""
     rotational = None if axes is None else _rotation_loads(axes, composite)
     if displacements is None:
         assert rotational is not None

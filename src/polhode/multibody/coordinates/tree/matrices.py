@@ -1,48 +1,199 @@
-"""Matrices of a tree of links, by recursions from the leaves to the ground: M, tangents of weight and inertia."""
+"""Tangents of weight and inertia of a tree of links, in the frames of its roots.
+
+Velocity fields of unit velocities and composite bodies are put into one frame, that of the link next to the ground.
+An entry for two joints of which one carries the other is then a scalar product, as in the tangents of S. Singh,
+R. Russell & P. Wensing, *Efficient Analytical Derivatives of Rigid-Body Dynamics using Spatial Vector Algebra*, 2022,
+instead of a load that is passed on from link to link. Places are those of the root, so that they lose no digits far
+from the origin.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, cross_rows
+from polhode.linalg.segment_sum import take
+from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, cross_rows, unit_loads
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
-from polhode.multibody.mechanism.poses import AT_REST, Pose, Twist
+from polhode.multibody.coordinates.tree.recursions import compose
+from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist
 from polhode.spaces.base import Point, Vector, cross, hat
 
-Blocks = dict[tuple[int, int], Array]
-"""Blocks of a matrix, by the numbers of two links."""
 
+class Fields(NamedTuple):
+    """Velocity fields $w = d + s\\times x$ of unit velocities, a row each, or rates of such fields.
 
-def assemble(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
-    """The matrix of the blocks, zero between different branches."""
-    movable = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
-    return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in movable] for i, a in movable])
-
-
-class Directions(NamedTuple):
-    r"""Velocity fields $w = d + s\times\rho$ of unit velocities of one joint, ρ from the origin of its link.
-
-    - `s`, `d`: axes and displacements of the origin, a row for each velocity, in the frame of the link.
-    - `s_change`, `d_change`: derivatives along the joint's own coordinates of s in the frame of the link and of d in
-      that of the parent, the latter with components in the frame of the link; (n, 3, n), the last index for the
-      coordinate.
+    - `s`, `d`: axes, and velocities at the origin of x.
     """
 
     s: Rows
     d: Rows
-    s_change: Float[Array, "n 3 n"]
-    d_change: Float[Array, "n 3 n"]
+
+
+class Changes(NamedTuple):
+    """Derivatives of the fields of one joint along its own coordinates, besides those that turn with its link.
+
+    - `s`: of axes, in the frame of the link. - `d`: of displacements of its origin, in the frame of the parent, with
+      components in the frame of the link. The last index is that of the coordinate.
+    """
+
+    s: Float[Array, "n 3 n"]
+    d: Float[Array, "n 3 n"]
+
+
+class Flow(NamedTuple):
+    """Momentum ∫ẋ dm and its first moments ∫xẋᵀ dm of a body or several, in one frame."""
+
+    momentum: Vec
+    moments: Float[Array, "3 3"]
+
+    @jax.jit
+    def plus(self, other: Flow) -> Flow:
+        """Both bodies as one."""
+        return Flow(self.momentum + other.momentum, self.moments + other.moments)
+
+
+class _Pairs(NamedTuple):
+    """Pairs of velocities that are coupled: each with those of the joints that carry it, and of its own joint.
+
+    - `inner`, `outer`: their numbers. - `apart`: places of the pairs of different joints.
+    """
+
+    inner: np.ndarray
+    outer: np.ndarray
+    apart: np.ndarray
+
+    @classmethod
+    def of(cls, links: Sequence[Link]) -> _Pairs:
+        carriers: list[np.ndarray] = []
+        pairs: list[np.ndarray] = []
+        for link in links:
+            own = np.arange(link.first, link.last)
+            carriers.append(np.concatenate((carriers[link.parent], own)) if link.parent >= 0 else own)
+            pairs.append(np.stack(np.meshgrid(carriers[-1], own, indexing="ij")).reshape(2, -1))
+        inner, outer = np.concatenate(pairs, axis=1)
+        owner = np.repeat(np.arange(len(links)), [link.motion.n for link in links])
+        return cls(inner, outer, np.flatnonzero(owner[inner] != owner[outer]))
+
+
+class _Tree(NamedTuple):
+    """A tree of links in the frames of its roots.
+
+    - `frames`: those of the links. - `joints`: fields about the origin of the link and in its frame, for each link.
+    - `fields`: the same about the origin of the root. - `bodies`: each alone.
+    """
+
+    frames: list[Pose]
+    joints: list[Fields]
+    fields: list[Fields]
+    bodies: list[Inertia]
+
+    @classmethod
+    def of(cls, links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose]) -> _Tree:
+        frames: list[Pose] = []
+        for link, frame in zip(links, relative, strict=True):
+            frames.append(compose(frames[link.parent], frame) if link.parent >= 0 else ORIGIN)
+        joints = [_fields(k.motion, q, A) for k, q, (_, A) in zip(links, points, relative, strict=True)]
+        fields = [_from_link(own, frame) for own, frame in zip(joints, frames, strict=True)]
+        return cls(frames, joints, fields, [k.inertia.transform(frame) for k, frame in zip(links, frames, strict=True)])
+
+
+def gravity_matrix(
+    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec
+) -> Float[Array, "n n"]:
+    """Minus the derivative of the generalised weight along the coordinates."""
+    tree, pairs = _Tree.of(links, points, relative), _Pairs.of(links)
+    composites = _add_up(links, tree.bodies)
+    down: list[Vec] = []
+    for link, (_, A) in zip(links, relative, strict=True):
+        down.append(down[link.parent] if link.parent >= 0 else (link.weight * gravity) @ A)
+    # Rotations of a joint carry the fields of those on it along: ∂w = s × w.
+    tilts = jnp.concatenate([cross_rows(fields.s, g) for fields, g in zip(tree.fields, down, strict=True)])
+    forces = [unit_loads(*fields, body).forces for fields, body in zip(tree.fields, composites, strict=True)]
+    values = jnp.sum(take(jnp.concatenate(forces), pairs.outer) * take(tilts, pairs.inner), axis=1)
+    K = _fill(pairs, take(values, pairs.apart), values)
+    for k, link in enumerate(links):
+        if link.motion.n:
+            (r, F), (_, A), own = tree.frames[k], relative[k], slice(link.first, link.last)
+            moment = (composites[k].moment - composites[k].mass * r) @ F
+            excess = _weight_of_excess(
+                tree.joints[k], _changes(link.motion, points[k], A), composites[k].mass, moment, down[k] @ F
+            )
+            K = K.at[own, own].add(excess)
+    return K
+
+
+def velocity_matrix(
+    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], v: Vector
+) -> Float[Array, "n n"]:
+    r"""The matrix Γ(q, v) with entries $\int w_i\cdot\dot w_j\,dm$.
+
+    The fields w of unit velocities, in which $\dot x = \sum w_j v_j$, move with the tree. In coordinates without
+    brackets the acceleration changes along $v_j$ by $2\dot w_j$, so that the inertial forces Γv have the derivative 2Γ
+    (S. Echeandia & P. M. Wensing, *Numerical Methods to Compute the Coriolis Matrix
+    and Christoffel Symbols for Rigid-Body Systems*, 2021).
+    """
+    tree, pairs = _Tree.of(links, points, relative), _Pairs.of(links)
+    twists: list[Twist] = []
+    rates: list[Fields] = []
+    for k, link in enumerate(links):
+        below, own = twists[link.parent] if link.parent >= 0 else AT_REST, v[link.first : link.last]
+        changes = _changes(link.motion, points[k], relative[k].R)
+        twists.append(_next_twist(below, tree.fields[k], own))
+        rates.append(_rates(tree.joints[k], changes, own, tree.frames[k], below.omega, twists[k]))
+    flows = [_flow(body, twist) for body, twist in zip(tree.bodies, twists, strict=True)]
+    parts = zip(tree.fields, rates, _add_up(links, tree.bodies), _add_up(links, flows), strict=True)
+    changing, unit, across = map(_join, zip(*(_loads(*part) for part in parts), strict=True))
+    fields, rate_rows = _join(tree.fields), _join(rates)
+    inner, outer = pairs.inner, pairs.outer
+    lower = _products(unit, outer, rate_rows, inner) + jnp.sum(take(across, outer) * take(fields.s, inner), axis=1)
+    upper = _products(changing, outer[pairs.apart], fields, inner[pairs.apart])
+    return _fill(pairs, upper, lower)
+
+
+def _fill(pairs: _Pairs, upper: Array, lower: Array) -> Float[Array, "n n"]:
+    """The matrix with rows of outer and columns of inner velocities, and the opposite for different joints."""
+    n = int(pairs.outer.max(initial=-1)) + 1
+    K = jnp.zeros((n, n)).at[pairs.outer, pairs.inner].set(lower)
+    return K.at[pairs.inner[pairs.apart], pairs.outer[pairs.apart]].set(upper)
+
+
+def _products(loads: Loads, rows: np.ndarray, fields: Fields, columns: np.ndarray) -> Array:
+    """Power of loads in fields, by pairs."""
+    torques, forces = (take(x, rows) for x in loads)
+    s, d = (take(x, columns) for x in fields)
+    return jnp.sum(torques * s + forces * d, axis=1)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *rows: jnp.concatenate(rows), *parts)
+
+
+def _add_up(links: Sequence[Link], bodies: Sequence[Any]) -> list[Any]:
+    """Of each link the sum over all that it carries and itself."""
+    composites = list(bodies)
+    for i in reversed(range(len(links))):
+        parent = links[i].parent
+        if parent >= 0:
+            composites[parent] = composites[parent].plus(composites[i])
+    return composites
 
 
 @jax.jit
-def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, "3 3"]) -> Directions:
-    """The directions of a joint at its coordinates; A is the rotation of the link on the parent."""
+def _fields(motion: AbstractRelativeMotion, point: Point, A: Float[Array, "3 3"]) -> Fields:
+    """The fields of a joint about the origin of its link; A is the rotation of the link on the parent."""
+    axes, displacements = motion.rotation_axes(point), motion.displacements(point, A)
+    none = np.zeros((motion.n, 3))
+    return Fields(*(jnp.asarray(none if rows is None else rows) for rows in (axes, displacements)))
+
+
+@jax.jit
+def _changes(motion: AbstractRelativeMotion, point: Point, A: Float[Array, "3 3"]) -> Changes:
     zero = jnp.zeros((motion.n, 3))
 
     def s(point: Point) -> Rows:
@@ -53,166 +204,67 @@ def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, 
         directions = motion.translation_axes(point)
         return zero if directions is None else directions @ A
 
-    s_change, d_change = (
-        jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(motion.n))
-        for rows in (s, d)
-    )
-    return Directions(s(point), d(point), s_change, d_change)
-
-
-class Flow(NamedTuple):
-    """Momentum ∫ẋ dm and its first moments ∫ρẋᵀ dm of a body or several, in one frame."""
-
-    momentum: Vec
-    moments: Float[Array, "3 3"]
-
-    @jax.jit
-    def plus(self, other: Flow) -> Flow:
-        """Both bodies as one."""
-        return Flow(self.momentum + other.momentum, self.moments + other.moments)
-
-    @jax.jit
-    def transform(self, frame: Pose) -> Flow:
-        """The flow in the frame in which its own frame has the pose `frame`."""
-        r, A = frame
-        momentum = A @ self.momentum
-        return Flow(momentum, A @ self.moments @ A.T + r[:, None] * momentum)
+    move, start = motion.space.move, jnp.zeros(motion.n)
+    return Changes(*(jax.jacfwd(lambda theta, rows=rows: rows(move(point, theta)))(start) for rows in (s, d)))
 
 
 @jax.jit
-def flow_of(inertia: Inertia, twist: Twist) -> Flow:
-    """The flow of a rigid body, from angular velocity and velocity of the origin of its frame."""
-    omega, u = twist
-    moments = inertia.moment[:, None] * u + inertia.second @ hat(omega).T
-    return Flow(inertia.mass * u + cross(omega, inertia.moment), moments)
+def _from_link(fields: Fields, frame: Pose) -> Fields:
+    """Fields about the origin of a link and in its frame, about that of the frame in which the link has this frame."""
+    r, F = frame
+    s = fields.s @ F.T
+    return Fields(s, fields.d @ F.T - cross_rows(s, r))
 
 
-def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec) -> Blocks:
-    """Minus the derivative of the generalised weight along the coordinates, by pairs of links."""
-    composites, down = [link.inertia for link in links], _gravity_in_links(links, relative, gravity)
-    blocks: Blocks = {}
-    for i in reversed(range(len(links))):
-        link = links[i]
-        if link.motion.n:
-            w = directions_of(link.motion, points[i], relative[i].R)
-            blocks[i, i] = -_weight_of_changes(w, composites[i]) @ down[i]
-            loads = link.unit_loads(points[i], relative[i].R, composites[i])
-            j = i
-            while links[j].parent >= 0:
-                loads, j = loads.transform(relative[j]), links[j].parent
-                if links[j].motion.n:
-                    # Rotations of an ancestor carry the velocity field of this joint along: ∂w = s × w.
-                    axes = links[j].motion.rotation_axes(points[j])
-                    tilt = np.zeros((links[j].motion.n, 3)) if axes is None else cross_rows(axes, down[j])
-                    blocks[i, j] = loads.forces @ tilt.T
-                    blocks[j, i] = blocks[i, j].T
-        _add_to_parent(links, relative, composites, i)
-    return blocks
+@jax.jit
+def _weight_of_excess(joint: Fields, changes: Changes, mass: Array, moment: Vec, down: Vec) -> Float[Array, "n n"]:
+    """What K has for coordinates of one joint beside the weight of fields that turn with its link.
 
-
-def velocity_blocks(
-    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], twists: Sequence[Twist], v: Vector
-) -> Blocks:
-    r"""The matrix Γ(q, v) with entries $\int w_i\cdot\dot w_j\,dm$, by pairs of links.
-
-    The fields w of unit velocities, in which $\dot x = \sum w_j v_j$, move with the tree. In coordinates without
-    brackets the acceleration changes along $v_j$ by $2\dot w_j$, so that the inertial forces Γv have the derivative 2Γ
-    (S. Echeandia & P. M. Wensing, *Numerical Methods to Compute the Coriolis Matrix
-    and Christoffel Symbols for Rigid-Body Systems*, 2021).
-
-    - `twists`: angular velocity and velocity of the origin of each link, in its own frame.
+    All in the frame of the link, `moment` about its origin.
     """
-    composites = [link.inertia for link in links]
-    flows = [flow_of(body, twist) for body, twist in zip(composites, twists, strict=True)]
-    ways = [directions_of(link.motion, point, A) for link, point, (_, A) in zip(links, points, relative, strict=True)]
-    rates = [_rates(links, k, ways[k], relative, twists, v) for k in range(len(links))]
-    blocks: Blocks = {}
-    for i in reversed(range(len(links))):
-        link = links[i]
-        if link.motion.n:
-            loads = link.unit_loads(points[i], relative[i].R, composites[i])
-            across = _across(ways[i], flows[i])
-            changes = _loads_of_rates(ways[i], rates[i], composites[i], flows[i], twists[i])
-            blocks[i, i] = link.work(points[i], relative[i].R, changes).T
-            j = i
-            while links[j].parent >= 0:
-                loads, changes = loads.transform(relative[j]), changes.transform(relative[j])
-                across = across @ relative[j].R.T
-                j = links[j].parent
-                if links[j].motion.n:
-                    blocks[j, i] = links[j].work(points[j], relative[j].R, changes).T
-                    blocks[i, j] = _work_of_rates(ways[j], rates[j], twists[j], loads, across)
-        _add_to_parent(links, relative, composites, i)
-        if link.parent >= 0:
-            flows[link.parent] = flows[link.parent].plus(flows[i].transform(relative[i]))
-    return blocks
-
-
-def _gravity_in_links(links: Sequence[Link], relative: Sequence[Pose], gravity: Vec) -> list[Vec]:
-    """Gravity in the frame of each link."""
-    gravities: list[Vec] = []
-    for link, (_, A) in zip(links, relative, strict=True):
-        gravities.append((gravities[link.parent] if link.parent >= 0 else link.weight * gravity) @ A)
-    return gravities
-
-
-def _add_to_parent(links: Sequence[Link], relative: Sequence[Pose], composites: list[Inertia], i: int) -> None:
-    """Add the composite body of a link to that of its parent."""
-    parent = links[i].parent
-    if parent >= 0:
-        composites[parent] = composites[parent].plus(composites[i].transform(relative[i]))
+    turning = jax.vmap(lambda d: jax.vmap(lambda s: cross(s, d), out_axes=1)(joint.s))(joint.d)
+    across = cross(moment, down)
+    return mass * jnp.einsum("icj,c->ij", turning - changes.d, down) - jnp.einsum("icj,c->ij", changes.s, across)
 
 
 @jax.jit
-def _weight_of_changes(w: Directions, composite: Inertia) -> Float[Array, "n n 3"]:
-    """∫∂w_i/∂q_j dm for the velocities i and coordinates j of one joint."""
-    moment = composite.moment
-    axis_changes = jax.vmap(lambda a: jax.vmap(lambda b: cross(b, a))(w.s))(w.s) + w.s_change.transpose(0, 2, 1)
-    axis_moments = cross_rows(w.s, moment)
-    swing = jax.vmap(lambda a: jax.vmap(lambda b: cross(a, b))(axis_moments))(w.s)
-    return (
-        jax.vmap(lambda rows: cross_rows(rows, moment))(axis_changes)
-        + swing
-        + composite.mass * w.d_change.transpose(0, 2, 1)
+def _next_twist(below: Twist, fields: Fields, rates: Vector) -> Twist:
+    """Angular velocity of a link, and velocity at the origin of the root, from those of the parent."""
+    return Twist(below.omega + rates @ fields.s, below.u + rates @ fields.d)
+
+
+@jax.jit
+def _rates(joint: Fields, changes: Changes, own: Vector, frame: Pose, below: Vec, twist: Twist) -> Fields:
+    """Time derivatives of the fields of a joint about the origin of the root.
+
+    `own`: velocities of the joint; `below`: angular velocity of the parent, `twist` that of the link.
+    """
+    r, F = frame
+    s, d = joint.s @ F.T, joint.d @ F.T
+    s_dot = (changes.s @ own) @ F.T - cross_rows(s, twist.omega)
+    d_dot = (changes.d @ own) @ F.T - cross_rows(d, below)
+    r_dot = twist.u + cross(twist.omega, r)
+    return Fields(s_dot, d_dot - cross_rows(s_dot, r) - cross_rows(s, r_dot))
+
+
+@jax.jit
+def _flow(body: Inertia, twist: Twist) -> Flow:
+    """The flow of a rigid body, from angular velocity and velocity at the origin."""
+    omega, u = twist
+    moments = body.moment[:, None] * u + body.second @ hat(omega).T
+    return Flow(body.mass * u + cross(omega, body.moment), moments)
+
+
+@jax.jit
+def _loads(fields: Fields, rates: Fields, body: Inertia, flow: Flow) -> tuple[Loads, Loads, Rows]:
+    """Of the fields of a joint and the composite body that it carries:
+
+    ∫x×ẇ dm and ∫ẇ dm with ẇ = ḋ + ṡ × x + s × ẋ, the loads ∫x×w dm and ∫w dm of unit accelerations, and ∫ẋ × w dm.
+    """
+    changing, trace = unit_loads(*rates, body), jnp.trace(flow.moments)
+    changing = Loads(
+        changing.torques + trace * fields.s - fields.s @ flow.moments,
+        changing.forces + cross_rows(fields.s, flow.momentum),
     )
-
-
-def _rates(
-    links: Sequence[Link], k: int, w: Directions, relative: Sequence[Pose], twists: Sequence[Twist], v: Vector
-) -> tuple[Rows, Rows]:
-    """Time derivatives of s and d of one joint, components in the frame of its link."""
-    link = links[k]
-    own = v[link.first : link.last]
-    below = twists[link.parent].omega if link.parent >= 0 else AT_REST.omega
-    return _rates_in(w, twists[k].omega, below, relative[k].R, own)
-
-
-@jax.jit
-def _rates_in(w: Directions, omega: Vec, below: Vec, A: Float[Array, "3 3"], own: Vector) -> tuple[Rows, Rows]:
-    """`_rates` from the angular velocities of the link and of the parent, each in its own frame."""
-    return -cross_rows(w.s, omega) + w.s_change @ own, -cross_rows(w.d, below @ A) + w.d_change @ own
-
-
-@jax.jit
-def _work_of_rates(w: Directions, rates: tuple[Rows, Rows], twist: Twist, loads: Loads, across: Rows) -> Array:
-    """Power of loads, and of the momentum flow ∫ẋ × w dm, in changes of the velocity fields of a joint."""
-    s_dot, d_dot = rates
-    lever = d_dot - cross_rows(w.s, twist.u)
-    return loads.forces @ lever.T + loads.torques @ s_dot.T + across @ w.s.T
-
-
-@jax.jit
-def _across(w: Directions, flow: Flow) -> Rows:
-    """∫ẋ × w dm."""
-    return jnp.trace(flow.moments) * w.s - w.s @ flow.moments.T - cross_rows(w.d, flow.momentum)
-
-
-@jax.jit
-def _loads_of_rates(w: Directions, rates: tuple[Rows, Rows], composite: Inertia, flow: Flow, twist: Twist) -> Loads:
-    """∫ẇ dm and ∫ρ × ẇ dm with ẇ = ḋ + ṡ × ρ + s × (ẋ - u)."""
-    s_dot, d_dot = rates
-    momentum = flow.momentum - composite.mass * twist.u
-    moments = flow.moments - composite.moment[:, None] * twist.u
-    forces = composite.mass * d_dot + cross_rows(s_dot, composite.moment) + cross_rows(w.s, momentum)
-    torques = jnp.trace(composite.second) * s_dot - s_dot @ composite.second - cross_rows(d_dot, composite.moment)
-    return Loads(torques + jnp.trace(moments) * w.s - w.s @ moments, forces)
+    across = trace * fields.s - fields.s @ flow.moments.T - cross_rows(fields.d, flow.momentum)
+    return changing, unit_loads(*fields, body), across
