@@ -15,8 +15,8 @@ def unit(name: str, units: Any) -> dict[str, str]:
     return {"units": symbol} if symbol else {}
 
 
-def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
-    """Labels of the dimensions of a model's run."""
+def coordinates(names: Mapping[str, Any], dimensions: set[str]) -> dict[str, Any]:
+    """Labels of those `dimensions` of a model's run that have names."""
     if not names:
         return {}
     joints: dict[int, str] = {}
@@ -32,7 +32,7 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
         "component": ["x", "y", "z"],
         **_of_forces(names.get("forces", {})),
     }
-    return {name: (name, values) for name, values in labels.items() if name in there}
+    return {name: (name, values) for name, values in labels.items() if name in dimensions}
 
 
 def _of_forces(forces: Mapping[str, Any]) -> dict[str, list[str]]:
