@@ -19,6 +19,9 @@ OTHERS = {"__missing__", "namespaced"}
 MODULES = {"polhode.problems.named", "polhode.simulation.loops.traced", "polhode.simulation.stepping.controlled"}
 """Adjectives among modules: of problems, loops and steps."""
 
+LISTS = {"polhode.experiments.papers", "polhode.problems.named", "polhode.results.audit"}
+"""Packages of modules beside each other, none of which comes first; the page of audits has their rules."""
+
 GLOSSARY = {
     r"\banew\b": "again, or rebuild",
     r"\btold apart\b": "distinguished",
@@ -64,6 +67,23 @@ def test_variables_say_what_they_are():
 def test_sentences_are_plain_english(idiom):
     places = [f"{where}: {text.strip()[:90]}" for where, text in WORDS if re.search(idiom, text)]
     assert places == [], f"say “{GLOSSARY[idiom]}”"
+
+
+def test_packages_say_which_file_to_open_first():
+    """The page of each package, and of each part of one that has some modules, names files that exist."""
+    few, faults = 3, []
+    for module in filter(TREE.is_package, TREE.paths):
+        folder, page = TREE.paths[module].parent, ast.get_docstring(TREE.trees[module]) or ""
+        if module == "polhode" or (module.count(".") > 1 and len([*folder.glob("*.py")]) <= few):
+            continue
+        _, _, rest = " ".join(page.split()).partition("first: ")
+        files = re.findall(r"`([\w/]+(?:\.py|/))`", rest)
+        if not files and module not in LISTS:
+            faults.append(f"{module} doesn't say which file to open first")
+        places = folder, ROOT / "src", ROOT
+        absent = [name for name in files if not any((place / name).exists() for place in places)]
+        faults += [f"{module}: there is no {name}" for name in absent]
+    assert faults == []
 
 
 WORDS = words()

@@ -3,7 +3,7 @@ import pytest
 
 import polhode as ph
 from polhode import experiments
-from polhode.experiments.papers.heavy_top_symplectic import Changes
+from polhode.experiments.papers.heavy_top_symplectic_energies import Changes
 
 
 def test_the_experiments_are_listed():

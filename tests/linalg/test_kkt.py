@@ -24,7 +24,8 @@ from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT
 from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.linalg.symbolic import Plan
-from polhode.linalg.tree import Layout, TreeKKT, links
+from polhode.linalg.tree import Layout, TreeKKT
+from polhode.linalg.tree_structure import elimination_tree
 from polhode.spaces import Rn
 from polhode.systems.mechanical import Mechanical
 
@@ -149,7 +150,7 @@ def random_tree(seed, bodies=20):
 
 
 def links_of(system):
-    return links(pattern(system.A), pattern(system.P), system.n, system.m)
+    return elimination_tree(pattern(system.A), pattern(system.P), system.n, system.m)
 
 
 FOREST = connected_system(8, [((0, 1), 2), ((0, 2), 2), ((0, 3), 1), ((4, 5), 2), ((5, 6), 2), ((5, 7), 1)])

@@ -77,7 +77,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
     monkeypatch.setattr(host, "_FIRST_BLOCK", 23)
     monkeypatch.setattr("polhode.storage.store._INTERVAL_S", 0.0)
     monkeypatch.setattr("polhode.storage.store._SHARE", 1e9)
-    take = RunStore._take
+    take = RunStore._record
 
     def copied(self, written):
         take(self, written)
@@ -91,7 +91,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
         time.sleep(0.02)
         return append(self, *args)
 
-    monkeypatch.setattr(RunStore, "_take", copied)
+    monkeypatch.setattr(RunStore, "_record", copied)
     monkeypatch.setattr(RunStore, "append", slowly)
     whole = ph.simulate(problem, method, **how, store=path)
     monkeypatch.undo()

@@ -411,7 +411,7 @@ def test_a_file_that_is_taken_away_during_the_run_is_not_written_again(tmp_path,
     store.append(part(frames, 50, 100))
     with pytest.raises(ph.StoreError, match="is gone"):
         store.flush()
-    assert store.gone
+    assert store.is_removed
     store.release()
     assert not path.exists()
     assert same(ph.load(tmp_path / "moved.h5").frames, frames, 50)

@@ -687,13 +687,13 @@ def test_a_folder_that_is_taken_away_during_the_run_is_not_made_anew(tmp_path, s
 
 def test_a_run_whose_folder_is_taken_away_says_so(tmp_path, monkeypatch):
     path = tmp_path / "run.zarr"
-    take = RunStore._take
+    take = RunStore._record
 
     def taken(self, written):
         take(self, written)
         shutil.rmtree(path)
 
-    monkeypatch.setattr(RunStore, "_take", taken)
+    monkeypatch.setattr(RunStore, "_record", taken)
     with pytest.raises(ph.SimulationError, match=r"run\.zarr` is gone") as caught:
         ph.simulate(ph.problems.get("heavy-top"), "rkmk4", h=1e-3, t1=1.0, store=path)
     assert caught.value.solution.stats["result"] is ph.Result.store_failed
@@ -742,8 +742,8 @@ def test_locks_need_nothing_that_only_one_system_has(tmp_path, monkeypatch):
 def test_large_frames_are_published_as_often_as_others(tmp_path, spin_frames, monkeypatch):
     store = RunStore.create(tmp_path / "run.zarr", META)
     store.append(spin_frames(100, 0, 1))
-    take = store._take
-    monkeypatch.setattr(store, "_take", lambda written: take(written._replace(seconds=1.0)))
+    take = store._record
+    monkeypatch.setattr(store, "_record", lambda written: take(written._replace(seconds=1.0)))
     store.append(spin_frames(100, 2, 3))
     store.flush()
     assert store._next - time.perf_counter() <= 0.2

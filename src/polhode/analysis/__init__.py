@@ -1,4 +1,8 @@
-"""Analysis of systems besides simulation: equilibria, modes, linear models, and studies over many runs."""
+"""Analysis of systems besides simulation: equilibria, modes, linear models, and studies over many runs.
+
+In: a problem, or several. Out: states, matrices and tables. Open first: `statics/equilibrium.py`, `linear/linearise.py`
+or `studies/compare.py`.
+"""
 
 import lazy_loader
 

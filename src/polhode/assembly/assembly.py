@@ -5,12 +5,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
@@ -18,6 +15,7 @@ from polhode.assembly.absolute_assembly import AbsoluteLayout
 from polhode.assembly.contacts import build_contacts
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
+from polhode.assembly.element_groups import group_forces, group_joints
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
 from polhode.assembly.mixed_assembly import joint_layout
 from polhode.assembly.spanning_tree import has_loops
@@ -26,7 +24,6 @@ from polhode.checks import short_repr
 from polhode.compiler.placement import with_default_device
 from polhode.flexible.flexible_body import SUPPORTED_FORMULATIONS, FlexibleBody
 from polhode.jax_context import check_environment
-from polhode.linalg.blocks import Indices
 from polhode.multibody import consistent_start, formulations, redundant_constraints
 from polhode.multibody.bodies import Body
 from polhode.multibody.conversions import livens, separable
@@ -35,10 +32,7 @@ from polhode.multibody.conversions.livens_joints import in_first_frame
 from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.light_bodies import with_pivoting_solver
-from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, stack_trees
 from polhode.multibody.mechanism.mechanism import Mechanism
-from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import State
 
@@ -189,7 +183,9 @@ def _repair(system: MultibodySystem, layout: AbstractLayout, options: Start, sta
         return state
 
     def system_holding(quantities: Sequence[HeldQuantity]) -> MultibodySystem:
-        extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in quantities], {}, None, len(system.labels))
+        extra, labels = group_joints(
+            layout, [(str(h.name), h, h.element) for h in quantities], {}, None, len(system.labels)
+        )
         return system.with_joints((*system.mechanism.joints, *extra), (*system.labels, *labels))
 
     return repair_holding(system, system_holding, options.t0, state, options.held)
@@ -203,8 +199,8 @@ def _build(
     t0: Any,
 ) -> MultibodySystem:
     register = TurnRegister(model, layout, t0)
-    joints, labels = _joints(layout, elements, dropped, register)
-    forces = _forces(layout, elements, register)
+    joints, labels = group_joints(layout, elements, dropped, register)
+    forces = group_forces(layout, elements, register)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
     coordinates, mechanism, labels = layout.finish(Mechanism(joints, forces, model.gravity), labels, turns)
@@ -276,62 +272,6 @@ def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) ->
         name = system.labels[row]
         dropped[name] = (*dropped.get(name, ()), int(row) - system.labels.index(name))
     return dropped
-
-
-def _joints(
-    layout: AbstractLayout,
-    elements: Sequence[PlacedElement],
-    dropped: Mapping[str, tuple[int, ...]],
-    register: TurnRegister | None,
-    first: int = 0,
-) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
-    """Joint elements by kind, and the joint of each constraint, numbered from `first`; without those `dropped`."""
-    kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
-    labels: list[str] = []
-    for name, part, element in elements:
-        if not isinstance(part, AbstractJoint) or not isinstance(element, AbstractConstraintElement):
-            continue
-        components = tuple(i for i in range(element.size) if i not in dropped.get(name, ()))
-        if components:
-            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies), components)
-            kinds.setdefault(key, []).append((part, element, first + len(labels) + np.arange(len(components))))
-            labels += [name] * len(components)
-    groups = []
-    for (_, _, components), members in kinds.items():
-        slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
-        batch = stack_trees([element for _, element, _ in members])
-        turns = () if register is None else register.of([(part, element) for part, element, _ in members], slots)
-        numbers = Indices(np.stack([rows for _, _, rows in members]))
-        groups.append(JointGroup(batch, slots, numbers, components, turns=turns))
-    return tuple(groups), tuple(labels)
-
-
-def _forces(
-    layout: AbstractLayout, elements: Sequence[PlacedElement], register: TurnRegister
-) -> tuple[ForceGroup, ...]:
-    kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
-    for _, part, element in elements:
-        if isinstance(element, AbstractForceElement):
-            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies))
-            kinds.setdefault(key, []).append((part, element))
-    groups = []
-    for members in kinds.values():
-        slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _ in members), strict=True))
-        groups.append(
-            ForceGroup(stack_trees([element for _, element in members]), slots, turns=register.of(members, slots))
-        )
-    return tuple(groups)
-
-
-def _kind(element: eqx.Module) -> Hashable:
-    """Equal for elements that can be stacked."""
-    leaves, structure = jax.tree.flatten(element)
-    return structure, tuple((jnp.shape(leaf), _dtype(leaf)) for leaf in leaves)
-
-
-def _dtype(leaf: Any) -> Any:
-    # `jnp.result_type` takes as long as stacking.
-    return leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.result_type(leaf)
 
 
 def _names(body: Body) -> tuple[str, ...]:

@@ -274,7 +274,7 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
 
 
 def _describe_joint_coordinates(model: ModelParts, m: int) -> str:
-    """What joint coordinates describe, and the number of constraints left, in words."""
+    """Sentence on the coordinates of the joints and the number of constraints left."""
     own = _own_coordinates(model)
     phrase = "no constraint is" if not m else "1 constraint is" if m == 1 else f"{m} constraints are"
     carried = f"joints carry what they can, {own}" if own else "the joints carry the bodies"

@@ -1,4 +1,8 @@
-"""The command `polhode`."""
+"""The command `polhode`.
+
+In: arguments. Out: tables or JSON, files, and exit statuses. Open first: `run.py`, the command `polhode run`; each
+command is a module, and `output.py` has what they share.
+"""
 
 from __future__ import annotations
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from polhode._signals import raise_signals
 from polhode.checks import short_repr
 from polhode.cli.output import RUN_FAILED, Json, Quiet, emit, fail, say, show, usage_errors
+
+if TYPE_CHECKING:
+    from polhode.cli.peers import Measurement
 
 SECTION = "benchmark"
 """The section of the file that `--update` writes."""
@@ -55,19 +58,7 @@ def benchmark(
     if absent and not quiet:
         packages = " ".join(codes.PACKAGES.get(code, code) for code in absent)
         say(f"Not installed, and left out: {codes.titles(absent)}. `pip install {packages}`")
-    rows, failures = [], []
-    for name in names:
-        for code in ("polhode", *codes.CASES[name].codes):
-            if code in absent:
-                continue
-            if not quiet:
-                say(f"{name.replace('_', ' ')}, {codes.TITLES[code]} …")
-            try:
-                with raise_signals():
-                    rows.append(codes.measure(name, code, sys.executable if code == "polhode" else peers))
-            except codes.FailedError as error:
-                failures.append(str(error))
-                say(str(error))
+    rows, failures = _measure_all(names, absent, peers, quiet)
     known_versions = {code: version for code, version in versions.items() if version is not None}
     lines = [*codes.table(rows), "", codes.machine(known_versions, absent)]
     if as_json:
@@ -84,6 +75,26 @@ def benchmark(
         except OSError as error:
             fail(f"`{update}` can't be written: {error}.", RUN_FAILED)
         say(f"table written to {update}")
+
+
+def _measure_all(names: list[str], absent: list[str], peers: str, quiet: bool) -> tuple[list[Measurement], list[str]]:
+    """Measurements of each model in polhode and the codes that are not absent, and messages of those that failed."""
+    from polhode.cli import peers as codes
+
+    rows, failures = [], []
+    for name in names:
+        for code in ("polhode", *codes.CASES[name].codes):
+            if code in absent:
+                continue
+            if not quiet:
+                say(f"{name.replace('_', ' ')}, {codes.TITLES[code]} …")
+            try:
+                with raise_signals():
+                    rows.append(codes.measure(name, code, sys.executable if code == "polhode" else peers))
+            except codes.FailedError as error:
+                failures.append(str(error))
+                say(str(error))
+    return rows, failures
 
 
 def _case_names(models: list[str]) -> list[str]:

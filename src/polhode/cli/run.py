@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,10 @@ from polhode.cli.output import (
 )
 from polhode.cli.run_report import carry_out, report
 from polhode.importers import formats
+
+if TYPE_CHECKING:
+    from polhode.integrators.base import AbstractIntegrator
+    from polhode.problem import Problem as InitialValueProblem
 
 Problem = Annotated[
     str,
@@ -102,19 +106,12 @@ def run(
             initial_value_problem, model = models.get_problem(
                 problem, settings, models.ModelOptions(positions, velocities, controls, mesh_path)
             )
-        method = (
-            ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
-        )
-        if talk and model is not None:
-            models.announce(model)
+        method = method_with_options(initial_value_problem, integrator, options)
         if talk:
-            _announce(
-                initial_value_problem,
-                _method_text(integrator or (initial_value_problem.integrator if options else None), options),
-                step,
-                rtol,
-                t1,
-            )
+            if model is not None:
+                models.announce(model)
+            named = integrator or (initial_value_problem.integrator if options else None)
+            _announce(initial_value_problem, _method_text(named, options), step, rtol, t1)
             models.explain(initial_value_problem, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
         how = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
@@ -132,13 +129,24 @@ def run(
     report(outcome, out, more, as_json, quiet)
 
 
+def method_with_options(
+    problem: InitialValueProblem, integrator: str | None, options: dict[str, Any]
+) -> AbstractIntegrator | str | None:
+    """The named method, or the problem's own, with options; without options just the name, if any."""
+    from polhode import integrators
+
+    return integrators.get(integrator or problem.integrator, **options) if options else integrator
+
+
 def _method_text(integrator: str | None, options: dict[str, Any]) -> str | None:
     """The method with its options, as the user gave them."""
     settings = ", ".join(f"{key}={value}" for key, value in options.items())
     return f"{integrator} ({settings})" if settings else integrator
 
 
-def _announce(problem: Any, integrator: str | None, step: float | None, rtol: float | None, t1: float | None) -> None:
+def _announce(
+    problem: InitialValueProblem, integrator: str | None, step: float | None, rtol: float | None, t1: float | None
+) -> None:
     method = integrator or ("recommended for tolerances" if rtol is not None else f"{problem.integrator} (recommended)")
     if rtol is not None:
         size = f"rtol = {rtol:g}"

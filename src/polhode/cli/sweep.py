@@ -26,7 +26,7 @@ from polhode.cli.output import (
     show,
     usage_errors,
 )
-from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step
+from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step, method_with_options
 from polhode.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -34,31 +34,42 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 20
 
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        "--parameter",
+        metavar="NAME=VALUES",
+        help="1,2,3 or LOW:HIGH:COUNT; once for each, all combinations are run.",
+    ),
+]
+Samples = Annotated[
+    Path | None, typer.Option(metavar="FILE.csv", help="Instead, a table with a column for each, a row a member.")
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Draw so many members; values are normal:MEAN:DEVIATION or uniform:LOW:HIGH."),
+]
+Out = Annotated[Path | None, typer.Option(metavar="SWEEP.zarr", help="Store that takes the frames.")]
+Statistics = Annotated[
+    bool, typer.Option("--statistics", help="Mean, variance and extremes over the members; needs no store.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the store of the same sweep.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the store of another sweep.")]
+Every = Annotated[int | None, typer.Option(min=1, help="Save every that many steps; only the ends by default.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Threads; one for each core by default.")]
+Scheduler = Annotated[str | None, typer.Option(metavar="ADDRESS|local:N", help="Run on the workers of Dask instead.")]
+
 
 def sweep(
     problem: Problem,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            "--parameter",
-            metavar="NAME=VALUES",
-            help="1,2,3 or LOW:HIGH:COUNT; once for each, all combinations are run.",
-        ),
-    ] = None,
-    samples: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Instead, a table with a column for each, a row a member.")
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draw so many members; values are normal:MEAN:DEVIATION or uniform:LOW:HIGH."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="SWEEP.zarr", help="Store that takes the frames.")] = None,
-    statistics: Annotated[
-        bool, typer.Option("--statistics", help="Mean, variance and extremes over the members; needs no store.")
-    ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the store of the same sweep.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the store of another sweep.")] = False,
+    parameter: Parameters = None,
+    samples: Samples = None,
+    seeds: Seeds = None,
+    out: Out = None,
+    statistics: Statistics = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
     integrator: Method = None,
     step: Step = None,
     rtol: Relative = None,
@@ -66,13 +77,9 @@ def sweep(
     t1: End = None,
     settings: Settings = None,
     option: Options = None,
-    save_every: Annotated[
-        int | None, typer.Option(min=1, help="Save every that many steps; only the ends by default.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads; one for each core by default.")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS|local:N", help="Run on the workers of Dask instead.")
-    ] = None,
+    save_every: Every = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -87,9 +94,7 @@ def sweep(
             )
         options = parse_settings(option, "--option")
         initial_value_problem, _ = models.get_problem(problem, settings)
-        method = (
-            ph.integrators.get(integrator or initial_value_problem.integrator, **options) if options else integrator
-        )
+        method = method_with_options(initial_value_problem, integrator, options)
         how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}

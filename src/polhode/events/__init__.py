@@ -1,4 +1,7 @@
-"""Events: zero crossings of functions of time and state, and actions there."""
+"""Events: zero crossings of functions of time and state, and actions there.
+
+In: functions of users. Out: what `polhode.simulation.events` detects. Open first: `event.py`.
+"""
 
 from polhode.events.event import Event as Event
 from polhode.events.impacts import Impact as Impact

@@ -1,4 +1,7 @@
-"""The numerical experiments of the papers, repeated and checked claim by claim."""
+"""The numerical experiments of the papers, repeated and checked claim by claim.
+
+In: the name of an experiment. Out: checks, figures and data. Open first: `registry.py`, then a module of `papers/`.
+"""
 
 from polhode.experiments.registry import Check as Check
 from polhode.experiments.registry import Experiment as Experiment

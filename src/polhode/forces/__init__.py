@@ -1,4 +1,8 @@
-"""Forces: loads on bodies."""
+"""Forces: loads on bodies.
+
+In: bodies or joint coordinates, and laws. Out: force elements, which make wrenches of poses and twists. Open first:
+`spring_damper.py`; `__init__.pyi` has all names.
+"""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
 """Models from files: URDF, MJCF and SDFormat.
 
 In: a file, its XML, or a specification of MuJoCo. Out: an `ImportedModel`. `formats` has the table of readers, each
-of which makes a `CompiledModel` from a `Source`; `load` makes a model from that, for all formats alike. Open `load`
-first.
+of which makes a `CompiledModel` from a `Source`; `load` makes a model from that, for all formats alike. Open
+first: `load.py`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polhode.assembly.held_coordinates import HeldQuantity, held_attitude, held_coordinate, held_pose
-from polhode.importers import compound_joints
+from polhode.importers import compound_joints, joint_chain
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
@@ -20,7 +20,7 @@ def build_joints(construction: Construction, velocity_limits: Mapping[str, float
     for body in construction.carriers:
         if body == 0:
             continue
-        for chain in compound_joints.split(construction, compound_joints.read_chain(construction, body)):
+        for chain in compound_joints.split(construction, joint_chain.read_chain(construction, body)):
             joints += _add_chain(construction, chain, velocity_limits)
     return joints
 
@@ -33,13 +33,13 @@ def _force_limits(m: Any, joint: int) -> tuple[float, float]:
 
 def _limits(m: Any, joint: int, kind: int) -> tuple[float, float]:
     """The range of a hinge or slide; balls have a cone."""
-    has_limits = m.jnt_limited[joint] and kind in (compound_joints.HINGE, compound_joints.SLIDE)
+    has_limits = m.jnt_limited[joint] and kind in (joint_chain.HINGE, joint_chain.SLIDE)
     lower, upper = m.jnt_range[joint] if has_limits else (-np.inf, np.inf)
     return float(lower), float(upper)
 
 
 def _add_chain(
-    construction: Construction, chain: compound_joints.JointChain, velocity_limits: Mapping[str, float]
+    construction: Construction, chain: joint_chain.JointChain, velocity_limits: Mapping[str, float]
 ) -> list[FileJoint]:
     names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in chain.numbers]
     part, coordinates = compound_joints.convert(chain, construction.free_name(" + ".join(names), "joint"))
@@ -48,10 +48,10 @@ def _add_chain(
     return [
         FileJoint(
             name=name,
-            kind=compound_joints.NAMES[kind],
+            kind=joint_chain.NAMES[kind],
             number=number,
             ends=(chain.parent, chain.child),
-            part=None if kind == compound_joints.SLIDE and chain.is_opposed else part,
+            part=None if kind == joint_chain.SLIDE and chain.is_opposed else part,
             relative=coordinates.get(number),
             start=value,
             place=compound_joints.angle_name(part, place),

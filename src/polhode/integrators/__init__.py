@@ -1,4 +1,8 @@
-"""Integrators: one-step maps on the state of a system."""
+"""Integrators: one-step maps on the state of a system.
+
+In: a system, a carry (the state, and what the method remembers) and a step. Out: the next carry. Open first: `base.py`
+for the interface, `explicit/rkmk.py` for a Runge–Kutta method with its loop over stages; `registry.py` has all names.
+"""
 
 from polhode.integrators.base import AbstractIntegrator as AbstractIntegrator
 from polhode.integrators.base import Carry as Carry

@@ -1,4 +1,9 @@
-"""Joints: constraints between bodies."""
+"""Joints: constraints between bodies.
+
+In: bodies, points and axes in the inertial frame at the start. Out: constraint elements in the frames of the bodies,
+and relative motions for trees. Open first: `lower_pairs.py`; `place` of a joint makes its element by `_pair.py`, and
+`_elements.py` has the residuals of elements, a row for each constraint.
+"""
 
 import lazy_loader
 

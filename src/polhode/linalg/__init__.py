@@ -1,4 +1,8 @@
-"""Linear algebra of constrained mechanics, chosen by structure."""
+"""Linear algebra of constrained mechanics, chosen by structure.
+
+In: the blocks of a saddle-point matrix. Out: a factorisation, and solutions. Open first: `kkt.py` for the interface,
+`solver_choice.py` for which solver is chosen when, and `tree.py` for chains and trees of bodies.
+"""
 
 from polhode.linalg.blocks import Blocks as Blocks
 from polhode.linalg.blocks import Indices as Indices

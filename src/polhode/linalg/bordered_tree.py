@@ -15,7 +15,8 @@ from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
 from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
-from polhode.linalg.tree import TreeKKT, bodies_of, constraints_of, coupled_bodies
+from polhode.linalg.tree import TreeKKT
+from polhode.linalg.tree_structure import bodies_of, constraints_of, coupled_bodies
 
 
 class Border(NamedTuple):

@@ -21,7 +21,8 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.linalg.symbolic import Plan, operations
-from polhode.linalg.tree import Layout, TreeKKT, links
+from polhode.linalg.tree import Layout, TreeKKT
+from polhode.linalg.tree_structure import elimination_tree
 
 FUSED_UNKNOWNS = 30
 """Up to this size a dense matrix is solved in the compiled step, above it by LAPACK. 9 unknowns take 0.6 µs fused and
@@ -199,7 +200,7 @@ def _dense(n: int, m: int) -> AbstractKKT:
 
 def _tree_solver(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
     """A solver that eliminates body by body, if it suits."""
-    structure = links(A, P, n, m)
+    structure = elimination_tree(A, P, n, m)
     if structure is None or len(structure.blocks) < TREE_BODIES or max(map(len, structure.blocks)) > BLOCK:
         return None
     return TreeKKT(n, m, Layout(A, P, n, m))

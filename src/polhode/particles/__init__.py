@@ -1,4 +1,8 @@
-"""Bonded particles: spheres with bonds that resist stretching, shearing, bending and torsion, contacts and walls."""
+"""Bonded particles: spheres with bonds that resist stretching, shearing, bending and torsion, contacts and walls.
+
+In: places, diameters, bonds and materials. Out: a system for explicit methods, with neighbours that are searched for
+during steps. Open first: `system.py`, then `interactions.py` and `neighbours.py`.
+"""
 
 from polhode.particles import builders as builders
 from polhode.particles.bond_elements import Bond as Bond

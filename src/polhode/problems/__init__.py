@@ -1,4 +1,8 @@
-"""Named initial-value problems of the literature, each complete with outputs, invariants and reference values."""
+"""Named initial-value problems of the literature, each complete with outputs, invariants and reference values.
+
+In: a name and parameters. Out: a `Problem`. Open first: `named/pendulum_3d.py` as an example, then `declaration.py`,
+which checks parameters and builds the problem.
+"""
 
 import lazy_loader
 

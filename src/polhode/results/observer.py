@@ -27,25 +27,25 @@ class Observation(NamedTuple):
 class Observer(eqx.Module):
     """Evaluates all outputs, invariants and residuals of a state.
 
-    - `beside`: residuals besides those of the system itself.
+    - `more_residuals`: residuals besides those of the system itself, or None.
     """
 
     system: AbstractSystem
     outputs: dict[str, Observable]
     invariants: dict[str, Observable]
-    beside: Callable[[Array, State], dict[str, Array]] | None
+    more_residuals: Callable[[Array, State], dict[str, Array]] | None
 
     def __init__(
         self,
         system: AbstractSystem,
         outputs: Mapping[str, Observable],
         invariants: Mapping[str, Observable],
-        beside: Callable[[Array, State], dict[str, Array]] | None = None,
+        more_residuals: Callable[[Array, State], dict[str, Array]] | None = None,
     ) -> None:
         self.system = system
         self.outputs = dict(outputs)
         self.invariants = dict(invariants)
-        self.beside = beside
+        self.more_residuals = more_residuals
 
     def __call__(self, t: Array, state: State) -> Observation:
         """Outputs, invariants and residuals of one state."""
@@ -54,8 +54,8 @@ class Observer(eqx.Module):
         for name, value in self.system.state_space.invariants(state).items():
             invariants.setdefault(name, value)
         residuals = self.system.residuals(t, state)
-        if self.beside is not None:
-            residuals = {**self.beside(t, state), **residuals}
+        if self.more_residuals is not None:
+            residuals = {**self.more_residuals(t, state), **residuals}
         return Observation(outputs, invariants, residuals)
 
 

@@ -92,7 +92,7 @@ class Quantity:
     column: Names = _OWN
     title: Names = _OWN
     first: bool = False
-    applies: Callable[[Any], bool] = lambda thing: True
+    applies: Callable[[Any], bool] = lambda results: True
     doc: str = ""
 
     def __post_init__(self) -> None:
@@ -105,12 +105,12 @@ class Quantity:
         if self.title == _OWN:
             self.title = name.replace("_", " ")
 
-    def __get__(self, thing: Any, owner: Any = None) -> Any:
-        if thing is None:
+    def __get__(self, results: Any, owner: Any = None) -> Any:
+        if results is None:
             return self
         if self.over:
-            return {label: self.part(thing, label) for label in thing._labels(self.over)}
-        return self.part(thing)
+            return {label: self.part(results, label) for label in results._labels(self.over)}
+        return self.part(results)
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -125,43 +125,43 @@ class Quantity:
         arrays: Any = lambda t, state: computation(t, *state)  # noqa: E731
         return {group: arrays} if group else {name: lambda t, state: arrays(t, state)[name]}
 
-    def part(self, thing: AbstractNamedResults, label: str = "") -> Array:
+    def part(self, results: AbstractNamedResults, label: str = "") -> Array:
         """The values of one body, joint or force, and of one label of a quantity with `over`."""
         if self.read is not None:
-            return self.read(thing)[label] if self.over else self.read(thing)
-        row = thing._labels(self.over)[label] if self.over else thing._row(self)
-        values = thing._array(self.arrays[0], self.computation)
+            return self.read(results)[label] if self.over else self.read(results)
+        row = results._labels(self.over)[label] if self.over else results._row(self)
+        values = results._array(self.arrays[0], self.computation)
         return values[..., row, :] if self.components else values[..., row]
 
-    def is_readable(self, thing: AbstractNamedResults) -> bool:
+    def is_readable(self, results: AbstractNamedResults) -> bool:
         """Whether it was saved, or follows from what was saved."""
         if self.arrays:
-            return any(lookup(thing._run.saved.outputs, array) is not None for array in self.arrays)
+            return any(lookup(results._run.saved.outputs, array) is not None for array in self.arrays)
         with contextlib.suppress(UnknownName):
-            return self.__get__(thing) is not None
+            return self.__get__(results) is not None
         return False
 
-    def columns(self, thing: AbstractNamedResults, label: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    def columns(self, results: AbstractNamedResults, label: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Names of its columns in tables, without that of the body, joint or force, and functions that read them."""
-        stem = self._spell(self.column, thing, label)
+        stem = self._spell(self.column, results, label)
         if not self.components:
-            yield stem, lambda: self.part(thing, label)
+            yield stem, lambda: self.part(results, label)
         for i, component in enumerate(self.components):
-            yield f"{stem}{component}", lambda i=i: self.part(thing, label)[..., i]
+            yield f"{stem}{component}", lambda i=i: self.part(results, label)[..., i]
 
-    def title_of(self, thing: AbstractNamedResults, label: str) -> str:
+    def title_of(self, results: AbstractNamedResults, label: str) -> str:
         """Name in charts."""
-        return self._spell(self.title, thing, label)
+        return self._spell(self.title, results, label)
 
-    def kind_of(self, thing: Any, label: str) -> str:
+    def kind_of(self, results: Any, label: str) -> str:
         """The kind of the values of a label."""
-        return self.kind if isinstance(self.kind, str) else self.kind[label in thing.angles]
+        return self.kind if isinstance(self.kind, str) else self.kind[label in results.angles]
 
-    def _spell(self, names: Names, thing: Any, label: str) -> str:
-        name = names[len(thing._labels(self.over)) > 1] if isinstance(names, tuple) else names
+    def _spell(self, names: Names, results: Any, label: str) -> str:
+        name = names[len(results._labels(self.over)) > 1] if isinstance(names, tuple) else names
         if not (name and self.over):
             return name or ""
-        return name.format(label=label, effort="torque" if label in thing.angles else "effort")
+        return name.format(label=label, effort="torque" if label in results.angles else "effort")
 
 
 class AbstractNamedResults:

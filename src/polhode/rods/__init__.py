@@ -1,4 +1,8 @@
-"""Rods: geometrically exact beams as parts of multibody models."""
+"""Rods: geometrically exact beams as parts of multibody models.
+
+In: points, frames and sections. Out: nodes as bodies of a model, and edges as its force elements. Open first:
+`add_to_model.py`, then `edge.py`.
+"""
 
 from polhode.rods.curves import catenary as catenary
 from polhode.rods.loads import DistributedLoad as DistributedLoad

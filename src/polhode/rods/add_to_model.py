@@ -80,22 +80,9 @@ def build(
 
     start_poses = Pose(x, R)
     nodes = _nodes(model, name, ends, start_poses, (masses, inertias), (v, omega))
-    free = np.ones(6)
-    if not constrained_stress:
-        free[list(which)] = 0.0
-    edges = []
-    for e in range(N):
-        first, second = e, (e + 1) % count
-        shape = EdgeShape(
-            measure,
-            (_clamped_pose(nodes, start_poses, first), _clamped_pose(nodes, start_poses, second)),
-            rest[e],
-            ds[e],
-        )
-        edges.append(_edge(nodes[first], nodes[second], shape, sections[e], free, f"{name}-edge-{e + 1}"))
-        model.add(edges[-1])
-        if which:
-            model.add(EdgeConstraint(nodes[first], nodes[second], shape, which, f"{edges[-1].name}-constraint"))
+    clamped_poses = [_clamped_pose(nodes, start_poses, i) for i in range(count)]
+    shapes = [EdgeShape(measure, (clamped_poses[e], clamped_poses[(e + 1) % count]), rest[e], ds[e]) for e in range(N)]
+    edges = _add_edges(model, name, nodes, shapes, sections, which, constrained_stress)
     places = Pose(jnp.asarray(x), jnp.asarray(R))
     return Rod(name, tuple(nodes), places, tuple(edges), jnp.asarray(ds), sections, which)
 
@@ -134,6 +121,29 @@ def _nodes(
 def _clamped_pose(nodes: Sequence[Body], at: Pose, i: int) -> Pose | None:
     """The pose of a clamped node; None for a free one."""
     return Pose(at.x[i], at.R[i]) if nodes[i].kind == "ground" else None
+
+
+def _add_edges(
+    model: ModelParts,
+    name: str,
+    nodes: Sequence[Body],
+    shapes: Sequence[EdgeShape],
+    sections: Sequence[Section],
+    constrained: tuple[int, ...],
+    constrained_stress: bool,
+) -> list[Edge]:
+    """Adds an edge from each node to the next one, and its constraint if strains are `constrained`."""
+    free = np.ones(6)
+    if not constrained_stress:
+        free[list(constrained)] = 0.0
+    edges = []
+    for e, (shape, section) in enumerate(zip(shapes, sections, strict=True)):
+        first, second = nodes[e], nodes[(e + 1) % len(nodes)]
+        edges.append(_edge(first, second, shape, section, free, f"{name}-edge-{e + 1}"))
+        model.add(edges[-1])
+        if constrained:
+            model.add(EdgeConstraint(first, second, shape, constrained, f"{edges[-1].name}-constraint"))
+    return edges
 
 
 def _edge(first: Body, second: Body, shape: EdgeShape, section: Section, free: np.ndarray, name: str) -> Edge:

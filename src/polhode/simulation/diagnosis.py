@@ -65,11 +65,13 @@ def _diagnose_state(run: PlannedRun, outcome: Outcome, stats: dict[str, Any]) ->
 @eager_numpy()
 def _diagnose_step_size(run: PlannedRun, stats: dict[str, Any], share: float) -> str:
     """A diagnosis of a step that is too large for the stiffness at the start, or an empty text."""
-    stepper, begin = run.plan.segments[0].stepper, run.identity.events
+    stepper, event_plan = run.plan.segments[0].stepper, run.identity.events
     if not stepper.on_grid:
         return ""
     try:
-        message = begin.run_system.source.explicit_limit(float(begin.t0), begin.state0, float(stepper.h), share)
+        message = event_plan.run_system.source.explicit_limit(
+            float(event_plan.t0), event_plan.state0, float(stepper.h), share
+        )
     except Exception as error:
         message = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
     if message:

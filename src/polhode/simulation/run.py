@@ -81,16 +81,16 @@ def compute(run: PlannedRun, options: RunOptions, sink: StoreSink | None, interr
     Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
     """
     meta, method = run.metadata, run.plan.integrator
-    with open_display(options.progress, meta["problem"] or "run", meta["t0"], meta["t1"]) as show:
-        show.stage("finding a consistent start")
-        outcome = host.run(run.plan, sink, show, interrupts)
+    with open_display(options.progress, meta["problem"] or "run", meta["t0"], meta["t1"]) as display:
+        display.stage("finding a consistent start")
+        outcome = host.run(run.plan, sink, display, interrupts)
         result = Result(int(outcome.progress.result))
         stats = statistics(outcome.progress, method, result, _times(run, options, outcome))
         if outcome.events is not None and outcome.events.table is not None:
             stats["events"] = outcome.events.table
         if outcome.events is not None and outcome.events.python_events:
             stats["python_events"] = outcome.events.python_events
-        show.finish(stats)
+        display.finish(stats)
     explanation = diagnose(run, outcome, stats)
     solution = _solution(run, outcome, stats, sink)
     if isinstance(outcome.error, KeyboardInterrupt):

@@ -14,14 +14,15 @@ class RunSystem:
     """The system of a run.
 
     - `source`: the user's system. - `conversion`: the same as the method takes it.
-    - `outputs`, `invariants`: of states of `source`. - `of_problem`: whether a problem brought these.
+    - `outputs`, `invariants`: of states of `source`. - `has_problem_outputs`: whether they are those of a problem, and
+      not the system's own.
     """
 
     source: AbstractSystem
     conversion: Converted
     outputs: dict[str, Callable]
     invariants: dict[str, Callable]
-    of_problem: bool
+    has_problem_outputs: bool
 
     @property
     def system(self) -> AbstractSystem:
@@ -41,5 +42,5 @@ class RunSystem:
 
     def replace(self, source: AbstractSystem, conversion: Converted) -> RunSystem:
         """The same with other numbers in the system, whose own outputs hold them too."""
-        own = {} if self.of_problem else {"outputs": source.outputs(), "invariants": source.invariants()}
+        own = {} if self.has_problem_outputs else {"outputs": source.outputs(), "invariants": source.invariants()}
         return dataclasses.replace(self, source=source, conversion=conversion, **own)

@@ -160,7 +160,7 @@ def simulate(
 
 
 class Output(NamedTuple):
-    """The request for what a run is to leave behind and to show: see `simulate`."""
+    """Options of a run that concern its store, its display and its errors: see `simulate`."""
 
     store: str | Path | None
     overwrite: bool

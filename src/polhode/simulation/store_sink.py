@@ -35,23 +35,23 @@ class StoreSink:
         if when_full not in ("fail", "wait") and store_class(when_full) is not type(store):
             raise ValueError(f"`when_full` names a store of another kind than `{store.path}`; give the same suffix.")
         self.store, self._checkpoints, self._when_full = store, checkpoints, when_full
-        self._refused: Frames | None = None
+        self._refused_frames: Frames | None = None
         self.error: Exception | None = None
         self.reason = ""
 
     def append(self, frames: Frames, checkpoint: run_types.Checkpoint, should_stop: Callable[[], bool]) -> Result:
         target = self._frame_count + len(frames.t)
 
-        def act() -> None:
+        def write() -> None:
             # The store takes frames before it writes them: a second attempt only writes.
             if self._frame_count < target:
                 self.store.append(frames, lambda: self._checkpoint(checkpoint))
             else:
                 self.store.flush()
 
-        code = self._try_write(act, should_stop)
+        code = self._try_write(write, should_stop)
         if self._frame_count < target:
-            self._refused = frames
+            self._refused_frames = frames
         return code
 
     @property
@@ -72,27 +72,27 @@ class StoreSink:
 
     def frames(self) -> StoredFrames | Frames | None:
         """All frames of the run: those on disk, and after them those that could not be written; None without any."""
-        return frames_of_store(self.store, self._refused)
+        return frames_of_store(self.store, self._refused_frames)
 
     def _checkpoint(self, checkpoint: run_types.Checkpoint) -> Checkpoint:
         return Checkpoint(self._checkpoints.arrays(checkpoint), self._checkpoints.facts)
 
-    def _try_write(self, act: Callable[[], None], should_stop: Callable[[], bool]) -> Result:
+    def _try_write(self, write: Callable[[], None], should_stop: Callable[[], bool]) -> Result:
         try:
-            self._with_space(act, should_stop)
+            self._with_space(write, should_stop)
         except Exception as error:
             self.error = error
             message = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
-            self.reason = f"{message} {self._what_is_where()}"
+            self.reason = f"{message} {self._describe_locations()}"
             return Result.store_failed
         return Result.successful
 
-    def _with_space(self, act: Callable[[], None], should_stop: Callable[[], bool]) -> None:
+    def _with_space(self, write: Callable[[], None], should_stop: Callable[[], bool]) -> None:
         """Calls a function that needs space on disk; waits for space or moves the store, depending on `when_full`."""
         announced = False
         while True:
             try:
-                act()
+                write()
                 return
             except StoreError as error:
                 if error.errno not in FULL or self._when_full == "fail":
@@ -109,9 +109,9 @@ class StoreSink:
                     raise
                 time.sleep(_RETRY_S)
 
-    def _what_is_where(self) -> str:
+    def _describe_locations(self) -> str:
         store = self.store
-        if store.gone:
+        if store.is_removed:
             return f"What was on disk is where the store went; {store.pending} later frames are in `error.solution`."
         if not store.length:
             return f"Nothing is on disk; {store.pending} frames are in memory only, in `error.solution`."

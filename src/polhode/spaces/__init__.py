@@ -1,4 +1,8 @@
-"""Configuration spaces: Lie groups and homogeneous spaces."""
+"""Configuration spaces: Lie groups and homogeneous spaces.
+
+In: a point and an increment in the algebra. Out: the moved point, and rates and brackets of increments. Open first:
+`base.py`, then `rotations.py`.
+"""
 
 from polhode.spaces import rodrigues as rodrigues
 from polhode.spaces.base import AbstractGroup as AbstractGroup

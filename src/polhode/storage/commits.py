@@ -1,4 +1,8 @@
-"""Commits of a journaled file: two slots in its user block, and the seals that they point to."""
+"""Commits of a journaled file: two slots in its user block, and the seals that they point to.
+
+A seal has the checksums of all pages, and the journal: changes that are yet to be made in place. `journaled_file.py`
+has the order in which they are written.
+"""
 
 from __future__ import annotations
 

@@ -41,12 +41,12 @@ class HDF5Store(AbstractRunStore[_DiskState]):
     salvage = staticmethod(hdf5_run.salvage)
 
     @property
-    def gone(self) -> bool:
+    def is_removed(self) -> bool:
         file = self._disk_state.file
         return file is not None and not file.is_at(self.path)
 
     @staticmethod
-    def _check_room(path: Path, overwrite: bool) -> None:
+    def _check_is_free(path: Path, overwrite: bool) -> None:
         hdf5_layout.library()
         if not os.path.lexists(path):
             return
@@ -61,10 +61,10 @@ class HDF5Store(AbstractRunStore[_DiskState]):
                 "`overwrite=True`."
             )
 
-    def _nothing(self) -> _DiskState:
+    def _initial_disk_state(self) -> _DiskState:
         return _DiskState(None, {})
 
-    def _continue(self, root: HDF5Run, arrays: dict[str, HDF5Array]) -> _DiskState:
+    def _reopen_disk_state(self, root: HDF5Run, arrays: dict[str, HDF5Array]) -> _DiskState:
         del arrays
         return _DiskState(JournaledFile.open(self.path), attributes(root.meta, root.stats))
 
@@ -108,9 +108,9 @@ class HDF5Store(AbstractRunStore[_DiskState]):
         with staging_path(target, self._run) as aside:
             shutil.copyfile(self.path, aside)
         file = JournaledFile.open(target)
-        self._let_go()
+        self._close_files()
         return self._disk_state._replace(file=file)
 
-    def _let_go(self) -> None:
+    def _close_files(self) -> None:
         if self._disk_state.file is not None:
             self._disk_state.file.close()

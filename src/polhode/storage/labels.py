@@ -16,8 +16,8 @@ def unit(name: str, units: Any) -> dict[str, str]:
     return {"units": symbol} if symbol else {}
 
 
-def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
-    """Labels of the dimensions of a model's run."""
+def coordinates(names: Mapping[str, Any], dimensions: set[str]) -> dict[str, Any]:
+    """Labels of those `dimensions` of a model's run that have names."""
     if not names:
         return {}
     joints: dict[int, str] = {}
@@ -34,7 +34,7 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
         **_of_forces(names.get("forces", {})),
         **_of_contacts(names.get("contacts", {})),
     }
-    return {name: (name, values) for name, values in labels.items() if name in there}
+    return {name: (name, values) for name, values in labels.items() if name in dimensions}
 
 
 def _of_forces(forces: Mapping[str, Any]) -> dict[str, list[str]]:

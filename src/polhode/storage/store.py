@@ -62,7 +62,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
         self._run, self._lock = run, lock
         self._expected = expected
         self._structure: frame_layout.Structure | None = None
-        self._disk_state: DiskState = self._nothing()
+        self._disk_state: DiskState = self._initial_disk_state()
         self._pending: list[dict[str, np.ndarray]] = []
         self._pending_bytes = 0
         self._checkpoint: Callable[[], Checkpoint] | None = None
@@ -108,7 +108,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
         lock = acquire_lock(path, run)
         try:
             with translate_os_errors(path):
-                cls._check_room(path, overwrite)
+                cls._check_is_free(path, overwrite)
         except BaseException:
             lock.release()
             raise
@@ -128,7 +128,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
                 root.check(arrays)
                 store = cls(path, root.meta, root.run, lock, None)
                 store._structure, store.length = root.structure, root.frames
-                store._disk_state = store._continue(root, arrays)
+                store._disk_state = store._reopen_disk_state(root, arrays)
                 store._is_on_disk = True
         except DamageError as error:
             lock.release()
@@ -154,20 +154,20 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
             self.flush()
             return
         if self._pending_bytes > _LONGEST_QUEUE * _PENDING_BYTES or (self._job is not None and self._job.is_done()):
-            self._settle()
+            self._finish_job()
         due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
         if self._job is None and due:
             self._submitted = time.perf_counter()
             self._job = Job(functools.partial(self._write_batch, self._batch(), None), "polhode-store")
 
     @property
-    def begun(self) -> bool:
+    def is_on_disk(self) -> bool:
         """Whether there is something on disk."""
         return self._is_on_disk
 
     @property
     @abc.abstractmethod
-    def gone(self) -> bool:
+    def is_removed(self) -> bool:
         """Whether what is on disk has been removed."""
 
     def unwritten(self) -> Frames | None:
@@ -196,18 +196,18 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
         """Releases the store as it is, after the writing thread has ended."""
         if self._job is not None:
             self._job.wait()
-        self._let_go()
+        self._close_files()
         self._lock.release()
 
     def move(self, place: str | Path) -> None:
         """Continues in another place, with a copy of what is written so far."""
         with contextlib.suppress(StoreError):
-            self._settle()
+            self._finish_job()
         target = resolve(place)
         lock = acquire_lock(target, self._run)
         try:
             with translate_os_errors(target):
-                self._check_room(target, False)
+                self._check_is_free(target, False)
                 if self._is_on_disk:
                     self._disk_state = self._copy(target)
         except BaseException:
@@ -219,7 +219,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
     def _finish(self, stats: dict[str, Any] | None) -> None:
         """Write what is pending now. What a thread has failed to write is tried again."""
         with contextlib.suppress(StoreError):
-            self._settle()
+            self._finish_job()
         batch = self._batch()
         if not self._is_on_disk:
             if batch.blocks:
@@ -227,18 +227,18 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
                     disk_state = self._begin(batch, stats)
                 self._is_on_disk = True
                 # The first publication loads libraries and makes files, so its cost says nothing about the next.
-                self._take(WriteResult(batch, disk_state, 0.0))
+                self._record(WriteResult(batch, disk_state, 0.0))
         elif batch.blocks or batch.checkpoint is not None or stats is not None:
-            self._take(self._write_batch(batch, stats))
+            self._record(self._write_batch(batch, stats))
 
-    def _settle(self) -> None:
+    def _finish_job(self) -> None:
         """Wait for the writing thread. Raises its exception if it failed."""
         job = self._job
         if job is not None:
             # Ctrl-C while waiting must not leave two writers.
             job.wait()
             self._job = None
-            self._take(job.result())
+            self._record(job.result())
 
     def _batch(self) -> Batch:
         """All that is pending."""
@@ -254,7 +254,7 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
                 raise RUN.damage_error(self.path, str(error)) from None
         return WriteResult(batch, disk_state, time.thread_time() - begin)
 
-    def _take(self, result: WriteResult[DiskState]) -> None:
+    def _record(self, result: WriteResult[DiskState]) -> None:
         """Takes over the result of a publication."""
         batch, self._disk_state, seconds = result
         self.length += batch.count
@@ -266,11 +266,11 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
 
     @staticmethod
     @abc.abstractmethod
-    def _check_room(path: Path, overwrite: bool) -> None:
+    def _check_is_free(path: Path, overwrite: bool) -> None:
         """Raises OccupiedError unless a path is free, or holds only a run that may be replaced."""
 
     @abc.abstractmethod
-    def _nothing(self) -> DiskState:
+    def _initial_disk_state(self) -> DiskState:
         """The bookkeeping before anything is written."""
 
     @abc.abstractmethod
@@ -282,11 +282,11 @@ class AbstractRunStore(abc.ABC, Generic[DiskState]):
         """Write another batch and publish it; changes nothing of the store in memory, so that it can be repeated."""
 
     @abc.abstractmethod
-    def _continue(self, root: Any, arrays: Any) -> DiskState:
+    def _reopen_disk_state(self, root: Any, arrays: Any) -> DiskState:
         """The bookkeeping of a store that is reopened; `root` and `arrays` are those of `open`."""
 
     @abc.abstractmethod
-    def _let_go(self) -> None:
+    def _close_files(self) -> None:
         """Close files that are kept open; is called again."""
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""Which store a path has: the one place that knows all of them, by their suffixes."""
+"""Choice of the store of a path by its suffix; the only module that knows all kinds of stores."""
 
 from __future__ import annotations
 

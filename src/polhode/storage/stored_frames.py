@@ -33,7 +33,7 @@ def frames_of_store(store: AbstractRunStore[Any], unaccepted: Frames | None) -> 
     """
     tails = [frames for frames in (store.unwritten(), unaccepted) if frames is not None]
     tail = jax.tree.map(lambda *x: np.concatenate(x), *tails) if tails else None
-    if not store.begun or store.gone:
+    if not store.is_on_disk or store.is_removed:
         return tail
     root, arrays = store.open(store.path)
     return StoredFrames(root, arrays, root.frames, tail)
@@ -161,7 +161,7 @@ class Column:
         return np.asarray(self._frames.leaf(self._name), dtype)
 
 
-class Lazy(Mapping[str, Any]):
+class LazyMapping(Mapping[str, Any]):
     """Parts of stored frames by name, read when they are used."""
 
     def __init__(self, parts: dict[str, Any], frames: StoredFrames) -> None:
@@ -187,7 +187,9 @@ def _from_leaves(names: tuple[str, ...], values: Iterable[Any]) -> Any:
 
 
 jax.tree_util.register_pytree_with_keys(
-    Lazy, lambda lazy: ([(jax.tree_util.DictKey(name), lazy[name]) for name in lazy], tuple(lazy)), _from_leaves
+    LazyMapping,
+    lambda mapping: ([(jax.tree_util.DictKey(name), mapping[name]) for name in mapping], tuple(mapping)),
+    _from_leaves,
 )
 
 
@@ -202,7 +204,7 @@ def _view(part: frame_layout.Structure, frames: StoredFrames) -> Any:
         case "list":
             return [_view(each, frames) for each in content]
         case "dict":
-            return Lazy(content, frames)
+            return LazyMapping(content, frames)
         case "fields":
             return frame_layout.state_class(tuple(content))(*(_view(each, frames) for each in content.values()))
         case _:
@@ -211,7 +213,7 @@ def _view(part: frame_layout.Structure, frames: StoredFrames) -> Any:
 
 def _whole(part: Any) -> Any:
     """The same with ordinary dictionaries."""
-    if isinstance(part, Lazy):
+    if isinstance(part, LazyMapping):
         return {name: part[name] for name in part}
     if isinstance(part, tuple) and hasattr(part, "_fields"):
         return type(part)(*map(_whole, part))

@@ -1,4 +1,4 @@
-"""A run on disk, as those see it who read it: its description, and arrays whose rows are read when they are used."""
+"""A run on disk as its readers see it: its description, and arrays whose rows are read when they are used."""
 
 from __future__ import annotations
 

@@ -64,17 +64,17 @@ class RunStore(AbstractRunStore[_DiskState]):
     salvage = staticmethod(metadata.salvage)
 
     @property
-    def gone(self) -> bool:
+    def is_removed(self) -> bool:
         return self._is_on_disk and not (self.path / HIDDEN).is_dir()
 
     @staticmethod
-    def _check_room(path: Path, overwrite: bool) -> None:
+    def _check_is_free(path: Path, overwrite: bool) -> None:
         check_room(path, RUN, overwrite)
 
-    def _nothing(self) -> _DiskState:
+    def _initial_disk_state(self) -> _DiskState:
         return _DiskState({}, {}, {}, _Words({}, {}))
 
-    def _continue(self, root: Root, arrays: dict[str, ArrayFiles]) -> _DiskState:
+    def _reopen_disk_state(self, root: Root, arrays: dict[str, ArrayFiles]) -> _DiskState:
         tails = {
             name: files.read(root.frames - root.frames % files.rows, root.frames) for name, files in arrays.items()
         }
@@ -86,7 +86,7 @@ class RunStore(AbstractRunStore[_DiskState]):
         shutil.copytree(self.path, target, dirs_exist_ok=True)
         return self._disk_state.at(target)
 
-    def _let_go(self) -> None:
+    def _close_files(self) -> None:
         return
 
     def _begin(self, batch: Batch, stats: dict[str, Any] | None) -> _DiskState:

@@ -1,4 +1,8 @@
-"""Systems: equations of motion on a space."""
+"""Systems: equations of motion on a space.
+
+In: functions of time and state. Out: one of the kinds of systems that methods take. Open first: `base.py`, then
+`mechanical/`; `conversion.py` writes a system as one of another kind.
+"""
 
 from polhode.systems.base import AbstractConversion as AbstractConversion
 from polhode.systems.base import AbstractSystem as AbstractSystem

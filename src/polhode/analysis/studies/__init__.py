@@ -1,4 +1,7 @@
-"""Studies over many runs: orders, methods side by side, parameters from measured motion, Lyapunov exponents."""
+"""Studies over many runs: orders, methods side by side, parameters from measured motion, Lyapunov exponents.
+
+In: problems and methods. Out: tables of errors, orders and times. Open first: `convergence.py`.
+"""
 
 from polhode.analysis.studies.compare import compare as compare
 from polhode.analysis.studies.comparison_result import Comparison as Comparison

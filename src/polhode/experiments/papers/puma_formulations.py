@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from polhode.experiments.papers._formulations import (
+    Study,
     alpha,
     columns,
     curves,
@@ -47,14 +48,32 @@ def _comparison(steps: Sequence[float]) -> Outcome:
     problems = problems_by_formulation("puma", _ALL)
     exact = np.asarray(problems["minimal"].reference["joint_angles"]["value"])
     results = studies(problems, alpha(), steps, "joint_angles", exact)
+    checks = [
+        *_accuracy_checks(results),
+        _largest_step_check(results),
+        *_iteration_checks(results),
+        Check(
+            "error at the smallest h: minimal, RV, EP, Rxyz",
+            "converged",
+            [s.error[-1] for s in results.values()],
+            all(s.error[-1] < 1e-6 for s in results.values()),
+        ),
+    ]
+    figures = {
+        "Errors of the joint angles at t = 1 (Fig. 20)": plots.convergence(
+            curves(results), "error of the angles at t = 1"
+        ),
+        "Newton iterations (Fig. 21)": plots.convergence(curves(results, "iterations"), "mean iterations a step"),
+    }
+    return Outcome(checks, figures, columns(results))
+
+
+def _accuracy_checks(results: Mapping[str, Study]) -> list[Check]:
+    """Errors of the formulations against each other, step by step."""
     minimal, rv, ep, angles = (results[f] for f in _ALL)
     clear = (rv.error > _FLOOR) & np.isfinite(ep.error)
     large, small = clear & (rv.h > 1.56e-2), clear & (rv.h < 1.56e-2)
-    late = np.flatnonzero(rv.h <= 1.1e-3)
-    ran = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in results.items()}
-    smallest = float(minimal.h[-1])
-    counts = work(results, smallest)
-    checks = [
+    return [
         Check(
             "minimal coordinates most accurate, every step with errors above 1e-8",
             "yes",
@@ -81,13 +100,28 @@ def _comparison(steps: Sequence[float]) -> Outcome:
             angles.error / rv.error,
             bool(np.all(~(angles.error > _FLOOR) | (angles.error > np.maximum(rv.error, ep.error)))),
         ),
-        Check(
-            "largest step that runs: minimal, RV, EP, Rxyz",
-            "RV and EP at almost the largest ones, Rxyz not, minimal coordinates at all",
-            list(ran.values()),
-            0.05 <= min(ran["SO3xR3"], ran["euler-parameters"]) > ran["euler-angles"] and ran["minimal"] == steps[0],
-            "Newton's method starts again here where it goes to and fro, so Rxyz runs with the next largest step.",
-        ),
+    ]
+
+
+def _largest_step_check(results: Mapping[str, Study]) -> Check:
+    largest = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in results.items()}
+    return Check(
+        "largest step that runs: minimal, RV, EP, Rxyz",
+        "RV and EP at almost the largest ones, Rxyz not, minimal coordinates at all",
+        list(largest.values()),
+        0.05 <= min(largest["SO3xR3"], largest["euler-parameters"]) > largest["euler-angles"]
+        and largest["minimal"] == results["minimal"].h[0],
+        "Newton's method starts again here where it goes to and fro, so Rxyz runs with the next largest step.",
+    )
+
+
+def _iteration_checks(results: Mapping[str, Study]) -> list[Check]:
+    """Iterations of Newton's method, alone and times the operations of one."""
+    minimal, rv, ep, angles = (results[f] for f in _ALL)
+    smallest_steps = np.flatnonzero(rv.h <= 1.1e-3)
+    smallest = float(minimal.h[-1])
+    counts = work(results, smallest)
+    return [
         Check(
             "iterations times operations at the smallest h: minimal, RV, EP, Rxyz",
             "minimal coordinates take the least CPU time",
@@ -98,8 +132,13 @@ def _comparison(steps: Sequence[float]) -> Outcome:
         Check(
             "Newton iterations for h ≤ 1e-3: RV, EP, Rxyz",
             "RV fewest",
-            [s.iterations[late].tolist() for s in (rv, ep, angles)],
-            bool(np.all(rv.iterations[late] <= np.minimum(ep.iterations[late], angles.iterations[late]))),
+            [s.iterations[smallest_steps].tolist() for s in (rv, ep, angles)],
+            bool(
+                np.all(
+                    rv.iterations[smallest_steps]
+                    <= np.minimum(ep.iterations[smallest_steps], angles.iterations[smallest_steps])
+                )
+            ),
         ),
         Check(
             "Newton iterations at h = 0.1 and 0.05: RV, EP",
@@ -114,17 +153,4 @@ def _comparison(steps: Sequence[float]) -> Outcome:
             [float(np.nanmean(angles.iterations)), float(np.mean(ep.iterations[np.isfinite(angles.iterations)]))],
             bool(np.nanmean(angles.iterations) < np.mean(ep.iterations[np.isfinite(angles.iterations)])),
         ),
-        Check(
-            "error at the smallest h: minimal, RV, EP, Rxyz",
-            "converged",
-            [s.error[-1] for s in results.values()],
-            all(s.error[-1] < 1e-6 for s in results.values()),
-        ),
     ]
-    figures = {
-        "Errors of the joint angles at t = 1 (Fig. 20)": plots.convergence(
-            curves(results), "error of the angles at t = 1"
-        ),
-        "Newton iterations (Fig. 21)": plots.convergence(curves(results, "iterations"), "mean iterations a step"),
-    }
-    return Outcome(checks, figures, columns(results))

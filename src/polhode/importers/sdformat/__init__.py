@@ -8,5 +8,5 @@ In: a document with the root `sdf`. Out: a `CompiledModel`. On the way:
 - `tree`: a spanning tree of links for MuJoCo's compiler; the joints that are left over close loops;
 - `inertials`, `shapes`, `losses`: masses, visuals, and what has no place in a model.
 
-`values` reads numbers. Open `reader` first.
+`values` reads numbers. Open first: `reader.py`.
 """

@@ -1,4 +1,8 @@
-"""Coordinates of bodies; `get(name)` returns those that `Model.assemble` accepts."""
+"""Coordinates of bodies; `get(name)` returns those that `Model.assemble` accepts.
+
+In: coordinates of a body. Out: its pose and twist, and the parts that it has in the mass matrix. Open first: `base.py`,
+then `lie_groups.py`.
+"""
 
 from __future__ import annotations
 

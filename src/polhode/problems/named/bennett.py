@@ -13,20 +13,11 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable
 from polhode.problems._closed_loops import Poses, about, placements
-from polhode.problems._model_problem import (
-    AssembledSystem,
-    ModelDraft,
-    point_of,
-    polyline,
-    rod_inertia,
-    scene_body,
-    stack_points,
-)
-from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
+from polhode.problems._linkages import linkage_draft
+from polhode.problems._model_problem import ModelDraft, rod_inertia
+from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.declaration import Check, Number, Positive, declare
-from polhode.viewing.scene import scene
 
 _DOC = """Four rods, one of them the ground, in a loop of four hinges with axes that neither are parallel nor meet.
 
@@ -125,21 +116,8 @@ def bennett(
     half = [0.5 * length * jnp.array([1.0, 0.0, 0.0]) for length in lengths]
     _join(model, rods, half, counter)
 
-    def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        ends = (point_of(system, rod, h) for rod, h in zip(rods, half, strict=True))
-        return point_of(system, rods[0], -half[0]), *ends
-
-    def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {**crank_outputs(system, counter), "joint_points": stack_points(points(system))}
-
-    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        boxes = tuple(
-            scene_body(system, rod, jnp.stack((length, 2 * radius, 2 * radius)), colour=colour)
-            for rod, length, colour in zip(rods, lengths, ("#4477aa", "#ddaa33", "#228833"), strict=True)
-        )
-        return *boxes, polyline("loop", points(system)), scene.Trail("joint_points", index=2)
-
-    return ModelDraft(model, outputs, parts, h=1e-3, redundant="minimum-norm")
+    joints = [(rods[0], -half[0]), *zip(rods, half, strict=True)]
+    return linkage_draft(model, rods, (lengths, radius), joints, counter, "loop")
 
 
 def _join(model: Model, rods: Sequence[Body], half: Sequence[Array], counter: Body) -> None:

@@ -20,7 +20,7 @@ are a block of 0.1 m of a light, soft material, so that it rebounds with visible
 
 
 def _limit(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Any:
-    """What `checks.positive` takes, or infinity."""
+    """A positive number or array, or infinity."""
     infinite = checks.is_concrete(value) and np.array_equal(checks.numbers(name, value, meaning), np.inf)
     return np.inf if infinite else checks.positive(name, value, shape, meaning)
 

@@ -12,20 +12,11 @@ from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
-from polhode.problem import Observable
 from polhode.problems._closed_loops import Placement, Poses, bar, meet, placements
-from polhode.problems._model_problem import (
-    AssembledSystem,
-    ModelDraft,
-    point_of,
-    polyline,
-    rod_inertia,
-    scene_body,
-    stack_points,
-)
-from polhode.problems._unwrapped_angles import SHARE, CountTurns, crank_outputs
+from polhode.problems._linkages import linkage_draft
+from polhode.problems._model_problem import ModelDraft, rod_inertia
+from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.declaration import Number, Positive, declare
-from polhode.viewing.scene import scene
 
 _DOC = """Crank, coupler and rocker in the vertical x-y plane, joined to each other and to the ground by four hinges.
 
@@ -89,25 +80,13 @@ def planar_four_bar(
     )
     counter_inertia = SHARE * rod_inertia(masses[0], lengths[0], radius)[2]
     counter = model.add_coordinate(mass=counter_inertia, value=crank_angle, velocity=crank_speed, name="crank-angle")
-    ends = {body: 0.5 * lengths[i] * jnp.array([1.0, 0.0, 0.0]) for i, body in enumerate((crank, coupler, rocker))}
-    _join(model, (crank, coupler, rocker), ends, counter)
+    rods = crank, coupler, rocker
+    ends = {rod: 0.5 * length * jnp.array([1.0, 0.0, 0.0]) for rod, length in zip(rods, lengths[:3], strict=True)}
+    _join(model, rods, ends, counter)
 
-    def points(system: AssembledSystem) -> tuple[Observable, ...]:
-        corners = ((crank, -1.0), (crank, 1.0), (rocker, 1.0), (rocker, -1.0))
-        return tuple(point_of(system, body, sign * ends[body]) for body, sign in corners)
-
-    def outputs(system: AssembledSystem) -> dict[str, Observable]:
-        return {**crank_outputs(system, counter), "joint_points": stack_points(points(system))}
-
-    def parts(system: AssembledSystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        thick = 2 * radius
-        boxes = tuple(
-            scene_body(system, body, jnp.stack((lengths[i], thick, thick)), colour=colour)
-            for i, (body, colour) in enumerate(((crank, "#4477aa"), (coupler, "#ddaa33"), (rocker, "#228833")))
-        )
-        return *boxes, polyline("linkage", points(system)), scene.Trail("joint_points", index=2)
-
-    return ModelDraft(model, outputs, parts, h=1e-3, redundant="minimum-norm", up=(0.0, 1.0, 0.0))
+    corners = (crank, -1.0), (crank, 1.0), (rocker, 1.0), (rocker, -1.0)
+    joints = [(rod, sign * ends[rod]) for rod, sign in corners]
+    return linkage_draft(model, rods, (lengths[:3], radius), joints, counter, "linkage", up=(0.0, 1.0, 0.0))
 
 
 def _start(lengths: Array, angle: Array, speed: Array) -> dict[str, Placement]:

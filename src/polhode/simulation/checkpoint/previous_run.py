@@ -185,12 +185,12 @@ def _state_after(stats: Mapping[str, Any], t: float, state: State) -> State:
     return jax.tree.unflatten(structure, after)
 
 
-def _check_unchanged(stats: Mapping[str, Any], meta: Mapping[str, Any], t: float, way: float) -> None:
+def _check_unchanged(stats: Mapping[str, Any], meta: Mapping[str, Any], t: float, duration: float) -> None:
     """Raises ValueError where events have changed the system before a frame, which has no record of the changes."""
     table, events = stats.get("events"), meta.get("events", ())
     numbers = [k for k, event in enumerate(events) if event.get("changes")]
     times = [] if table is None or not numbers else np.asarray(table["t"], float)[np.isin(table["number"], numbers)]
-    if meta.get("changed_by_events") or any((time - t) * way <= 0 for time in times):
+    if meta.get("changed_by_events") or any((time - t) * duration <= 0 for time in times):
         raise ValueError(
             f"Events have changed the system before t = {t:.6g}, and this frame alone doesn't tell how. Begin in the "
             "end of the whole run, which knows: `initial=run`; or in this state with the system as it is given, by "

@@ -34,7 +34,11 @@ _BY_XLA = CompileReport(None, "xla", kept=False)
 
 
 def run(
-    plan: Plan, sink: Sink | None, show: ProgressDisplay, interrupts: Interrupts, recorder: StepRecorder | None = None
+    plan: Plan,
+    sink: Sink | None,
+    display: ProgressDisplay,
+    interrupts: Interrupts,
+    recorder: StepRecorder | None = None,
 ) -> Outcome:
     """The whole run.
 
@@ -42,7 +46,7 @@ def run(
     stops after the block in which `interrupts` are set. `recorder` takes what repeating the steps needs.
     """
     began = time.perf_counter()
-    loop = _Run(plan, sink, show, interrupts, recorder)
+    loop = _Run(plan, sink, display, interrupts, recorder)
     return loop.all(time.perf_counter() - began)
 
 
@@ -54,11 +58,11 @@ class _Run:
         self,
         plan: Plan,
         sink: Sink | None,
-        show: ProgressDisplay,
+        display: ProgressDisplay,
         interrupts: Interrupts,
         recorder: StepRecorder | None,
     ) -> None:
-        self.plan, self.show, self.interrupts, self.recorder = plan, show, interrupts, recorder
+        self.plan, self.display, self.interrupts, self.recorder = plan, display, interrupts, recorder
         self.segments, self.integrator = plan.segments, plan.integrator
         self.events = events = handler_at(plan.start, plan.events)
         self.system = plan.system if events is None else events.system
@@ -111,7 +115,7 @@ class _Run:
 
     def all(self, start_time: float) -> Outcome:
         began = time.perf_counter()
-        self.show.stage("recording a step")
+        self.display.stage("recording a step")
         jax.block_until_ready(self.block(0))
         if self.targets is None and not self.plan.start.continues:
             self.save(row(self.p))
@@ -147,7 +151,7 @@ class _Run:
 
     def _report_compilation(self, form: CompileReport) -> None:
         self.compiled_here = True
-        self.show.stage(form.activity)
+        self.display.stage(form.activity)
 
     def _event_outcome(self) -> EventOutcome | None:
         events = self.events
@@ -200,7 +204,7 @@ class _Run:
                 t_saved = float(buffer.t[count - 1])
             else:
                 self.stop = self.output.append_none(self.p, self.checkpoint)
-            self.show.update(float(self.p.t))
+            self.display.update(float(self.p.t))
             target_seconds = _STORED_BLOCK_SECONDS if self.output.has_sink else _BLOCK_SECONDS
             steps = _next_block(int(self.p.n) - before, elapsed, target_seconds)
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)

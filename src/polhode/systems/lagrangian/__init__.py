@@ -1,4 +1,7 @@
-"""Lagrangian systems in the sense of Livens: positions, velocities and momenta as independent variables."""
+"""Lagrangian systems in the sense of Livens: positions, velocities and momenta as independent variables.
+
+In: a Lagrangian and constraints. Out: what energy–momentum methods solve. Open first: `abstract.py`.
+"""
 
 from polhode.systems.lagrangian.abstract import AbstractLagrangian as AbstractLagrangian
 from polhode.systems.lagrangian.abstract import AbstractParametrisedLagrangian as AbstractParametrisedLagrangian

@@ -58,9 +58,9 @@ def catalogue(solution: Run) -> list[Chart]:
     time = unit_labels.time(meta)
     groups = {"Joints": solution.joints, "Forces": solution.forces, "Bodies": solution.bodies}
     by_joint, by_force, by_body = (list(_quantity_charts(things, group, t, meta)) for group, things in groups.items())
-    # These are shown by the names of joints, forces and bodies already.
-    shown = zip((by_joint, by_force, by_body), groups.values(), strict=True)
-    named_outputs = {name for charts, things in shown if charts for name in quantity_series.outputs(things)}
+    # These have charts under the names of joints, forces and bodies already.
+    pairs = zip((by_joint, by_force, by_body), groups.values(), strict=True)
+    named_outputs = {name for charts, things in pairs if charts for name in quantity_series.outputs(things)}
     outputs = {
         name: x for name, x in leaves.items() if name.startswith("outputs.") and name.split(".")[1] not in named_outputs
     }

@@ -1,4 +1,4 @@
-"""Symplectic methods on the heavy top: orders, and the energy over thousands of steps."""
+"""Symplectic methods on the heavy top: the energy over thousands of steps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import polhode as ph
+from polhode.experiments.papers._heavy_top_symplectic import THETAS, gravity_curve, method, top
 from polhode.experiments.registry import Check, Outcome, experiment
-from polhode.viewing import plots
 from polhode.viewing.style import COLOURS, STYLE
-
-_THETAS = {"θ = 0": 0.0, "θ = ½": 0.5, "θ = 1": 1.0}
-_ORDERS = {"θ = 0": 1, "θ = ½": 2, "θ = 1": 1}
 
 # Largest |ΔE| of θ = 0, ½, 1 in 6,000 steps, and the energy at the start, by data set and step; computed once with
 # another implementation of these methods.
@@ -29,9 +26,6 @@ _KNOWN_CHANGES = {
 }
 _KNOWN_ENERGY = 5275.933797
 
-# Errors of Q of θ = 0, ½, 1 at t = 0.1 with 1,280 and 640 steps, computed as above.
-_KNOWN_ERRORS = {"A": (1280, (3.0e-4, 7.0e-7, 3.0e-4)), "C": (640, (1.1e-4, 4.0e-5, 1.1e-4))}
-
 _STEPS, _LONG = 6_000, 60_000
 _NO_DRIFT = 0.02
 """Of the largest |ΔE|: how far its means may differ from one third of a run to another."""
@@ -40,30 +34,6 @@ _READING = (
     "The printed data contradict each other: Γ₀ is called upward and points down, and contains g; ℓ = 2 but |χ| = 1; "
     "the inertia is that about the centre of mass. Taken literally here, U = Mℓ Γ₀·Qχ (`data='A'`)."
 )
-_CROSSOVER = "Errors of Q have a part in h² that is the larger one at larger steps; the slope is that of the smallest."
-
-
-@experiment("002-1", paper="002", title="Heavy top: orders of symplectic methods (Fig. 2)")
-def orders() -> Outcome:
-    """θ = 0, ½ and 1 on T*SO(3) ("SLGI") and on T*(SO(3)×R³) with the quadratic Hamiltonian ("SLGIKK").
-
-    Errors of the attitude Q and of the momentum π, in the Frobenius norm, against order 6 with 100,000 steps. Printed
-    data taken literally, at t = 1 and 0.1, and the same top with its inertia about the fixed point and l = 1, at 0.1.
-    The paper shows SLGIKK for θ = ½ only, and does not give the step of its curves; here it is 1e-3.
-    """
-    cases = {("A", 1.0): _errors("A", 1.0), ("A", 0.1): _errors("A", 0.1), ("C", 0.1): _errors("C", 0.1)}
-    checks = [check for (data, t), case in cases.items() for check in _order_checks(f"data {data}, t = {t:g}", case)]
-    checks += [_peer_error_check(data, cases[data, 0.1]) for data in _KNOWN_ERRORS]
-    checks += [_same_motion(label) for label in _THETAS]
-    curves, on_groups = _motion()
-    checks.append(Check("largest |QᵀQ - 1|, θ = ½, h = 1e-3", "round-off", on_groups, on_groups < 1e-12))
-    panels = {
-        f"error of {name} at t = 1": {label: (e.h, getattr(e, part)) for label, e in cases["A", 1.0].items()}
-        for name, part in (("Q", "attitude"), ("π", "momentum"))
-    }
-    figures = {"Motion (Fig. 2, left and centre)": curves, "Errors (Fig. 2, right)": plots.convergence_panels(panels)}
-    columns = {f"{data}, t = {t:g}, {k}": e._asdict() for (data, t), case in cases.items() for k, e in case.items()}
-    return Outcome(checks, figures, columns)
 
 
 @experiment("002-2", paper="002", title="Heavy top: energy of symplectic methods over long times (Fig. 3)")
@@ -81,15 +51,6 @@ def energies() -> Outcome:
     figures = {"Energy (Fig. 3, top)": _energy_figure(), "Direction of gravity (Fig. 3, bottom)": _directions()}
     columns = {f"{data}, {m}, h = {h:g}": _run(data, m, h, _STEPS)._asdict() for data, m, h in _figure_runs()}
     return Outcome(checks, figures, columns)
-
-
-class _Errors(NamedTuple):
-    """Of attitude and momentum by step size, and how many steps there were."""
-
-    h: np.ndarray
-    attitude: np.ndarray
-    momentum: np.ndarray
-    steps: np.ndarray
 
 
 class Changes(NamedTuple):
@@ -113,110 +74,22 @@ class Changes(NamedTuple):
 
 
 @functools.cache
-def _top(data: str, formulation: str = "cotangent") -> ph.Problem:
-    return ph.problems.get("heavy-top", formulation=formulation, data=data)
-
-
-def _method(label: str) -> ph.integrators.AbstractIntegrator:
-    if label in _THETAS:
-        return ph.integrators.get("symplectic", theta=_THETAS[label])
-    return ph.integrators.get(label)
-
-
-@functools.cache
-def _end(data: str, formulation: str, label: str, steps: int, t: float) -> tuple[np.ndarray, np.ndarray]:
-    """Q and π at the end."""
-    method = _method(label)
-    run = ph.simulate(_top(data, formulation), method, h=t / steps, t1=t, save_every=None)
-    point, momentum = run.state
-    return np.asarray((point if formulation == "cotangent" else point[0])[-1]), np.asarray(momentum[-1, :3])
-
-
-def _errors(data: str, t: float) -> dict[str, _Errors]:
-    exact = _end(data, "cotangent", "rkmk6", 100_000, t)
-    counts = np.array([round(n * t) for n in (1600, 3200, 6400, 12800, 25600)])
-    cases = {f"SLGI, {label}": ("cotangent", label) for label in _THETAS} | {"SLGIKK, θ = ½": ("quadratic", "θ = ½")}
-    errors = {}
-    for name, case in cases.items():
-        ends = (_end(data, *case, int(n), t) for n in counts)
-        gaps = np.array([[np.linalg.norm(a - b) for a, b in zip(end, exact, strict=True)] for end in ends])
-        errors[name] = _Errors(t / counts, gaps[:, 0], gaps[:, 1], counts)
-    return errors
-
-
-def _order_checks(where: str, case: dict[str, _Errors]) -> list[Check]:
-    checks = []
-    for name, e in case.items():
-        order = _ORDERS[name.split(", ")[1]]
-        for quantity, errors in (("Q", e.attitude), ("π", e.momentum)):
-            slope = float(np.log2(errors[-2] / errors[-1]))
-            explanation = _CROSSOVER if quantity == "Q" and order == 1 and "C" in where else ""
-            text = f"order of {quantity}, {name}, {where}"
-            checks.append(Check(text, order, slope, abs(slope - order) < 0.1, explanation))
-    return checks
-
-
-def _peer_error_check(data: str, case: dict[str, _Errors]) -> Check:
-    steps, peer = _KNOWN_ERRORS[data]
-    measured = [float(e.attitude[e.steps == steps][0]) for e in (case[f"SLGI, {label}"] for label in _THETAS)]
-    # The figures have two digits.
-    same = bool(np.allclose(measured, peer, rtol=0.05))
-    return Check(f"errors of Q at t = 0.1, {steps} steps, θ = 0, ½, 1, data {data}, computed", peer, measured, same)
-
-
-def _same_motion(label: str) -> Check:
-    ends = [_end("A", formulation, label, 1_000, 1.0) for formulation in ("cotangent", "quadratic")]
-    gaps = [float(np.max(np.abs(a - b))) for a, b in zip(*ends, strict=True)]
-    return Check(
-        f"SLGI and SLGIKK, {label}, 1,000 steps: largest difference of Q, of π",
-        "different methods in the figure",
-        gaps,
-        gaps[0] < 1e-11 and gaps[1] < 1e-10,
-        "On the direct product the R³ parts of (15)–(17) are sums: p stays, and (Q, π) moves exactly as on SO(3). "
-        "Checked is that they differ by round-off; the paper's curves may be of two solvers, or of another product.",
-    )
-
-
-def _motion() -> tuple[Figure, float]:
-    """Fig. 2, left and centre, and the largest |QᵀQ - 1|."""
-    run = ph.simulate(_top("A"), _method("θ = ½"), h=1e-3, t1=1.0)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(10.4, 4.2), layout="constrained")
-        _gravity_curve(figure, 121, run, "Mℓ QᵀΓ₀")
-        axis = figure.add_subplot(122)
-        for k, name in enumerate("xyz"):
-            axis.plot(run.t, np.asarray(run.outputs["axis"])[:, k], color=COLOURS[k], label=name)
-        axis.set(title="Qχ", xlabel="t (s)")
-        axis.legend()
-    return figure, float(np.max(run.residuals["manifold"]))
-
-
-def _gravity_curve(figure: Figure, place: int, run: ph.Solution, title: str) -> None:
-    problem = _top("A")
-    scale = problem.parameters["mass"] * problem.parameters["length"] * problem.parameters["gravity"]
-    x = scale * np.asarray(run.outputs["rotation"])[:, 2]
-    axis = figure.add_subplot(place, projection="3d")
-    axis.plot(*x.T, color=COLOURS[0], lw=0.4)
-    axis.set(title=title, xlim=(-abs(scale), abs(scale)), zlim=(-abs(scale), abs(scale)))
-
-
-@functools.cache
 def _run(data: str, label: str, h: float, steps: int) -> Changes:
-    run = ph.simulate(_top(data), _method(label), h=h, t1=steps * h)
+    run = ph.simulate(top(data), method(label), h=h, t1=steps * h)
     energy, momentum = (np.asarray(run.invariants[k]) for k in ("energy", "vertical_angular_momentum"))
     residual = np.maximum.accumulate(np.asarray(run.residuals["manifold"]))
     return Changes(np.asarray(run.t), energy - energy[0], momentum - momentum[0], residual)
 
 
 def _energy_at_the_start() -> Check:
-    run = ph.simulate(_top("A"), _method("θ = ½"), h=0.01, t1=0.01)
+    run = ph.simulate(top("A"), method("θ = ½"), h=0.01, t1=0.01)
     energy = float(run.invariants["energy"][0])
     same = abs(energy - _KNOWN_ENERGY) < 1e-6
     return Check("energy at the start, data A, computed", _KNOWN_ENERGY, energy, same, _READING)
 
 
 def _change_checks(data: str, h: float) -> list[Check]:
-    runs = {label: _run(data, label, h, _STEPS) for label in _THETAS}
+    runs = {label: _run(data, label, h, _STEPS) for label in THETAS}
     peer, largest = _KNOWN_CHANGES[data, h], [run.largest for run in runs.values()]
     where = f"data {data}, h = {h:g}"
     checks = [
@@ -230,7 +103,7 @@ def _change_checks(data: str, h: float) -> list[Check]:
     # Six seconds are not long enough for the slow turn of the two other tops to average out.
     if h == 0.01 or data == "A":
         checks.append(_drift_check([run.drift for run in runs.values()], f"6,000 steps, {where}"))
-    long = {label: _run(data, label, h, _LONG) for label in _THETAS}
+    long = {label: _run(data, label, h, _LONG) for label in THETAS}
     checks.append(_drift_check([run.drift for run in long.values()], f"60,000 steps, {where}"))
     growth = [run.largest / runs[label].largest for label, run in long.items()]
     checks.append(
@@ -268,9 +141,9 @@ def _resolution() -> list[Check]:
 def _momentum_checks() -> list[Check]:
     checks = []
     for data in ("A", "C", "E"):
-        runs = [_run(data, label, h, _STEPS) for h in (0.01, 0.001) for label in _THETAS]
+        runs = [_run(data, label, h, _STEPS) for h in (0.01, 0.001) for label in THETAS]
         change = [float(np.max(np.abs(run.momentum))) for run in runs]
-        momentum = float(np.linalg.norm(np.asarray(_top(data).state0[1])))
+        momentum = float(np.linalg.norm(np.asarray(top(data).state0[1])))
         # Round-off that adds up, by the rule of `polhode.results.audit`.
         allowed = momentum * np.finfo(float).eps * (100 + 8 * _STEPS)
         text = f"largest change of π·e₃ in 6,000 steps, data {data}, h = 0.01 and 0.001, θ = 0, ½, 1"
@@ -295,7 +168,7 @@ def _control_checks() -> list[Check]:
 
 
 def _figure_runs() -> list[tuple[str, str, float]]:
-    return [("A", label, h) for h in (0.01, 0.001) for label in (*_THETAS, "rkmk4", "rk4")]
+    return [("A", label, h) for h in (0.01, 0.001) for label in (*THETAS, "rkmk4", "rk4")]
 
 
 def _energy_figure() -> Figure:
@@ -314,6 +187,6 @@ def _directions() -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10.4, 4.4), layout="constrained")
         for place, label in ((121, "θ = ½"), (122, "θ = 0")):
-            run = ph.simulate(_top("A"), _method(label), h=0.01, t1=60.0)
-            _gravity_curve(figure, place, run, f"Mℓ QᵀΓ₀, {label}")
+            run = ph.simulate(top("A"), method(label), h=0.01, t1=60.0)
+            gravity_curve(figure, place, run, f"Mℓ QᵀΓ₀, {label}")
     return figure
