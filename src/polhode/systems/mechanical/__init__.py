@@ -1,4 +1,8 @@
-"""Mechanical systems of second order, with or without constraints on positions and on velocities."""
+"""Mechanical systems of second order, with or without constraints on positions and on velocities.
+
+In: a space, a mass matrix, forces, constraints, contacts. Out: systems that methods with accelerations or impulses take.
+Open first: `abstract.py`; `contact_set.py` is the interface of contacts.
+"""
 
 from polhode.systems.mechanical.abstract import START_TOLERANCE as START_TOLERANCE
 from polhode.systems.mechanical.abstract import AbstractMechanical as AbstractMechanical
