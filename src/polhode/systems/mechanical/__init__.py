@@ -1,6 +1,6 @@
 """Mechanical systems of second order, with or without constraints on positions and on velocities.
 
-In: a space, a mass matrix, forces, constraints, contacts. Out: systems that methods with accelerations or impulses take.
+In: a space, a mass matrix, forces, constraints, contacts. Out: systems for methods with accelerations or impulses.
 Open first: `abstract.py`; `contact_set.py` is the interface of contacts.
 """
 
