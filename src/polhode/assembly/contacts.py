@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.assembly.coordinate_layout import AbstractLayout
-from polhode.assembly.spanning_tree import spanning_tree
 from polhode.checks import short_repr
 from polhode.contact.distances import slots
 from polhode.contact.rules import ContactRule
@@ -76,7 +75,8 @@ def _room(model: ModelParts, count: int) -> int:
     """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
     if model.contact_capacity is not None:
         return min(count, model.contact_capacity)
-    roots = sum(attachment.joint is None for attachment in spanning_tree(model))
+    joints = sum(isinstance(part, AbstractJoint) for _, part in model.parts)
+    roots = len(model.bodies) - joints
     room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
     return count if count <= _MOST_SPARE * room else room
 
