@@ -75,6 +75,7 @@ class AbstractIntegrator(eqx.Module):
     - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
       a kink of a load, where a step ends, needs no restart.
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
+    - `needs_contacts`: whether it takes only systems with such contacts.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
@@ -82,6 +83,7 @@ class AbstractIntegrator(eqx.Module):
     promises_at_steps: ClassVar[bool] = False
     one_step: ClassVar[bool] = False
     takes_contacts: ClassVar[bool] = False
+    needs_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""

@@ -12,8 +12,6 @@ from polhode.integrators.ranking import Default, Tier, merits, tier_of
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State
 from polhode.systems.conversion import Conversion
 
-_NO_CONTACTS = "bodies of it touch each other, and the method has no contacts with friction"
-
 
 class ConvertedSystem(NamedTuple):
     """A system in the form that a method takes.
@@ -51,8 +49,9 @@ def convert_for(
     `check_state`: whether to check the state, too. Raises IncompatibleSystem with the reasons.
     """
     method = method.for_system(system)
-    if system.has_contacts and not method.takes_contacts:
-        raise IncompatibleSystem(_NO_CONTACTS)
+    against_contacts = _against_contacts(method, system)
+    if against_contacts:
+        raise IncompatibleSystem(against_contacts)
     against: list[str] = []
     special: list[str] = []
     for way in _candidates(method, system):
@@ -74,8 +73,17 @@ def convert_for(
     raise IncompatibleSystem("; ".join(dict.fromkeys(against)))
 
 
-def _candidates(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[AbstractConversion]:
+def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str:
+    """Why a method doesn't take the contacts of a system, or their absence; empty if it does."""
     if system.has_contacts and not method.takes_contacts:
+        return "bodies of it touch each other, and the method has no contacts with friction"
+    if method.needs_contacts and not system.has_contacts:
+        return "nothing in it touches anything, and the method is for contacts; shapes touch by `model.contacts(…)`"
+    return ""
+
+
+def _candidates(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[AbstractConversion]:
+    if _against_contacts(method, system):
         return iter(())
     return (way for way in conversions(system) if issubclass(way.kind, method.kinds))
 

@@ -37,6 +37,7 @@ _ON_JOINTS = 1e-14
 
 _PROJECTIONS = 12
 _FREE_ROUNDS = 4
+_STEADY_ROUNDS = 12
 _SETTLES = 0.7
 """Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
 
@@ -102,7 +103,7 @@ class Moreau(AbstractTimeStepping):
         contact dynamics method, Comput. Methods Appl. Mech. Engrg. 177 (1999).
     """
 
-    max_rounds: int = eqx.field(static=True, default=25)
+    max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
 
     def _advance(
@@ -174,11 +175,15 @@ class Moreau(AbstractTimeStepping):
         columns = sliding.combine(moved)
         solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
+        # Rounds that jump between two states, as with stops that begin and end, settle between them.
+        damps = (last.number >= _STEADY_ROUNDS) & (last.number % 3 == 2)
+        velocity = jnp.where(damps, 0.5 * (velocity + last.velocity), velocity)
         impulses = sliding.complete(solution.impulses)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.velocity))
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
-        settles = (last.number < _FREE_ROUNDS) | (change <= _SETTLES * last.change)
+        doubtful = (last.number >= _FREE_ROUNDS) & (last.number < _STEADY_ROUNDS)
+        settles = ~doubtful | (change <= _SETTLES * last.change)
         return _Round(velocity, impulses, joints, change, solution.solved, sliding.on & settles, last.number + 1)
 
     def interpolate(

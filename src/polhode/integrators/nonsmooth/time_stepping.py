@@ -24,6 +24,7 @@ class AbstractTimeStepping(AbstractIntegrator):
     promises_at_steps: ClassVar = True
     one_step: ClassVar = True
     takes_contacts: ClassVar = True
+    needs_contacts: ClassVar = True
 
     tolerance: eqx.AbstractVar[float]
 
