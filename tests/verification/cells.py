@@ -25,6 +25,9 @@ from polhode.compiler.numpy.interpreter import from_jaxpr
 from polhode.integrators import AbstractIntegrator, Carry, StepInfo
 from polhode.simulation.loops import native, traced
 
+METHODS = [name for name in ph.integrators.names() if not ph.integrators.get(name).needs_contacts]
+"""All methods but those that take only bodies that touch each other, which `tests/contact` measures."""
+
 COUNTS = {1: 1600, 2: 800, 3: 200, 4: 100, 5: 80, 6: 40}
 """Order → steps a second at which methods are in their asymptotic range, and their errors above round-off."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import cells
 import jax
 import pytest
-from cells import PerturbedMethod, Row
+from cells import METHODS, PerturbedMethod, Row
 from tumbling import MOVING
 
 from polhode import integrators
@@ -25,7 +25,7 @@ from polhode.systems.base import AbstractSystem
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
-@pytest.fixture(scope="module", params=integrators.names())
+@pytest.fixture(scope="module", params=METHODS)
 def row(request):
     """All cells of a row follow each other, and share the programs of its method."""
     yield Row.of(request.param)
@@ -132,14 +132,14 @@ def test_methods_of_other_kinds_are_not_in_the_table(kinds, monkeypatch):
 
 
 def test_every_method_is_in_the_table():
-    assert [Row.of(name).name for name in integrators.names()] == list(integrators.names())
+    assert [Row.of(name).name for name in METHODS] == list(METHODS)
 
 
 def test_the_page_has_a_line_for_each_method():
     page, _, rest = PAGE.read_text(encoding="utf-8").partition("\n## Back ends")
     lines = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
-    assert sorted(lines) == sorted(integrators.names())
+    assert sorted(lines) == sorted(METHODS)
     figures = re.findall(r"^\| `([^`]+)` \|", rest, re.MULTILINE)
-    assert figures == list(integrators.names())
+    assert figures == list(METHODS)
     choose = (PAGE.parent / "choose.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in choose for name in lines)

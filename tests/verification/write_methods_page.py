@@ -12,13 +12,11 @@ from typing import Any
 import cells
 from tumbling import MOVING
 
-from polhode import integrators
-
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 HEAD = """# Methods, measured
 
 Every integrator on one tumbling body: asymmetric, hung up at a fixed point under gravity, in the form that the method
-takes. Written by `tests/verification/write_methods_page.py` from the cells of the table of methods, to which
+takes; those for bodies that touch, `moreau` among them, are in [Contact](theory/contact.md). Written by `tests/verification/write_methods_page.py` from the cells of the table of methods, to which
 `tests/verification/test_methods.py` holds every name of the registry (orders and promises of every second one in each
 run of the tests, the other columns in a smaller sample, and all of them in `make verify`).
 
@@ -138,14 +136,14 @@ def main() -> None:
     table = json.loads(file.read_text()) if file is not None and file.exists() else {}
     more = () if given.quick else ((back_ends, "XLA"), (derived, "reverse"))
     for measure, column in ((figures, "order"), *more):
-        for name in integrators.names():
+        for name in cells.METHODS:
             if column not in table.setdefault(name, {}):
                 table[name].update(measure(name))
                 cells.forget()
                 print(name, table[name], flush=True)
                 if file is not None:
                     file.write_text(json.dumps(table))
-    PAGE.write_text(page({name: table[name] for name in integrators.names()}), encoding="utf-8")
+    PAGE.write_text(page({name: table[name] for name in cells.METHODS}), encoding="utf-8")
 
 
 if __name__ == "__main__":
