@@ -16,9 +16,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 HEAD = """# Methods, measured
 
 Every integrator on one tumbling body: asymmetric, hung up at a fixed point under gravity, in the form that the method
-takes; those for bodies that touch, `moreau` among them, are in [Contact](theory/contact.md). Written by `tests/verification/write_methods_page.py` from the cells of the table of methods, to which
-`tests/verification/test_methods.py` holds every name of the registry (orders and promises of every second one in each
-run of the tests, the other columns in a smaller sample, and all of them in `make verify`).
+takes; those for bodies that touch, `moreau` among them, are in [Contact](theory/contact.md). Written by
+`tests/verification/write_methods_page.py` from the cells of the table of methods, to which
+`tests/verification/test_methods.py` holds every other name of the registry (orders and promises of every second one in
+each run of the tests, the other columns in a smaller sample, and all of them in `make verify`).
 
 - **Order**: declared, and as observed of attitude, velocity and multipliers against the exact motion at t = 1, from
   two steps.
