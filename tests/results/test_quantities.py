@@ -9,7 +9,7 @@ from test_forces_by_name import arm
 from test_results import pendulum
 
 import polhode as ph
-from polhode.results import BodyResults, ForceResults, JointResults, Quantity
+from polhode.results import BodyResults, ContactResults, ForceResults, JointResults, Quantity
 from polhode.results.declarations import QUANTITIES, axes, kinds
 from polhode.results.quantity import declarations
 from polhode.units import unit_of
@@ -161,8 +161,8 @@ def test_declarations_say_what_is_needed():
         assert set(quantity.arrays) <= set(axes()), quantity.name
     assert kinds()["joint_moments"] == "moment"
     assert "joint_efforts" not in kinds()
-    of_classes = [each for results in (BodyResults, JointResults, ForceResults) for each in declarations(results)]
-    assert list(QUANTITIES) == of_classes
+    classes = BodyResults, JointResults, ForceResults, ContactResults
+    assert list(QUANTITIES) == [each for results in classes for each in declarations(results)]
 
 
 def instants(run):

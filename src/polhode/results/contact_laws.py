@@ -19,7 +19,8 @@ _PRESSES = 1e-12
 """Normal force, relative to the largest in the run, from which a point counts as pressed."""
 
 _SLIPS = 1e-9
-"""Speed, relative to the largest in the run, from which a pressed point may count as sliding."""
+"""Speed, relative to the largest in the run or to the units of length and time if those are more, from which a pressed
+point may count as sliding."""
 
 _ON_CONE = 1e-6
 """Distance from the friction cone, relative to the normal force, within which a force is that of sliding."""
@@ -65,7 +66,7 @@ def modes(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> np.ndarr
     A point slides if it is pressed and moves along the surface under a force on the friction cone. Where it has just
     begun to move, or turns, means of the force over a step may lie within the cone.
     """
-    is_pressed, moves = find_pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=0.0)
+    is_pressed, moves = find_pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=1.0)
     normal = np.asarray(record.forces)[..., 0]
     needed = needed_normal_forces(record, friction)
     on_cone = needed >= (1 - _ON_CONE) * normal - _turns(record, moves) * normal

@@ -49,6 +49,12 @@ is then the largest of a single body and of the whole, relative to the centre of
 energy includes the work. A remark names the body that turns fastest where it turns by more than 0.05 rad in a step and
 momenta or energy are inaccurate.
 
+Where bodies touch, the energy is balanced with what contacts have dissipated, and rows say how the laws of contact and
+friction hold at the ends of steps: "friction_cone" and "sticking" (the path of points that stick) are imposed by the
+equations of a step, and broken above 1e-8 of the largest normal force, or of the size of a body; "unsolved_steps" above
+0. "contact_work" and "energy_rise" (gains from frame to frame), "penetration" and "complementarity" (gaps of points
+that press in two frames in a row) are judged by accuracy alone.
+
 Joints of a URDF that move faster than its velocity limits, which nothing keeps, are remarked on too.
 
 What events have changed in an invariant, such as the energy at impacts, is taken out: drifts are those between them.
