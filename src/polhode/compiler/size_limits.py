@@ -72,7 +72,8 @@ to 1.8 s on arrays; outputs of rods, and of 10 bodies in absolute coordinates, h
 0.1 to 0.2 s on arrays."""
 
 SELECTED_NUMBERS = 300
-"""Numbers of inputs up to which an index that depends on the data becomes a comparison with every position."""
+"""Numbers of inputs, or of an array, up to which an index that depends on the data becomes a comparison with every
+position. An inverse of 48 unknowns in a loop over its pivots takes 20 µs on arrays, 400 µs on scalars."""
 
 
 def is_long(tree: Any) -> bool:

@@ -18,45 +18,73 @@ COMPLIANCE = 1e-7
 over the smallest eigenvalue, 1e-5 for mass ratios of 1e4, is what each correction leaves of the error that it makes."""
 
 _CORRECTIONS = 2
-_ITERATIONS = 40
 _HALVINGS = 6
 _BOLD = 8
 """Iterations that may raise the residual where no step along the direction lowers it."""
+
+CONTINUATION = 1e6
+"""Factor of the compliance with which a continuation begins; each stage divides it by 100. Of impulses of least norm of
+bodies that rest on many contacts, some are at the limit of friction: their modes are hard to guess at once."""
+
+_STAGE = 12
+"""Most iterations of a stage before the last."""
+
+_STAGE_GOAL = 0.03
+"""Its residual, in parts of its compliance."""
 
 
 class Search(NamedTuple):
     """Where Newton's method is.
 
     - `residual`: the largest of the laws themselves.
-    - `soft`: whether `COMPLIANCE` counts, so that impulses have the least norm; at the end it does not.
+    - `softness`: factor of `COMPLIANCE`; 1 for impulses of least norm, 0 at the end.
+    - `since`: iterations with it.
     - `determined`: whether no pivot was about as small as the compliance.
     """
 
     z: Impulses
     residual: Float[Array, ""]
-    soft: Bool[Array, ""]
+    softness: Float[Array, ""]
+    since: Int[Array, ""]
     iterations: Int[Array, ""]
     determined: Bool[Array, ""]
     stalled: Bool[Array, ""]
 
+    @classmethod
+    def begin(cls, z: Impulses, residual: Array, softness: Array | float, iterations: Array | int) -> Search:
+        """A search that begins at z."""
+        none = jnp.asarray(0)
+        return cls(
+            z, residual, jnp.asarray(softness, float), none, none + iterations, jnp.asarray(True), jnp.asarray(False)
+        )
 
-def newton(problem: UnitProblem, start: Search, goal: Array, floor: Array) -> Search:
-    """Iterates from `start` until the residual is below `goal`, or `floor` to begin with."""
+
+def newton(
+    problem: UnitProblem, start: Search, size: Array, tolerance: float, floor: Array, limit: Array | int
+) -> Search:
+    """At most `limit` iterations from `start`, until the residual is below the tolerance times `size`.
+
+    While compliance counts, until it is below `floor`.
+    """
+    goal = tolerance * size
 
     def more(search: Search) -> Array:
-        unsolved = search.residual > jnp.where(search.soft, floor, goal)
-        return unsolved & (search.iterations < start.iterations + _ITERATIONS) & ~search.stalled
+        unsolved = search.residual > jnp.where(search.softness > 0, floor, goal)
+        return unsolved & (search.iterations < start.iterations + limit) & ~search.stalled
 
-    return jax.lax.while_loop(more, lambda search: _iterate(problem, search, start.iterations, goal, floor), start)
+    return jax.lax.while_loop(more, lambda search: _iterate(problem, search, size, goal, floor), start)
 
 
-def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callable[..., Impulses], Array]:
+def tangent_solver(
+    problem: UnitProblem, projection: Projection, softness: Array | float = 1.0
+) -> tuple[Callable[..., Impulses], Array]:
     """F ↦ J⁻¹F with the derivative J of the residual, and whether J is regular.
 
     Corrections take out the compliance with which J is inverted; the function of none has it.
     """
     shape = projection.value.shape
-    scaled = problem.step.reshape(-1)[:, None] * (problem.matrix + jnp.diag(COMPLIANCE * problem.softness.reshape(-1)))
+    compliance = jnp.diag(softness * COMPLIANCE * problem.softness.reshape(-1))
+    scaled = problem.step.reshape(-1)[:, None] * (problem.matrix + compliance)
     eye = jnp.eye(scaled.shape[0])
     inner = (eye - scaled).reshape(*shape, -1)
     J = eye - jnp.sum(projection.derivative[:, :, :, None] * inner[:, None], axis=2).reshape(scaled.shape)
@@ -69,7 +97,7 @@ def tangent_solver(problem: UnitProblem, projection: Projection) -> tuple[Callab
             d = d + solve_once(rest.reshape(-1)).reshape(shape)
         return d
 
-    return solve, smallest > 30 * COMPLIANCE
+    return solve, smallest > 30 * softness * COMPLIANCE
 
 
 def _apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses) -> Impulses:
@@ -78,34 +106,42 @@ def _apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses) ->
     return d - jnp.sum(projection.derivative * change[:, None], axis=2)
 
 
-def _iterate(problem: UnitProblem, search: Search, begin: Array, goal: Array, floor: Array) -> Search:
-    z = search.z
-    softness = jnp.where(search.soft, COMPLIANCE, 0.0) * problem.softness
-    soft_velocities = lambda z: velocities(problem, z) + softness * z  # noqa: E731
+def _iterate(problem: UnitProblem, search: Search, size: Array, goal: Array, floor: Array) -> Search:
+    z, level = search.z, search.softness
+    compliance = level * COMPLIANCE * problem.softness
+    soft_velocities = lambda z: velocities(problem, z) + compliance * z  # noqa: E731
     F_at = lambda z: residual(problem, z, soft_velocities(z))  # noqa: E731
-    w = soft_velocities(z)
-    projection = linearise(problem, z, w)
+    projection = linearise(problem, z, soft_velocities(z))
     F = z - projection.value
-    solve, determined = tangent_solver(problem, projection)
+    solve, determined = tangent_solver(problem, projection, jnp.maximum(level, 1.0))
     z1, F1, lower = _line_search(F_at, z, F, solve(F, 0), goal)
-    z1, size = jnp.where(lower | (search.iterations - begin < _BOLD), z1, z), jnp.max(jnp.abs(F1))
-    # Without the compliance, at the same modes.
-    rigid = residual(problem, z1, velocities(problem, z1))
-    z2 = z1 - solve(rigid)
-    left = jnp.max(jnp.abs(residual(problem, z2, velocities(problem, z2))))
-    right = jnp.max(jnp.abs(rigid))
-    better = (left < right) & jnp.isfinite(left)
-    hard = ~search.soft | (size <= jnp.maximum(1e-3 * goal, floor)) | ((size <= goal) & ~lower)
-    take = hard & better
-    stalled = ~lower & (search.iterations - begin >= _BOLD) & ~(search.soft & hard)
+    bold = search.since < _BOLD
+    z1, left = jnp.where(lower | bold, z1, z), jnp.max(jnp.abs(F1))
+    early = level > 1
+    wanted = jnp.where(early, _STAGE_GOAL * COMPLIANCE * level * size, jnp.maximum(1e-3 * goal, floor))
+    over = (left <= wanted) | ((left <= goal) & ~lower) | (early & ((search.since >= _STAGE) | ~(lower | bold)))
+    z2, last = _without_compliance(problem, solve, z1, (level <= 1) & ((level <= 0) | over))
     return Search(
-        jnp.where(take, z2, z1),
-        jnp.where(take, left, right),
-        ~hard,
-        search.iterations + 1,
-        determined,
-        stalled,
+        z=z2,
+        residual=last,
+        softness=jnp.where(over, jnp.where(early, 0.01 * level, 0.0), level),
+        since=jnp.where(over, 0, search.since + 1),
+        iterations=search.iterations + 1,
+        determined=determined,
+        stalled=~lower & ~bold & ~over,
     )
+
+
+def _without_compliance(
+    problem: UnitProblem, solve: Callable[[Impulses], Impulses], z: Impulses, due: Array
+) -> tuple[Impulses, Array]:
+    """The impulses without the compliance at the same modes, if that is due and better; their largest residual."""
+    F = residual(problem, z, velocities(problem, z))
+    other = z - solve(F)
+    before = jnp.max(jnp.abs(F))
+    after = jnp.max(jnp.abs(residual(problem, other, velocities(problem, other))))
+    better = due & (after < before) & jnp.isfinite(after)
+    return jnp.where(better, other, z), jnp.where(better, after, before)
 
 
 def _line_search(

@@ -125,11 +125,7 @@ class Solution(eqx.Module):
 
     @property
     def contacts(self) -> Contacts:
-        """Contacts by names of bodies or shapes, `contacts["floor", "foot"]`, of rules or of stops of events.
-
-        They have `force`, `points`, `gap`, `mode`, `slip`, `dissipation` and more; see `polhode.results`. Stops have
-        `gap`, `force`, `closed` and `impulses`.
-        """
+        """Contacts by names of bodies or shapes, `contacts["floor", "foot"]`, of rules or stops of events."""
         return Contacts(self)
 
     @property

@@ -20,10 +20,13 @@ _WRITE_INDICES = slice(1, 2)
 _READS = frozenset(("gather", "dynamic_slice"))
 
 
-def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_read: Sequence[bool] = ()) -> bool:
+def has_dynamic_indices(
+    jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_read: Sequence[bool] = (), larger: int = 0
+) -> bool:
     """Whether a program has data-dependent indices, or sorts; look-ups in constants don't count.
 
     `is_constant`: which arguments are constants; none by default. `is_read`: those in which they don't count, either.
+    `larger`: indices in arrays of up to so many numbers don't count.
     """
     constants = set(jaxpr.constvars)
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
@@ -34,13 +37,14 @@ def has_dynamic_indices(jaxpr: core.Jaxpr, is_constant: Sequence[bool] = (), is_
         read_inputs = [not isinstance(v, core.Literal) and v in arrays for v in eqn.invars]
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
         looks_up = name in _READS and (read_inputs[0] or constant_inputs[0])
-        if not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs)):
+        unknown = not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs))
+        if unknown and math.prod(eqn.invars[0].aval.shape) > larger:
             return True
         # Rows of loops differ from each other, even constant ones.
         varying = rows_of(eqn)
         for inner, numbers in programs_inside(eqn):
             is_constant = [n is not None and n not in varying and constant_inputs[n] for n in numbers]
-            if has_dynamic_indices(inner, is_constant, [n is not None and read_inputs[n] for n in numbers]):
+            if has_dynamic_indices(inner, is_constant, [n is not None and read_inputs[n] for n in numbers], larger):
                 return True
         if all(constant_inputs):
             constants.update(eqn.outvars)
@@ -77,4 +81,6 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     if numbers > size_limits.ON_ARRAYS:
         count = count_operations(jaxpr)
         return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
-    return numbers > size_limits.SELECTED_NUMBERS and has_dynamic_indices(jaxpr, is_read=reads)
+    # Among few numbers only indices in large matrices that the program makes, such as an inverse, ask for arrays.
+    larger = 0 if numbers > size_limits.SELECTED_NUMBERS else size_limits.SELECTED_NUMBERS
+    return has_dynamic_indices(jaxpr, is_read=reads, larger=larger)

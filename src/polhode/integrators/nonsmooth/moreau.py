@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
-from polhode.integrators.nonsmooth.sliding import Sliding, against, persistent, slide
+from polhode.integrators.nonsmooth.sliding import Sliding, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
@@ -46,6 +46,7 @@ class _Round(NamedTuple):
     joints: Multipliers
     change: Array
     solved: Bool[Array, ""]
+    slides: Bool[Array, " k"]
     number: Int[Array, ""]
 
 
@@ -136,7 +137,8 @@ class Moreau(AbstractTimeStepping):
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
-        first = _Round(v, guess, jnp.zeros(step.system.m), jnp.inf * size, jnp.asarray(True), jnp.asarray(0))
+        none = jnp.zeros(len(guess), bool)
+        first = _Round(v, guess, jnp.zeros(step.system.m), jnp.inf * size, jnp.asarray(True), none, jnp.asarray(0))
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.velocity))
@@ -165,14 +167,14 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _sliding(step, last.velocity, free)
+        sliding = _sliding(step, last, free)
         columns = sliding.combine(moved)
         solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
         impulses = sliding.complete(solution.impulses)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.velocity))
-        return _Round(velocity, impulses, joints, change, solution.solved, last.number + 1)
+        return _Round(velocity, impulses, joints, change, solution.solved, sliding.on, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -204,10 +206,10 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _sliding(step: _Step, v1: Vector, free: Vector) -> Sliding:
+def _sliding(step: _Step, last: _Round, free: Vector) -> Sliding:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
-    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, v1)[:, 1:3]
-    on = persistent(step.pressed, before, after, _slips(step, free))
+    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
+    on = persistent(narrow(step.pressed, last.slides, last.number), before, after, _slips(step, free))
     return slide(on, against(step.law, before + after))
 
 
