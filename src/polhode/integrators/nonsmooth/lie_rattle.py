@@ -85,7 +85,8 @@ class LieRattle(AbstractTimeStepping):
         memory: ContactMemory,
         pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
-        step = Departure.at(system, t, h, *state, memory, pressed)
+        q, v = state
+        step = Departure.at(system, t, h, q, v, memory, pressed)
         first = drift(step, self.max_iterations, self.tolerance)
         arrival = arrive(step, first)
         last = kick(arrival, self.max_iterations, self.tolerance)

@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
-from polhode.integrators.nonsmooth.sliding import Sliding, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
@@ -170,7 +170,7 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _sliding(step, last, free)
+        sliding = _slide_directions(step, last, free)
         columns = sliding.combine(moved)
         problem, first_part = _problem(step, free, sliding, columns)
         solution = solve(problem, last.impulses + first_part, self.tolerance)
@@ -211,7 +211,7 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _sliding(step: _Step, last: _Round, free: Vector) -> Sliding:
+def _slide_directions(step: _Step, last: _Round, free: Vector) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
     goes_on = step.pressed & (step.first_part[:, 0] == 0)
@@ -226,7 +226,7 @@ def _first_part(step: _Step, impulses: Float[Array, "k rows"], after: Float[Arra
 
 
 def _problem(
-    step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]
+    step: _Step, free: Vector, sliding: SlideDirections, columns: Float[Array, "k_rows n"]
 ) -> tuple[ContactProblem, Float[Array, "k rows"]]:
     """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
 
