@@ -18,7 +18,7 @@ Errors = dict[str, float]
 
 
 class Reference(NamedTuple):
-    """A problem: its name, the model, the end of its run, and what to compare with.
+    """A problem: its title, the model, the end of its run, and what to compare with.
 
     - `build`: () → a model, or () → (system, state).
     - `errors`: a run → measured minus exact values, each under its own label.
@@ -30,11 +30,12 @@ class Reference(NamedTuple):
     t1: float
     errors: Callable[[Any], Errors]
     joints: bool = False
+    h: float = 0.01
 
 
-def run(reference: Reference, method: str = "moreau", h: float = 0.01, formulation: str | None = "SO3xR3") -> Any:
-    """A run of a reference problem."""
-    built = reference.build()
+def run(reference: Reference, method: str = "moreau", h: float | None = None, formulation: str = "SO3xR3") -> Any:
+    """A run of a reference problem, with its own step by default."""
+    built, h = reference.build(), reference.h if h is None else h
     if isinstance(built, ph.Model):
         return ph.simulate(built.problem(formulation, t1=reference.t1, h=h), integrator=method)
     system, state = built
@@ -491,9 +492,9 @@ REFERENCES = {
         "cradle, balls that touch", lambda: cradle(0.0), 0.1, cradle_errors(-1 / 3, 2 / 3, 2 / 3)
     ),
     "cradle-apart-3": Reference("cradle, balls apart", lambda: cradle(0.02), 0.1, cradle_errors(0, 0, 1)),
-    "oblique-slides": Reference("oblique impact of a ball that spins", oblique, 0.1, oblique_errors),
-    "rocking-block": Reference("rocking block", rocking_block, 0.5, rocking_block_errors),
-    "ladder-70": Reference("ladder that leaves the wall", ladder, 0.64, ladder_errors),
-    "pendulum-wall": Reference("pendulum against a wall", pendulum, 5.0, pendulum_errors, joints=True),
-    "woodpecker": Reference("woodpecker toy", woodpecker, 2.0, woodpecker_errors),
+    "oblique-slides": Reference("oblique impact of a ball that spins", oblique, 0.1, oblique_errors, h=0.001),
+    "rocking-block": Reference("rocking block", rocking_block, 0.5, rocking_block_errors, h=0.001),
+    "ladder-70": Reference("ladder that leaves the wall", ladder, 0.64, ladder_errors, h=0.005),
+    "pendulum-wall": Reference("pendulum against a wall", pendulum, 5.0, pendulum_errors, joints=True, h=0.001),
+    "woodpecker": Reference("woodpecker toy", woodpecker, 2.0, woodpecker_errors, h=2e-5),
 }  # fmt: skip
