@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -175,9 +176,7 @@ def belt_errors(solution: Any) -> Errors:
 
 
 def cube() -> ph.Model:
-    return on_floor(
-        ph.shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0, 0, 0.05), velocity=(6, 0, 0), friction=0.5
-    )
+    return on_floor(ph.shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0, 0, 0.05), velocity=(6, 0, 0), friction=0.5)
 
 
 def cube_errors(solution: Any) -> Errors:
@@ -290,9 +289,7 @@ def cylinders_errors(solution: Any) -> Errors:
 
 
 def bouncing_ball() -> ph.Model:
-    return on_floor(
-        ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1.1), friction=0.0, restitution=0.8
-    )
+    return on_floor(ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1.1), friction=0.0, restitution=0.8)
 
 
 def ball_height(t: np.ndarray) -> np.ndarray:
@@ -329,7 +326,7 @@ def cradle(gap: float) -> ph.Model:
             velocity=(1.0 if i == 0 else 0.0, 0, 0), name=f"ball {i}",
         ) for i in range(3)
     ]  # fmt: skip
-    for first, second in zip(balls, balls[1:], strict=False):
+    for first, second in itertools.pairwise(balls):
         model.add_contact(first, second, friction=0.0, restitution=1.0)
     return model
 
@@ -366,9 +363,7 @@ def oblique_errors(solution: Any) -> Errors:
 def rocking_block() -> ph.Model:
     edge = np.array([0.2, 0, 0])
     centre = edge - about_y(0.15) @ np.array([0.2, 0, -0.6])
-    return on_floor(
-        ph.shapes.Box((0.4, 0.3, 1.2)), mass=1.0, position=centre, rotation=about_y(0.15), friction=0.8
-    )
+    return on_floor(ph.shapes.Box((0.4, 0.3, 1.2)), mass=1.0, position=centre, rotation=about_y(0.15), friction=0.8)
 
 
 def rocking_block_errors(solution: Any) -> Errors:
@@ -412,7 +407,11 @@ def pendulum() -> ph.Model:
     across = np.array([np.cos(0.3), 0, -np.sin(0.3)])
     model.ground.add_shape(ph.shapes.Plane(point=-r * across, normal=across, name="wall"))
     ball = model.add_body(
-        mass=1.0, shape=ph.shapes.Sphere(r), position=(np.sin(1.0), 0, -np.cos(1.0)), rotation=about_y(-1.0), name="ball"
+        mass=1.0,
+        shape=ph.shapes.Sphere(r),
+        position=(np.sin(1.0), 0, -np.cos(1.0)),
+        rotation=about_y(-1.0),
+        name="ball",
     )
     model.add(ph.joints.Spherical(model.ground, ball, point=(0, 0, 0), name="pivot"))
     model.contacts(friction=0.0, restitution=0.7)

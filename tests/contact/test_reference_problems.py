@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import polhode as ph
 import pytest
 from reference_problems import REFERENCES, Reference, cylinders, energy, run, velocity
+
+import polhode as ph
 
 BOUNDS = {
     "incline-stop": (3e-5, 1e-12, 1e-15, 1e-13),
@@ -79,7 +80,7 @@ def test_three_cylinders_fall_below_either_threshold(between, ground):
 
 
 def test_the_outcome_of_an_impact_in_which_the_slip_reverses_does_not_depend_on_its_place_in_the_step():
-    """The first impact of the sleeve after the beak's: with a law of friction for each of its steps it scatters by 4 %."""
+    """Of the sleeve, after the beak's: with a law of friction for each of its two steps it scatters by 4 %."""
     toy = REFERENCES["woodpecker"]._replace(t1=0.082)
     rates = [np.asarray(run(toy, h=h).state[1])[-1, 2] for h in (1e-5, 5e-6, 2.5e-6, 1.25e-6)]
     assert np.ptp(rates) < 0.01 * abs(rates[-1])

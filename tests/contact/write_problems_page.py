@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Writes `docs/contact-problems.md`, errors of problems of contact by both methods: `python THIS`."""
 
 from __future__ import annotations

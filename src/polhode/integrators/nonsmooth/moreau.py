@@ -170,7 +170,7 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _slide_directions(step, last, free)
+        sliding = _slide_directions(step, last, free, moved)
         columns = sliding.combine(moved)
         problem, first_part = _problem(step, free, sliding, columns)
         solution = solve(problem, last.impulses + first_part, self.tolerance)
@@ -211,12 +211,18 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _slide_directions(step: _Step, last: _Round, free: Vector) -> SlideDirections:
-    """Friction of contacts that slide before and after, against the mean of both velocities."""
+def _slide_directions(step: _Step, last: _Round, free: Vector, moved: Float[Array, "k_rows n"]) -> SlideDirections:
+    """Friction of contacts that slide before and after, against the mean of both velocities.
+
+    Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
+    """
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
     goes_on = step.pressed & (step.first_part[:, 0] == 0)
     on = persistent(narrow(goes_on, last.slides, last.number), before, after, _slips(step, free))
-    return slide(on, against(step.law, before + after))
+    drag, W = against(step.law, before + after), step.contacts.rows
+    own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
+    opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
+    return slide(on & opens, drag)
 
 
 def _first_part(step: _Step, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
