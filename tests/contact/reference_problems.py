@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Problems of contact, impact and friction with exact motions, as models, and the errors of runs of them."""
 
 from __future__ import annotations
