@@ -49,6 +49,16 @@ def test_robot(run):
         assert abs(torque) < 80
 
 
+def test_hopper(run):
+    (flight, highest), (carried, weight), (moved, _) = run("hopper.py", "hopper.html")
+    # Up from 0.53 m, where the legs are stretched, and down to 0.45 m or somewhat lower.
+    assert flight == pytest.approx(sum((2 * (highest - start) / 9.81) ** 0.5 for start in (0.53, 0.45)), abs=0.12)
+    assert highest > 0.6
+    assert carried == pytest.approx(weight, abs=0.01)
+    assert weight == pytest.approx(7.6 * 9.81, abs=0.01)
+    assert moved < 1e-12
+
+
 def test_spacecraft(run):
     (heading, wheel), (_, torque), (momentum,) = run("spacecraft.py", "spacecraft.png")
     assert heading == pytest.approx(-90.0, abs=1e-3)

@@ -88,7 +88,8 @@ def _pairs(model: ModelParts) -> Iterator[_Pair]:
     for rule in model.contact_rules:
         for first, second in _ends(model, rule, joined):
             for (body, shape), (other, its_shape) in itertools.product(first, second):
-                key = frozenset((id(shape), id(its_shape)))
+                # Bodies may share a shape.
+                key = frozenset(((id(body), id(shape)), (id(other), id(its_shape))))
                 chosen.pop(key, None)
                 chosen[key] = _Pair(body, shape, other, its_shape, rule)
     yield from chosen.values()
@@ -114,6 +115,9 @@ def shapes_of(model: ModelParts, end: Body | AbstractShape) -> list[tuple[Body, 
         owners = [body for body in bodies if any(shape is end for shape in body.shapes)]
         if not owners:
             raise ValueError(f"{end!r} is on no body of the model: add it by `body.add_shape(…)` first.")
+        if len(owners) > 1:
+            names = ", ".join(repr(body.name) for body in owners)
+            raise ValueError(f"{end!r} is on several bodies, {names}: name the body, or give each a shape of its own.")
         return [(owners[0], end)]
     if not isinstance(end, Body) or not any(end is body for body in bodies):
         raise ValueError(f"A contact is between bodies of the model, or shapes on them, got {short_repr(end)}.")

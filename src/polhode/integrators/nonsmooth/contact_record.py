@@ -14,16 +14,21 @@ WORK_KINDS = ("impact", "sliding", "rolling")
 
 
 class ContactMemory(NamedTuple):
-    """What a step leaves to the next one: impulses by labels, and the energy that all k contacts have taken."""
+    """What a step leaves to the next one: impulses by labels, and the energy that all k contacts have taken.
+
+    - `first_part`: impulses of impacts that the next step completes.
+    """
 
     impulses: Float[Array, "c rows"]
     labels: Int[Array, " c"]
     dissipation: Float[Array, "k 3"]
+    first_part: Float[Array, "c rows"]
 
     @classmethod
     def empty(cls, capacity: int, rows: int, k: int) -> Self:
         """Before the first step."""
-        return cls(jnp.zeros((capacity, rows)), jnp.full(capacity, -1, jnp.int32), jnp.zeros((k, 3)))
+        none = jnp.zeros((capacity, rows))
+        return cls(none, jnp.full(capacity, -1, jnp.int32), jnp.zeros((k, 3)), none)
 
 
 class ContactRecord(NamedTuple):

@@ -96,7 +96,8 @@ class LieRattle(AbstractTimeStepping):
         taken = memory.dissipation + dissipation(last.impulses, before, after)
         record = ContactRecord(last.impulses / h, after, taken)
         multipliers = record.pack((first.joints + last.joints) / h)
-        carry = Carry((first.q, last.velocity), ContactMemory(last.impulses, contacts.feature, taken), multipliers)
+        left = memory._replace(impulses=last.impulses, labels=contacts.feature, dissipation=taken)
+        carry = Carry((first.q, last.velocity), left, multipliers)
         rounds = first.number + last.number
         return carry, StepInfo(_result(step, first, last), newton_iterations=rounds, residual=last.change)
 

@@ -67,6 +67,7 @@ class _Step(eqx.Module):
     contacts: ContactKinematics
     law: ContactLaw
     pressed: Bool[Array, " k"]
+    first_part: Float[Array, "k rows"]
 
 
 class Moreau(AbstractTimeStepping):
@@ -80,7 +81,8 @@ class Moreau(AbstractTimeStepping):
     and the laws between impulses P and relative velocities $u^- = Wv_0 + \chi$, $u^+ = Wv_1 + \chi$:
     $0 \le P_N \perp u_N^+ - \ell \ge 0$ and $P_T$ in the friction ellipse of $P_N$, against $u_T^+ + e_T u_T^-$. Here
     $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
-    so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²).
+    so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²). Such an
+    impact lasts two steps, and friction obeys its law for the sum of both impulses.
 
     - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
       goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
@@ -120,9 +122,10 @@ class Moreau(AbstractTimeStepping):
         present = system.contact_set.present(system, at, middle)
         guess, _ = present.recall(memory.labels, memory.impulses)
         went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
+        first_part, _ = present.recall(memory.labels, memory.first_part)
         step = _Step(
             system, at, h, state, middle, system.mass(at, middle),
-            system.jacobian(at, middle), present.kinematics, present.law, went_on > 0,
+            system.jacobian(at, middle), present.kinematics, present.law, went_on > 0, first_part,
         )  # fmt: skip
         last = self._iterate(step, guess)
         q1, gap = _end(step, last.velocity)
@@ -130,7 +133,7 @@ class Moreau(AbstractTimeStepping):
         everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
         taken = memory.dissipation + everywhere(dissipation(last.impulses, before, after))
         record = ContactRecord(everywhere(last.impulses / h), everywhere(after), taken)
-        left = ContactMemory(last.impulses, present.labels, taken)
+        left = ContactMemory(last.impulses, present.labels, taken, _first_part(step, last.impulses, after))
         result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
@@ -171,14 +174,16 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _slide_directions(step, last, free)
+        sliding = _slide_directions(step, last, free, moved)
         columns = sliding.combine(moved)
-        solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
-        velocity = free + solution.impulses.reshape(-1) @ columns
+        problem, first_part = _problem(step, free, sliding, columns)
+        solution = solve(problem, last.impulses + first_part, self.tolerance)
+        own = solution.impulses - first_part
+        velocity = free + own.reshape(-1) @ columns
         # Rounds that jump between two states, as with stops that begin and end, settle between them.
         damps = (last.number >= _STEADY_ROUNDS) & (last.number % 3 == 2)
         velocity = jnp.where(damps, 0.5 * (velocity + last.velocity), velocity)
-        impulses = sliding.complete(solution.impulses)
+        impulses = sliding.complete(own)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.velocity))
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
@@ -216,15 +221,33 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _slide_directions(step: _Step, last: _Round, free: Vector) -> SlideDirections:
-    """Friction of contacts that slide before and after, against the mean of both velocities."""
+def _slide_directions(step: _Step, last: _Round, free: Vector, moved: Float[Array, "k_rows n"]) -> SlideDirections:
+    """Friction of contacts that slide before and after, against the mean of both velocities.
+
+    Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
+    """
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
-    on = persistent(narrow(step.pressed, last.slides, last.number), before, after, _slips(step, free))
-    return slide(on, against(step.law, before + after))
+    goes_on = step.pressed & (step.first_part[:, 0] == 0)
+    on = persistent(narrow(goes_on, last.slides, last.number), before, after, _slips(step, free))
+    drag, W = against(step.law, before + after), step.contacts.rows
+    own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
+    opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
+    return slide(on & opens, drag)
 
 
-def _problem(step: _Step, free: Vector, sliding: SlideDirections, columns: Float[Array, "k_rows n"]) -> ContactProblem:
-    """The contact problem of a round."""
+def _first_part(step: _Step, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
+    """Impulses of contacts that go on to close in the next step."""
+    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.contacts.gap > _CLOSED) & (after[:, 0] < 0)
+    return jnp.where(begins[:, None], impulses, 0.0)
+
+
+def _problem(
+    step: _Step, free: Vector, sliding: SlideDirections, columns: Float[Array, "k_rows n"]
+) -> tuple[ContactProblem, Float[Array, "k rows"]]:
+    """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
+
+    Laws of friction hold for the sum: where the slip reverses within an impact, they would give another one for parts.
+    """
     h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)
     approach = jnp.minimum(before[:, 0], 0.0)
@@ -236,15 +259,19 @@ def _problem(step: _Step, free: Vector, sliding: SlideDirections, columns: Float
     least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    return ContactProblem(
-        delassus=step.contacts.rows.reshape(-1, n) @ columns.T,
-        velocity=target.reshape(-1),
+    first_part = jnp.where(closes[:, None], step.first_part, 0.0)
+    delassus = step.contacts.rows.reshape(-1, n) @ columns.T
+    problem = ContactProblem(
+        delassus=delassus,
+        velocity=target.reshape(-1) - delassus @ first_part.reshape(-1),
         friction=sliding.friction(law),
         drilling=law.drilling,
         rolling=law.rolling,
         active=closes,
         compliance=jnp.zeros(k * rows),
+        least=first_part[:, 0],
     )
+    return problem, first_part
 
 
 def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:

@@ -104,7 +104,8 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     flat, none = contacts.rows.reshape(-1, n), jnp.zeros(system.m)
     moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
     first = at.drift.impulses
-    closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
+    # One that arrives exactly at the end has its impact in the next step.
+    closed = (first[:, 0] > 0) | ((contacts.gap <= CLOSED) & (step.contacts.gap <= CLOSED))
     # Contacts that slid in the first half have the laws of the second half by itself.
     base = jnp.where(at.drift.slides[:, None], first, 0.0)
     approach, bounces = _approach(at, last, free, moved)

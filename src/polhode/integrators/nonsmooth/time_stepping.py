@@ -58,7 +58,7 @@ class AbstractTimeStepping(AbstractIntegrator):
         # Forces at the start are those of a step from there.
         trial, _ = self._advance(system, t, h, state, memory, jnp.ones(len(labels), bool))
         multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
-        first = trial.memory._replace(labels=labels, dissipation=memory.dissipation)
+        first = memory._replace(impulses=trial.memory.impulses)
         return Carry(state, first, multipliers)
 
     def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:

@@ -167,7 +167,11 @@ class _Contacts:
         needed = np.where(
             np.isnan(self._friction).any(axis=-1), 0.0, needed_normal_forces(self._record, self._friction)
         )
-        beyond = np.maximum(needed - np.maximum(normal, 0.0), -normal)
+        # Impacts may last two steps: friction of the second may undo that of the first, as the law holds for the sum.
+        pressed = np.maximum(normal, 0.0)
+        begins = pressed * (np.vstack((pressed[:1], pressed[:-1])) == 0)
+        needed = np.maximum(needed - 2 * np.vstack((0 * begins[:1], begins[:-1])), 0.0)
+        beyond = np.maximum(needed - pressed, -normal)
         for name, columns in (("drilling", slice(3, 4)), ("rolling", slice(4, 6))):
             moments = np.linalg.norm(self._record.forces[..., columns], axis=-1)
             lengths = law_numbers(self._run, name, np.nan)[:, 0]

@@ -1,0 +1,102 @@
+"""Laws of friction one by one: motions with closed forms."""
+
+import numpy as np
+import pytest
+from reference_problems import DOWN, G, about_y, energy, on_floor, position, tilted, velocity
+from scipy.integrate import solve_ivp
+
+import polhode as ph
+
+
+def simulate(model, t1, h, method="moreau", **options):
+    return ph.simulate(model.problem("SO3xR3", t1=t1, h=h), integrator=method, **options)
+
+
+def test_what_sticks_stays_for_a_hundred_seconds():
+    block = on_floor(ph.shapes.Box((0.4, 0.3, 0.2)), tilted(20), mass=3.0, position=(0, 0, 0.1), friction=0.5)
+    solution = simulate(block, 100.0, 0.01)
+    assert np.abs(velocity(solution)).max() < 1e-12
+    assert np.abs(position(solution) - position(solution)[0]).max() < 1e-14
+
+
+def test_drilling_friction_stops_a_ball_that_spins():
+    ball = on_floor(
+        ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.1), angular_velocity=(0, 0, 20), friction=0.5, drilling=0.01
+    )
+    solution = simulate(ball, 1.0, 0.01)
+    rate, loss = np.asarray(solution.bodies["body"].angular_velocity)[:, 2], 0.01 * G / 0.004
+    np.testing.assert_allclose(rate, np.maximum(20 - loss * np.asarray(solution.t), 0), atol=1e-12)
+
+
+def test_rolling_friction_stops_a_ball_that_rolls():
+    ball = on_floor(
+        ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.1), velocity=(1, 0, 0), angular_velocity=(0, 10, 0),
+        friction=0.5, rolling=0.005,
+    )  # fmt: skip
+    solution = simulate(ball, 4.0, 0.01)
+    loss = 0.005 * G / 0.1 / 1.4
+    np.testing.assert_allclose(velocity(solution)[:, 0], np.maximum(1 - loss * np.asarray(solution.t), 0), atol=1e-12)
+    assert abs(position(solution)[-1, 0] - 0.5 / loss) < 1e-5
+
+
+def test_elliptic_friction_takes_the_most_energy():
+    """-μᵢ² uᵢ / |(μ₁u₁, μ₂u₂)|: not against the velocity, so that the path curves."""
+    puck = on_floor(
+        ph.shapes.Sphere(0.1),
+        mass=1.0,
+        inertia=(1e9,) * 3,
+        position=(0, 0, 0.1),
+        velocity=(3, 2, 0),
+        friction=(0.2, 0.6),
+    )
+    squares = np.array([0.2, 0.6]) ** 2
+    exact = solve_ivp(
+        lambda t, v: -G * squares * v / np.sqrt(np.sum(squares * v**2)), (0, 0.3), (3, 2), rtol=1e-11, atol=1e-12
+    )
+    errors = [np.abs(velocity(simulate(puck, 0.3, h))[-1, :2] - exact.y[:, -1]).max() for h in (0.01, 0.005)]
+    assert errors[0] < 1e-4
+    assert 3.9 < errors[0] / errors[1] < 4.1
+
+
+@pytest.mark.parametrize("friction", [0.5, 2.5])
+def test_painleves_rod_jams_within_the_region_and_slides_outside(friction):
+    """A rod pushed with its foot ahead: at 2.5 friction alone would press it, the foot stops at once."""
+    model, r, a = ph.Model(gravity=DOWN), 0.01, np.radians(70)
+    model.ground.add_shape(ph.shapes.Plane(point=(0, 0, -r), name="floor"))
+    rod = model.add_body(
+        mass=1.0, inertia=(1e-6, 1 / 3, 1 / 3), position=(np.cos(a), 0, np.sin(a)), rotation=about_y(a),
+        velocity=(3, 0, 0), name="body",
+    )  # fmt: skip
+    rod.add_shape(ph.shapes.Sphere(r, position=(1, 0, 0), name="foot"))
+    model.contacts(friction=friction)
+    solution = simulate(model, 0.02, 5e-4)
+    force = np.asarray(solution.contacts["floor", "foot"].force)
+    assert np.all(force[:, 2] > 0)
+    # By hand: effective masses at the foot, with the arm and the place where friction acts.
+    arm = np.array([np.cos(a), -np.sin(a) - r])
+    G_foot = np.array([[1 + 3 * arm[1] ** 2, -3 * arm[0] * arm[1]], [-3 * arm[0] * arm[1], 1 + 3 * arm[0] ** 2]])
+    sliding = G_foot[1, 1] - friction * G_foot[1, 0]
+    assert (sliding < 0) == (friction > 1)
+    if friction < 1:
+        np.testing.assert_allclose(force[1, [0, 2]], np.array([-friction, 1]) * G / sliding, rtol=1e-3)
+    else:
+        impulse = np.linalg.solve(G_foot, (-3.0, 0.0))
+        assert abs(impulse[0]) < friction * impulse[1]
+        np.testing.assert_allclose(velocity(solution)[1, [0, 2]], (3 + impulse[0], impulse[1]), atol=0.01)
+
+
+@pytest.mark.exhaustive
+def test_a_rattleback_reverses_in_one_direction_only():
+    """Rolling does no work: its energy stays, up to O(h²), while the spin turns round."""
+    spreads = []
+    for spin, h, end in ((3.0, 0.002, -2.9), (3.0, 0.001, -2.9), (-3.0, 0.002, None)):
+        model = on_floor(
+            ph.shapes.Ellipsoid((0.2, 0.04, 0.03), rotation=ph.rotation_vector((0, 0, 0.1))), mass=1.0,
+            inertia=(4e-4, 9e-3, 9.2e-3), position=(0, 0, 0.03), angular_velocity=(0.05, 0.05, spin), friction=3.0,
+        )  # fmt: skip
+        solution = simulate(model, 12.0, h, "rattle")
+        rate = np.asarray(solution.bodies["body"].angular_velocity)[:, 2]
+        assert rate.min() < end if end else rate.max() < 0
+        spreads.append(np.ptp(energy(solution)) / energy(solution)[0])
+    assert spreads[0] < 3e-4
+    assert spreads[0] > 3.5 * spreads[1]

@@ -1,0 +1,105 @@
+"""Problems of contact with exact motions, by both methods, in absolute and in joint coordinates."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from reference_problems import REFERENCES, Reference, cylinders, energy, run, velocity
+
+import polhode as ph
+
+BOUNDS = {
+    "incline-stop": (3e-5, 1e-12, 1e-15, 1e-13),
+    "curved-puck": (2e-4,),
+    "billiard": (5e-5, 1e-13, 1e-12, 1e-13),
+    "dry-oscillator": (5e-4, 1e-14, 1e-13),
+    "belt": (5e-5, 1e-13),
+    "cube-thrown": (1e-4, 1e-14, 1e-11),
+    "rolls-30": (1e-12, 1e-12, 1e-11),
+    "stack-5": (1e-11, 1e-13),
+    "stack-1e4": (1e-8, 1e-10),
+    "tripod": (1e-9, 1e-9, 1e-13),
+    "three-cylinders": (1e-10, 1e-10, 1e-12),
+    "bouncing-ball": (0.07, 1e-3, 2e-3, 1e-15),
+    "cradle-touching-3": (1e-12,),
+    "cradle-apart-3": (1e-12,),
+    "oblique-slides": (2e-3, 0.05, 0.02),
+    "rocking-block": (2e-3, 0.005, 0.015),
+    "ladder-70": (0.015, 0.006),
+    "pendulum-wall": (0.01, 1e-13),
+    "woodpecker": (5e-4, 5e-4, 2e-4),
+}
+"""Largest errors, in the order in which each problem has them, with its own step."""
+LONG = {"stack-1e4", "three-cylinders", "dry-oscillator"}
+FORMS = [("moreau", "SO3xR3"), ("rattle", "SO3xR3"), ("moreau", "minimal"), ("rattle", "minimal")]
+
+
+def cases() -> Iterator[Any]:
+    for name, reference in REFERENCES.items():
+        for method, form in FORMS[: 4 if reference.joints else 2]:
+            quick = method == "moreau" and form == "SO3xR3" and name not in LONG
+            yield pytest.param(name, method, form, marks=() if quick else pytest.mark.exhaustive)
+
+
+@pytest.mark.parametrize(("name", "method", "form"), [*cases()])
+def test_motions_and_forces(name, method, form):
+    errors = REFERENCES[name].errors(run(REFERENCES[name], method, formulation=form))
+    outside = {
+        what: error for (what, error), bound in zip(errors.items(), BOUNDS[name], strict=True) if abs(error) > bound
+    }
+    assert not outside
+
+
+def slopes(name: str, method: str, what: str, steps: tuple[float, ...]) -> np.ndarray:
+    errors = [abs(REFERENCES[name].errors(run(REFERENCES[name], method, h))[what]) for h in steps]
+    return np.log2(np.divide(errors[:-1], errors[1:])) / np.log2(np.divide(steps[:-1], steps[1:]))
+
+
+@pytest.mark.parametrize("method", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
+def test_sliding_along_a_curve_is_of_order_2(method):
+    np.testing.assert_allclose(slopes("curved-puck", method, "place after 1 s", (0.02, 0.01, 0.005)), 2.0, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "steps"),
+    [
+        ("bouncing-ball", "height over time, m s", (0.02, 0.0025, 0.0003125)),
+        ("rocking-block", "rate after", (0.016, 0.002, 0.00025)),
+    ],
+)
+def test_impacts_are_of_order_1(name, what, steps):
+    assert np.all(slopes(name, "moreau", what, steps) > 0.7)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("between", "ground"), [(0.999, 1.001), (1.001, 0.999)])
+def test_three_cylinders_fall_below_either_threshold(between, ground):
+    fallen = run(Reference("", lambda: cylinders(between, ground), 3.0, dict))
+    assert abs(velocity(fallen, "left")[-1, 0]) > 0.1
+
+
+def test_the_outcome_of_an_impact_in_which_the_slip_reverses_does_not_depend_on_its_place_in_the_step():
+    """Of the sleeve, after the beak's: with a law of friction for each of its two steps it scatters by 4 %."""
+    toy = REFERENCES["woodpecker"]._replace(t1=0.082)
+    rates = [np.asarray(run(toy, h=h).state[1])[-1, 2] for h in (1e-5, 5e-6, 2.5e-6, 1.25e-6)]
+    assert np.ptp(rates) < 0.01 * abs(rates[-1])
+
+
+@pytest.mark.parametrize("name", ["incline-stop", "cube-thrown", "oblique-slides"])
+def test_energy_never_grows(name):
+    kept = energy(run(REFERENCES[name]))
+    assert np.diff(kept).max() < 1e-12 * np.ptp(kept)
+
+
+def test_bodies_may_share_a_shape():
+    """Three boxes with one shape rest on each other; an end of a contact that is this shape is ambiguous."""
+    model, shape = ph.Model(gravity=(0, 0, -9.81)), ph.shapes.Sphere(0.1)
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    balls = [model.add_body(mass=1.0, shape=shape, position=(x, 0, 0.1), name=f"ball {x}") for x in (0.0, 0.2)]
+    model.contacts(friction=0.5)
+    solution = ph.simulate(model.problem(t1=0.02, h=0.01))
+    for ball in balls:
+        np.testing.assert_allclose(solution.contacts["floor", ball.name].force[-1], (0, 0, 9.81), atol=1e-12)
+    with pytest.raises(ValueError, match="several bodies"):
+        model.add_contact(model.ground, shape)

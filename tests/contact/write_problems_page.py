@@ -1,0 +1,49 @@
+# ruff: noqa: E501
+"""Writes `docs/contact-problems.md`, errors of problems of contact by both methods: `python THIS`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reference_problems import REFERENCES, Reference, run
+
+PAGE = Path(__file__).parents[2] / "docs" / "contact-problems.md"
+HEAD = """# Problems of contact
+
+Problems with exact motions, and the errors of both [methods for contacts](contact.md#run) with the same step, in SI units. Written by
+`tests/contact/write_problems_page.py` from the models of `tests/contact/reference_problems.py`; `test_reference_problems.py` holds them.
+Errors below 1e-9 are those of round-off or of the tolerance of the contact problem, 1e-10.
+
+| problem | h | measured | `moreau` | `rattle` |
+|---|---|---|---|---|
+"""
+METHODS = ("moreau", "rattle")
+
+
+def page() -> str:
+    """The page as text."""
+    return HEAD + "".join(
+        row
+        for reference in REFERENCES.values()
+        for form in (("SO3xR3", "minimal") if reference.joints else ("SO3xR3",))
+        for row in _rows(reference, form)
+    )
+
+
+def _rows(reference: Reference, form: str) -> list[str]:
+    errors = [reference.errors(run(reference, method, formulation=form)) for method in METHODS]
+    title = reference.title if form == "SO3xR3" else f"{reference.title}, in joint coordinates"
+    rows = []
+    for place, what in enumerate(errors[0]):
+        head = f"{title} | {reference.h:g} s" if place == 0 else " | "
+        rows.append(f"| {head} | {what} | {' | '.join(_number(each[what]) for each in errors)} |\n")
+    return rows
+
+
+def _number(error: float) -> str:
+    size = abs(float(error))
+    return "0" if size < 1e-15 else f"{size:.0e}".replace("e-0", "e-")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
