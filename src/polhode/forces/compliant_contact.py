@@ -271,8 +271,11 @@ class CompliantContact(AbstractForce):
             square = jnp.sum((second - first) ** 2) + 2 * self.gravity * self._distance(poses)
         else:
             square = jnp.asarray(speed) ** 2
+        # Without derivatives: it has no influence on motions.
+        numbers = mass, square, stiffness, exponent, self.gravity
+        mass, square, stiffness, exponent, gravity = jax.lax.stop_gradient(numbers)
         impact = ((exponent + 1) * mass * square / (2 * stiffness)) ** (1 / (exponent + 1))
-        return impact + (mass * self.gravity / stiffness) ** (1 / exponent)
+        return impact + (mass * gravity / stiffness) ** (1 / exponent)
 
     def _distance(self, poses: Poses) -> Float[Array, ""]:
         """About how far the shapes are apart."""
