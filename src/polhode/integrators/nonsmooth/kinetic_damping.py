@@ -39,7 +39,9 @@ class KineticDamping(AbstractTimeStepping):
         memory: ContactMemory,
         pressed: Bool[Array, " c"],
     ) -> tuple[Carry, StepInfo]:
-        carry, info = Moreau(tolerance=self.tolerance)._advance(system, t, h, state, memory, pressed)
+        # Friction by the velocity after the step alone: of order 1, and without rounds that cycle.
+        new = jnp.zeros_like(pressed)
+        carry, info = Moreau(tolerance=self.tolerance)._advance(system, t, h, state, memory, new)
         (q, v), before = carry.state, state[1]
         mass = system.mass(t, q)
         slower = v @ apply(mass, v, system.n) < before @ apply(mass, before, system.n)
