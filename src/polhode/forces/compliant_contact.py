@@ -56,7 +56,7 @@ class ElasticPair(AbstractForceElement):
 
     def contacts(self, poses: Poses) -> ContactPoints:
         """The contact points of the pair."""
-        return contact_points(self.first, tuple(poses[0]), self.second, tuple(poses[1]))
+        return contact_points(self.first, poses[0], self.second, poses[1])
 
     def pushes(self, gaps: Float[Array, " s"]) -> Float[Array, " s"]:
         """The elastic forces along the normals."""
@@ -142,7 +142,8 @@ class DissipativePair(AbstractForceElement):
 
     def _drag(self, points: ContactPoints, relative: Float[Array, "s 3"]) -> Float[Array, "s 3"]:
         """Friction over normal force. Of two coefficients it lies in an ellipse, opposite to where slip takes most."""
-        assert self.friction is not None and self.slip_speed is not None
+        assert self.friction is not None
+        assert self.slip_speed is not None
         across = relative - _along(points, relative)[:, None] * points.normal
         if self.friction.ndim == 0:
             return -self.friction * across / self._rounded(across)[:, None]
@@ -280,7 +281,7 @@ class CompliantContact(AbstractForce):
     def _distance(self, poses: Poses) -> Float[Array, ""]:
         """About how far the shapes are apart."""
         shapes = (self.first_shape, self.second_shape)
-        ends = [shape.pose_in(tuple(pose)) for shape, pose in zip(shapes, poses, strict=True)]
+        ends = [shape.pose_in(pose) for shape, pose in zip(shapes, poses, strict=True)]
         across = ends[1][0] - ends[0][0]
         distance = jnp.sqrt(jnp.sum(across**2))
         for shape, (_, R) in zip(shapes, ends, strict=True):
