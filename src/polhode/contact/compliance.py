@@ -39,12 +39,12 @@ def hertz_stiffness(young: Any, poisson: Any, radii: Any) -> Float[Array, ""]:
     )
     curvature = jnp.sum(1 / radii)
     if checks.is_concrete(young) and not np.all(np.asarray(young) > 0):
-        raise ValueError(f"`young` must be positive, got {short_repr(np.asarray(young).tolist())}.")
+        raise ValueError(f"`young` must be positive, got {_list(young)}.")
     if checks.is_concrete(poisson) and not np.all((np.asarray(poisson) > -1) & (np.asarray(poisson) <= 0.5)):
-        raise ValueError(f"`poisson` must be above -1 and at most 1/2, got {short_repr(np.asarray(poisson).tolist())}.")
+        raise ValueError(f"`poisson` must be above -1 and at most 1/2, got {_list(poisson)}.")
     if checks.is_concrete(curvature) and not float(curvature) > 0:
         raise ValueError(
-            f"`radii` must have a positive sum of curvatures 1/R, got {short_repr(np.asarray(radii).tolist())}: Hertz's "
+            f"`radii` must have a positive sum of curvatures 1/R, got {_list(radii)}: Hertz's "
             "law is for surfaces that touch in a point. Of two planes, or of a hollow that fits, give `stiffness` itself."
         )
     return 4 / 3 / jnp.sum((1 - poisson**2) / young) / jnp.sqrt(curvature)
@@ -98,14 +98,18 @@ def _two(name: str, value: Any, meaning: str) -> Float[Array, "2"]:
     return jnp.broadcast_to(checks.array(name, value, shape, meaning), (2,))
 
 
+def _list(values: Any) -> str:
+    return short_repr(np.asarray(values).tolist())
+
+
 def check_compliance(rule: Any) -> None:
     """Raises ValueError for numbers of a contact rule that its law doesn't have, or that make no sense."""
-    given = {name: getattr(rule, name) for name in ("stiffness", "impact_speed", "slip_speed")}
-    given |= {} if _is_zero(rule.damping) else {"damping": rule.damping}
-    given = {name: value for name, value in given.items() if value is not None}
+    extras = {name: getattr(rule, name) for name in ("stiffness", "impact_speed", "slip_speed")}
+    extras |= {} if _is_zero(rule.damping) else {"damping": rule.damping}
+    extras = {name: value for name, value in extras.items() if value is not None}
     if rule.law == "rigid":
-        if given:
-            name, value = next(iter(given.items()))
+        if extras:
+            name, value = next(iter(extras.items()))
             raise ValueError(
                 f"`{name}` is for compliant contacts, got {short_repr(value)}: give law='compliant' as well, or leave "
                 "it out."
