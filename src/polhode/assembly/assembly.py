@@ -12,7 +12,8 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.absolute_assembly import AbsoluteLayout
-from polhode.assembly.contacts import build_contacts
+from polhode.assembly.compliant_contacts import compliant_contacts
+from polhode.assembly.contacts import build_contacts, has_rigid_contacts
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import group_forces, group_joints
@@ -93,10 +94,10 @@ def _refuse_flexible(model: ModelParts, formulation: str) -> None:
 
 def _refuse_contacts(model: ModelParts, formulation: str) -> None:
     """Raises ValueError if these coordinates have no contacts, and the model has."""
-    if model.contact_rules and formulation in (livens.LIVENS, SEPARABLE):
+    if formulation in (livens.LIVENS, SEPARABLE) and has_rigid_contacts(model):
         raise ValueError(
-            f"The model has contacts, and {formulation!r} has none. Take joint or absolute coordinates on Lie groups, "
-            "such as 'minimal' or 'SE3'."
+            f"The model has contacts, and {formulation!r} takes compliant ones only, law='compliant'. Take joint or "
+            "absolute coordinates on Lie groups, such as 'minimal' or 'SE3'."
         )
 
 
@@ -124,7 +125,8 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = joint_layout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
-    parts_with_elements = [(name, part, part.initial_element()) for name, part in model.parts]
+    parts = (*model.parts, *compliant_contacts(model))
+    parts_with_elements = [(name, part, part.initial_element()) for name, part in parts]
     elements = layout.remaining_elements(parts_with_elements)
     try:
         state = layout.start()

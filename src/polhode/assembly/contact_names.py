@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
+from polhode.assembly.compliant_contacts import compliant_contacts
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.multibody.system import MultibodySystem
 
@@ -21,17 +22,20 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     - `count`, `rows`: number of contact points, and of rows of each.
     - `pairs`: bodies, shapes, name of the rule, first point and number of points, and numbers of the law.
 
-    Without contacts, but with shapes, the entry `untouchable` has the names of bodies with shapes.
+    Compliant contacts are forces: the entry `compliant` has their names, with those of bodies. Without any contacts,
+    but with shapes, the entry `untouchable` has the names of bodies with shapes.
     """
+    forces = {name: [body.name for body in part.bodies] for name, part in compliant_contacts(model)}
+    compliant = {"compliant": forces} if forces else {}
     contacts = system.contact_set
     if contacts is None:
         names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
-        return {"untouchable": names} if names else {}
+        return {"untouchable": names} if names and not forces else compliant
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
     ends = [*starts[1:], contacts.count]
     pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
     sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
-    return {"contacts": {**sizes, "pairs": pairs}}
+    return {"contacts": {**sizes, "pairs": pairs}, **compliant}
 
 
 def _pair(contacts: ShapeContacts, first: int, count: int) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _MOST_SPARE = 1.5
 """Contacts over room up to which there is room for all of them, without a search for the nearest."""
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """Two shapes that may touch, with their bodies and the rule."""
 
     first: Body
@@ -45,16 +45,16 @@ class _Pair(NamedTuple):
 
 def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts | None:
     """The contacts of a model in the rows of a layout; None where nothing can touch."""
-    kinds: dict[Hashable, list[_Pair]] = {}
-    for pair in _pairs(model):
+    kinds: dict[Hashable, list[Pair]] = {}
+    for pair in pairs_of(model, "rigid"):
         kinds.setdefault((_kind(pair.first_shape), _kind(pair.second_shape)), []).append(pair)
     if not kinds:
         return None
     groups, labels, rules = [], [], []
     for pairs in kinds.values():
         group = PairGroup(
-            stack_trees([_plain(pair.first_shape) for pair in pairs]),
-            stack_trees([_plain(pair.second_shape) for pair in pairs]),
+            stack_trees([plain_shape(pair.first_shape) for pair in pairs]),
+            stack_trees([plain_shape(pair.second_shape) for pair in pairs]),
             _nodes(layout, [pair.first for pair in pairs]),
             _nodes(layout, [pair.second for pair in pairs]),
         )
@@ -81,9 +81,16 @@ def _room(model: ModelParts, count: int) -> int:
     return count if count <= _MOST_SPARE * room else room
 
 
-def _pairs(model: ModelParts) -> Iterator[_Pair]:
-    """All pairs of shapes that rules name, each once: later rules replace earlier ones."""
-    chosen: dict[frozenset[int], _Pair] = {}
+def has_rigid_contacts(model: ModelParts) -> bool:
+    """Whether some shapes touch by unilateral laws."""
+    return any(True for _ in pairs_of(model, "rigid"))
+
+
+def pairs_of(model: ModelParts, law: str) -> Iterator[Pair]:
+    """The pairs of shapes that rules name, each once, with this law: later rules replace earlier ones."""
+    if not any(rule.law == law for rule in model.contact_rules):
+        return
+    chosen: dict[frozenset[tuple[int, int]], Pair] = {}
     joined = _joint_pairs(model)
     for rule in model.contact_rules:
         for first, second in _ends(model, rule, joined):
@@ -91,8 +98,8 @@ def _pairs(model: ModelParts) -> Iterator[_Pair]:
                 # Bodies may share a shape.
                 key = frozenset(((id(body), id(shape)), (id(other), id(its_shape))))
                 chosen.pop(key, None)
-                chosen[key] = _Pair(body, shape, other, its_shape, rule)
-    yield from chosen.values()
+                chosen[key] = Pair(body, shape, other, its_shape, rule)
+    yield from (pair for pair in chosen.values() if pair.rule.law == law)
 
 
 def _ends(model: ModelParts, rule: ContactRule, joined: set[frozenset[int]]) -> Iterator[tuple[list, list]]:
@@ -136,20 +143,20 @@ def _joint_pairs(model: ModelParts) -> set[frozenset[int]]:
     return {frozenset(map(id, pair)) for pair in ends}
 
 
-def _label(pair: _Pair, point: int) -> ShapePair:
+def _label(pair: Pair, point: int) -> ShapePair:
     return ShapePair(
         pair.first.name, pair.second.name, pair.first_shape.name, pair.second_shape.name, pair.rule.name, point
     )
 
 
-def _plain(shape: AbstractShape) -> AbstractShape:
+def plain_shape(shape: AbstractShape) -> AbstractShape:
     """The shape without name and colour, by which shapes of one kind may differ."""
     return dataclasses.replace(shape.as_arrays(), name=None, colour=None)
 
 
 def _kind(shape: AbstractShape) -> Hashable:
     """Equal for shapes that can be stacked."""
-    leaves, structure = jax.tree.flatten(_plain(shape))
+    leaves, structure = jax.tree.flatten(plain_shape(shape))
     return structure, tuple(jnp.shape(leaf) for leaf in leaves)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
+from polhode.assembly.contacts import has_rigid_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
@@ -195,7 +196,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
     joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
-    if method is None or model.contact_rules:
+    if method is None or has_rigid_contacts(model):
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from polhode.assembly.compliant_contacts import compliant_contacts
 from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
@@ -36,7 +37,7 @@ def named_forces(
     forces: list[NamedForce] = []
     metadata: dict[str, Any] = {}
     rows, efforts, measures, inside = 0, 0, 0, 0
-    for name, part in model.parts:
+    for name, part in (*model.parts, *compliant_contacts(model)):
         terms = _terms(part)
         if not isinstance(part, AbstractForce) or (part.name is None and not terms):
             continue

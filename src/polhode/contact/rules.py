@@ -10,6 +10,9 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import short_repr
+from polhode.contact.compliance import check_compliance
+
+LAWS = ("rigid", "compliant")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -21,6 +24,7 @@ class ContactRule:
     - `friction`: coefficient, or two along the tangents. - `restitution`, `tangential_restitution`: from 0 to 1.
     - `drilling`, `rolling`: lengths that bound moments by the normal force.
     - `surface_velocity`: of the surface of `first`, in its frame, shape (3,).
+    - `law`: "rigid", or "compliant" with the numbers that follow; see `polhode.contact.compliance`.
     """
 
     first: Any = None
@@ -33,8 +37,15 @@ class ContactRule:
     rolling: Any = 0.0
     surface_velocity: Any = None
     name: str | None = None
+    law: str = "rigid"
+    stiffness: Any = None
+    exponent: Any = 1.5
+    damping: Any = 0.0
+    impact_speed: Any = None
+    slip_speed: Any = None
 
     def __post_init__(self) -> None:
+        checks.choice("law", self.law, LAWS)
         for what in ("restitution", "tangential_restitution"):
             value = getattr(self, what)
             checks.array(what, value, (), "of an impact, from 0 to 1")
@@ -55,6 +66,7 @@ class ContactRule:
             raise ValueError(f"`friction` can't be negative, got {short_repr(self.friction)}.")
         if self.surface_velocity is not None:
             checks.array("surface_velocity", self.surface_velocity, (3,), "of the first body's surface, in its frame")
+        check_compliance(self)
 
     @property
     def has_moments(self) -> bool:

@@ -19,7 +19,8 @@ _SUGGESTIONS = {
     **dict.fromkeys(("Motor", "Servo"), "It is `Actuator` along a joint; `PD` and `PID` follow a target."),
     **dict.fromkeys(("Friction", "CoulombFriction"), "Dry friction along a joint coordinate is `JointFriction`."),
     **dict.fromkeys(
-        ("Contact", "GroundContact"), "A sphere on a plane is `PlaneContact`; other contacts are a `Load`."
+        ("Contact", "GroundContact"),
+        "Shapes touch by `model.add_contact(…, law='compliant')`; a sphere on a plane is `PlaneContact` as well.",
     ),
     "Gravity": "It belongs to the model: `Model(gravity=(0, 0, -9.81))`.",
     **dict.fromkeys(("Control", "Controller"), "Control of several joints is `JointControl`; `PD` and `PID` have one."),

@@ -1,6 +1,8 @@
 """Forces: loads on bodies."""
 
 from .bushing import Bushing as Bushing
+from .compliant_contact import hertz_stiffness as hertz_stiffness
+from .compliant_contact import impact_damping as impact_damping
 from .controllers import PD as PD
 from .controllers import PID as PID
 from .coordinate_forces import AbstractEffort as AbstractEffort

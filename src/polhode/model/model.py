@@ -149,19 +149,34 @@ class Model:
         drilling: Any = 0.0,
         rolling: Any = 0.0,
         without: Sequence[tuple[Body, Body]] = (),
+        law: str = "rigid",
+        stiffness: Any = None,
+        exponent: Any = 1.5,
+        damping: Any = 0.0,
+        impact_speed: Any = None,
+        slip_speed: Any = None,
     ) -> None:
-        """Let all bodies with shapes touch each other and the ground, but for bodies with a joint between them.
+        r"""Let all bodies with shapes touch each other and the ground, but for bodies with a joint between them.
 
-        Laws are exact: no penetration, no creep under Coulomb friction. `add_contact` gives single pairs other numbers.
+        Rigid laws are exact: no penetration, no creep under Coulomb friction. `add_contact` gives single pairs other
+        numbers. Compliant contacts are forces of the model, for every method: at each point along the normal
+        $k\delta^p\langle 1+c\dot\delta\rangle$ of the depth δ, and against the slip u friction of
+        $\mu N |u|/\sqrt{|u|^2 + v_s^2}$. That never sticks: a load F < μN along the surface makes
+        bodies creep with $v_s F/\sqrt{(\mu N)^2 - F^2}$.
 
         **Arguments:**
 
         - `friction`: coefficient of friction; two of them for tangents with different friction.
-        - `restitution`: of Newton's law of impact, speed after over speed before along the normal, from 0 to 1.
+        - `restitution`: of Newton's law of impact, speed after over speed before along the normal, from 0 to 1. Of
+          compliant contacts that at the `impact_speed`, which makes a damping in place of `damping`.
         - `tangential_restitution`: the same along the tangents, for balls that grip.
         - `drilling`, `rolling`: lengths; the largest moment about the normal and about the tangents, over the normal
           force.
         - `without`: pairs of bodies that pass through each other.
+        - `law`: "rigid" or "compliant"; what follows is of compliant contacts only.
+        - `stiffness`, `exponent`: k and p, 3/2 for round bodies (`polhode.forces.hertz_stiffness`), 1 for springs.
+        - `damping`: c, time per length.
+        - `slip_speed`: v_s; needed with friction.
 
         **Raises** ValueError for numbers that make no sense.
         """
@@ -171,7 +186,9 @@ class Model:
         self.contact_rules.append(
             ContactRule(
                 without=tuple(without), friction=friction, restitution=restitution,
-                tangential_restitution=tangential_restitution, drilling=drilling, rolling=rolling,
+                tangential_restitution=tangential_restitution, drilling=drilling, rolling=rolling, law=law,
+                stiffness=stiffness, exponent=exponent, damping=damping, impact_speed=impact_speed,
+                slip_speed=slip_speed,
             )
         )  # fmt: skip
 
@@ -188,6 +205,12 @@ class Model:
         rolling: Any = 0.0,
         surface_velocity: Any = None,
         name: str | None = None,
+        law: str = "rigid",
+        stiffness: Any = None,
+        exponent: Any = 1.5,
+        damping: Any = 0.0,
+        impact_speed: Any = None,
+        slip_speed: Any = None,
     ) -> None:
         """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
 
@@ -201,8 +224,9 @@ class Model:
         sense.
         """
         rule = ContactRule(
-            first, second, (), friction, restitution, tangential_restitution, drilling, rolling, surface_velocity, name
-        )
+            first, second, (), friction, restitution, tangential_restitution, drilling, rolling, surface_velocity, name,
+            law, stiffness, exponent, damping, impact_speed, slip_speed,
+        )  # fmt: skip
         check_rule(self, rule)
         self.contact_rules.append(rule)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,7 +79,8 @@ def _elements(
 ) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Columns, stiffness and damping of each element and each flexible body."""
     yield from system.coordinates.inner_tangents()
-    for group in system.mechanism.forces:
+    for each in system.mechanism.forces:
+        group = dataclasses.replace(each, elements=each.elements.stiffest())
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue
         K, D = (_square(part) for part in _tangents(system, group, jnp.asarray(t), *state))

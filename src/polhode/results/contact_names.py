@@ -54,6 +54,7 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
     def __getitem__(self, key: Any) -> ContactResults | StopResults:
         if isinstance(key, str) and key in self._stops:
             return self._stops[key]
+        self._refuse_compliant(key)
         if not self._pairs:
             raise (
                 unknown_name("contact", key, self._stops)
@@ -89,6 +90,21 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         return (
             f"{', '.join(shaped)} have shapes, but no rule lets them touch: call `model.contacts()` before `problem`."
         )
+
+    def _refuse_compliant(self, key: Any) -> None:
+        """Raises UnknownName if only compliant contacts have the name, or names: they are forces."""
+        ends = {key} if isinstance(key, str) else {*key} if isinstance(key, tuple) else set()
+        lists = (pair for pairs in self._lists.items() for pair in ((pairs[0], of) for of in pairs[1]))
+        if any(ends <= {name, *of["bodies"], *of["shapes"]} for name, of in lists):
+            return
+        forces = self._names.get("compliant", {})
+        own = [name for name, bodies in forces.items() if ends == {name} or ends <= {*bodies}]
+        if own:
+            listed = ", ".join(f"`run.forces[{short_repr(name)}]`" for name in own)
+            raise UnknownName(
+                f"Compliant contacts are forces of the model: {listed}, with `force` on the second body, `moment`, "
+                "`depth` and `power`."
+            )
 
     def _of_one(self, name: str) -> ContactResults:
         """All contacts of a body or shape; forces are those on it."""

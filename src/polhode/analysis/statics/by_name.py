@@ -17,6 +17,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
+from polhode.results.contact_names import Contacts
 from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
 from polhode.results.joints import JointResults, joints
@@ -62,6 +63,11 @@ class NamedEquilibrium:
         """Forces that were given a name, with `force`, `moment`, `effort`, `elongation` and more."""
         return forces(self)
 
+    @property
+    def contacts(self) -> Contacts:
+        """Contacts by names of bodies, shapes or rules, with `force`, `normal_forces`, `points` and more."""
+        return Contacts(self)
+
 
 class EquilibriumReader:
     """Computes quantities of equilibria that their outputs don't have.
@@ -83,7 +89,8 @@ class EquilibriumReader:
         """All arrays of a computation at one equilibrium, which are computed once."""
         key = step, computation
         if key not in self._cache:
-            multipliers = (frames.multipliers,) if computation.takes_multipliers and self._system.m else ()
+            has_any = self._system.m or self._system.has_contacts
+            multipliers = (frames.multipliers,) if computation.takes_multipliers and has_any else ()
             instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *multipliers))
             resting = computation.of(self._system, self._name_table).at_rest()
             arrays = BatchedFunction(resting, 1, once=True)(*instant)

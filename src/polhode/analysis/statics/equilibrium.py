@@ -28,6 +28,7 @@ from polhode.analysis.statics._newton import (
 )
 from polhode.analysis.statics._stability import unstable
 from polhode.analysis.statics.by_name import EquilibriumReader
+from polhode.analysis.statics.contact_equilibrium import equilibrium_of_contacts, has_contacts
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
@@ -94,8 +95,15 @@ def equilibrium(
     **Raises** ValueError for bad input; `EquilibriumError`, with all equilibria found, where Newton's method doesn't
     converge or where the equilibrium leaves a motion without resistance. Warns with `UnstableEquilibriumWarning`,
     naming the bodies that move, where the equilibrium is unstable.
+
+    Bodies that touch rest wherever friction holds them. The start is such a place if contact forces within their cones
+    balance all others; then it is returned, with `iterations` 0. Otherwise a motion that is stopped whenever it slows
+    down leads to one, as in `iterations` steps `h` of the problem. Forces are in `contacts` by name. Neither load steps
+    nor transformations of JAX take such problems.
     """
     check_environment()
+    if has_contacts(problem):
+        return equilibrium_of_contacts(problem, state0, t, plain=times is None and steps == 1)
     task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
     solver = solver_of(task.system, task.loads.t[0], task.q)
     balance, multipliers = at_start(task.system, solver, task.loads.t[0], task.q)
@@ -194,9 +202,8 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
         )
     if system.has_contacts:
         raise ValueError(
-            "Bodies of this system touch each other, and equilibria and modes know nothing of contacts: forces would "
-            "balance without theirs. Let a run come to rest, `polhode.simulate(problem)`, or take the model without "
-            "`contacts`."
+            "Bodies of this system touch each other, and modes know nothing of contacts: they may stick, slide or "
+            "open. Take the model without `contacts`, joints in place of what sticks, or law='compliant'."
         )
     if len(system.nonholonomic):
         raise ValueError(

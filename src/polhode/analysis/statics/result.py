@@ -14,6 +14,7 @@ from polhode.analysis.statics.by_name import EquilibriumReader, NamedEquilibrium
 from polhode.frames import Frames
 from polhode.results.bodies import BodyResults
 from polhode.results.by_name import ByName
+from polhode.results.contact_names import Contacts
 from polhode.results.forces import ForceResults
 from polhode.results.joints import JointResults
 from polhode.systems.base import State
@@ -35,8 +36,8 @@ class Equilibrium(eqx.Module):
     - `converged`: whether the last load was reached; where it is False inside JAX transformations, numbers are NaN.
     - `unstable`: the number of directions in which the potential falls; of forces without one the symmetric part of
       their stiffness counts. None above 400 unknowns n + m, and inside JAX transformations.
-    - `bodies`, `joints`, `forces`: of a model's problem by name as those of runs, but without the axis n; `at(k)` has
-      them at the end of load step k.
+    - `bodies`, `joints`, `forces`, `contacts`: of a model's problem by name as those of runs, but without the axis n;
+      `at(k)` has them at the end of load step k.
     """
 
     t: Array
@@ -67,6 +68,11 @@ class Equilibrium(eqx.Module):
     def forces(self) -> ByName[ForceResults]:
         """Forces that were given a name, with `force`, `moment`, `effort`, `elongation` and more."""
         return self.at(-1).forces
+
+    @property
+    def contacts(self) -> Contacts:
+        """Contacts by names of bodies, shapes or rules, with `force`, `normal_forces`, `points` and more."""
+        return self.at(-1).contacts
 
     def at(self, step: int) -> NamedEquilibrium:
         """The equilibrium at the end of a load step, counted from 0, with `bodies`, `joints` and `forces` by name.

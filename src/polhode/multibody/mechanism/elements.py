@@ -202,6 +202,10 @@ class AbstractForceElement(eqx.Module):
         """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
         return ()
 
+    def stiffest(self) -> AbstractForceElement:
+        """An element with the largest derivatives that its loads have in a run, for limits of the step."""
+        return self
+
     @property
     def reads_angles(self) -> Bool[Array, "..."] | bool:
         """Whether its loads depend on the values of `angles`; of stacked elements, which of them do."""

@@ -1,0 +1,131 @@
+"""Equilibria of bodies that touch: Signorini's law and friction, by motion that comes to rest."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import checks
+from polhode.analysis.statics.by_name import EquilibriumReader
+from polhode.analysis.statics.result import Equilibrium, EquilibriumError
+from polhode.frames import Frames
+from polhode.integrators.nonsmooth.kinetic_damping import KineticDamping
+from polhode.integrators.nonsmooth.moreau import Moreau
+from polhode.jax_context import inside_transformation
+from polhode.linalg.blocks import apply
+from polhode.multibody.system import MultibodySystem
+from polhode.problem import Problem
+from polhode.result_codes import Result
+from polhode.results.observer import BatchedObserver, Observer
+from polhode.simulation.simulate import simulate
+from polhode.systems.base import State
+from polhode.systems.mechanical.abstract import START_TOLERANCE
+
+_BALANCED = 1e-8
+"""What may be left of the forces, relative to the largest of them."""
+
+_STEPS, _LOOKS = 1000, 40
+"""Steps between two looks at the balance of forces, and how many looks there are."""
+
+
+class _Rest(NamedTuple):
+    """Forces in a position: multipliers of joints and contacts, what is unbalanced, and the largest force."""
+
+    multipliers: Any
+    unbalanced: float
+    largest: float
+
+
+def has_contacts(problem: Any) -> bool:
+    """Whether bodies of a problem, or of a system, touch."""
+    system = problem.system if isinstance(problem, Problem) else problem
+    return bool(getattr(system, "has_contacts", False))
+
+
+def equilibrium_of_contacts(problem: Any, state0: State, t: float | None, plain: bool) -> Equilibrium:
+    """A position in which contacts hold everything, from the start on along a motion that is stopped often.
+
+    `plain`: whether there are neither load steps nor times. Raises ValueError and EquilibriumError.
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            "Equilibria of bodies that touch are found along a motion, in steps: give a `Problem`, which has their "
+            "size, got a system. `model.problem(…)` makes one."
+        )
+    if not plain:
+        raise ValueError(
+            "Where bodies touch, the way to an equilibrium is a motion and not a sequence of loads: leave `steps` and "
+            "`times` out, and change loads in models of their own."
+        )
+    if inside_transformation() or not checks.is_concrete(problem.state0, problem.system):
+        raise ValueError(
+            "Equilibria of bodies that touch can't be traced by JAX, as contacts open and close on the way there."
+        )
+    start = problem.t_span[0] if t is None else checks.number("t", t, "at which loads are taken")
+    q, _ = problem.system.as_state(problem.state0 if state0 is None else state0, "state0")
+    at_rest = (q, jnp.zeros(problem.system.n))
+    rest, steps, looks = _forces(problem, start, at_rest), 0, 0
+    while not rest.unbalanced <= _BALANCED * rest.largest:
+        if looks == _LOOKS:
+            reason = (
+                f"After {steps} steps of {problem.h:g}, stopped wherever they sped down, forces are still unbalanced "
+                f"by {rest.unbalanced:.2g} of {rest.largest:.2g}: something falls, slides or rolls on without end, or "
+                "needs more steps; take larger ones, `h`, or a start that is closer."
+            )
+            raise EquilibriumError(reason, _result(problem, start, at_rest, rest, steps, converged=False))
+        # Where a step fails, the next block begins from there, at rest, with other steps.
+        at_rest, taken = _closer(problem, start, at_rest, problem.h * 0.5 ** (looks % 3))
+        steps, looks = steps + taken, looks + 1
+        rest = _forces(problem, start, at_rest)
+    return _result(problem, start, at_rest, rest, steps, converged=True)
+
+
+def _forces(problem: Problem, t: float, state: State) -> _Rest:
+    """Forces in a position at rest: those of a step from there. What they leave unbalanced begins to move."""
+    system, h = problem.system, problem.h
+    run = simulate(problem, Moreau(), h=h, t0=t, t1=t + h, state0=state, throw=False)
+    q, v = jax.tree.map(lambda x: x[-1], run.state)
+    momentum = apply(system.mass(jnp.asarray(t), q), jnp.asarray(v), system.n)
+    force = system.force(jnp.asarray(t), state[0], jnp.zeros(system.n))
+    sizes = [float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in (momentum, force)]
+    unbalanced = sizes[0] / h if run.stats["result"] == Result.successful else np.inf
+    return _Rest(np.asarray(run.multipliers)[0], unbalanced, sizes[1])
+
+
+def _closer(problem: Problem, t: float, state: State, h: float) -> tuple[State, int]:
+    """Where the motion has come to, and after how many steps."""
+    end = t + _STEPS * h
+    run = simulate(problem, KineticDamping(), h=h, t0=t, t1=end, state0=state, throw=False)
+    system, last = problem.system, len(run.t) - 1
+    place = lambda k: jax.tree.map(lambda x: jnp.asarray(x[k]), run.state[0])  # noqa: E731
+    # Within an impact shapes overlap by O(h²), from which no run begins.
+    while last and float(np.min(system.contact_set.gaps(system, jnp.asarray(t), place(last)))) < -START_TOLERANCE:
+        last -= 1
+    return (place(last), jnp.zeros(system.n)), last
+
+
+def _result(problem: Problem, t: float, state: State, rest: _Rest, steps: int, *, converged: bool) -> Equilibrium:
+    system = problem.system
+    stacked = jax.tree.map(lambda x: np.asarray(x)[None], state)
+    frames = BatchedObserver(Observer(system, problem.outputs, {}), 1).frames(np.array([t]), stacked, None)
+    gap = float(np.max(np.abs(np.asarray(system.constraint(jnp.asarray(t), state[0]))), initial=0.0))
+    residuals = {"balance": jnp.array([rest.unbalanced]), "position": jnp.array([gap])}
+    multipliers = jnp.asarray(rest.multipliers)
+    named = problem.named is not None and isinstance(system, MultibodySystem)
+    return Equilibrium(
+        t=jnp.asarray(t),
+        state=state,
+        multipliers=multipliers,
+        residual=residuals["balance"][0],
+        gap=residuals["position"][0],
+        path=Frames(jnp.array([t]), stacked, frames.outputs, {}, residuals, multipliers[None]),
+        loads=jnp.ones(1),
+        iterations=jnp.array([steps]),
+        corrections=jnp.zeros((1, 0)),
+        converged=jnp.asarray(converged),
+        meta={} if problem.named is None else {"names": problem.named.metadata},
+        reader=EquilibriumReader(problem.named, system) if named else None,
+    )
