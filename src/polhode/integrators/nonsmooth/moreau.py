@@ -13,6 +13,7 @@ from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
+from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
 from polhode.integrators.nonsmooth.sliding import Sliding, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
@@ -38,15 +39,33 @@ _ON_JOINTS = 1e-14
 _PROJECTIONS = 12
 
 
-class _Round(NamedTuple):
-    """One round of the iteration for the velocity at the end of a step."""
+class _Impulses(NamedTuple):
+    """Impulses of a step."""
 
-    velocity: Vector
-    impulses: Float[Array, "k rows"]
+    contacts: Float[Array, "k rows"]
     joints: Multipliers
+
+
+class _Round(NamedTuple):
+    """One round of the iteration for the velocity at the end of a step, x, with the impulses as `place`."""
+
+    x: Vector
+    place: _Impulses
     change: Array
     solved: Bool[Array, ""]
     slides: Bool[Array, " k"]
+    number: Int[Array, ""]
+
+
+class _Position(NamedTuple):
+    """A position at the end of a step, `place`, moved onto the joints by what they are open, x.
+
+    - `gap`: how far they are open still.
+    """
+
+    x: Multipliers
+    place: Point
+    gap: Multipliers
     number: Int[Array, ""]
 
 
@@ -121,60 +140,71 @@ class Moreau(AbstractTimeStepping):
             system.jacobian(at, middle), present.kinematics, present.law, went_on > 0,
         )  # fmt: skip
         last = self._iterate(step, guess)
-        q1, gap = _end(step, last.velocity)
-        before, after = _slips(step, v), _slips(step, last.velocity)
+        (impulses, joints), v1 = last.place, last.x
+        q1, gap = _end(step, v1)
+        before, after = _slips(step, v), _slips(step, v1)
         everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
-        taken = memory.dissipation + everywhere(dissipation(last.impulses, before, after))
-        record = ContactRecord(everywhere(last.impulses / h), everywhere(after), taken)
-        left = ContactMemory(last.impulses, present.labels, taken)
+        taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
+        record = ContactRecord(everywhere(impulses / h), everywhere(after), taken)
+        left = ContactMemory(impulses, present.labels, taken)
         result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
-        carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
+        carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
     def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
         return system.contact_set.present(system, t, q).labels
 
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
+        """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
+        last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
+
+        def equation(v: Vector) -> tuple[Vector, _Impulses]:
+            again = self._round(step, _constant_factors(step), last._replace(x=v))
+            return v - again.x, again.place
+
+        return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
+
+    def _search(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
-        none = jnp.zeros(len(guess), bool)
-        first = _Round(v, guess, jnp.zeros(step.system.m), jnp.inf * size, jnp.asarray(True), none, jnp.asarray(0))
+        none, place = jnp.zeros(len(guess), bool), _Impulses(guess, jnp.zeros(step.system.m))
+        first = _Round(v, place, jnp.inf * size, jnp.asarray(True), none, jnp.asarray(0))
 
         def more(last: _Round) -> Array:
-            scale = 1.0 + jnp.max(jnp.abs(last.velocity))
+            scale = 1.0 + jnp.max(jnp.abs(last.x))
             return (last.change > _CONVERGED * scale) & (last.number < self.max_rounds)
 
-        fixed = not step.system.m and not step.system.has_loads
-        factors = _factor(step, step.mass, step.columns) if fixed else None
+        factors = _constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
 
     def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
         system, h, (q0, v0) = step.system, step.h, step.start
-        mean = 0.5 * (v0 + last.velocity)
+        mean = 0.5 * (v0 + last.x)
         place = system.flow(q0, mean, 0.5 * h)
         force = system.force(step.t, place, mean)
-        unbalanced = h * force - apply(step.mass, last.velocity - v0, system.n)
+        unbalanced = h * force - apply(step.mass, last.x - v0, system.n)
         rate, rows = jnp.zeros(system.m), step.columns
         if system.m:
-            q1, _ = _end(step, last.velocity)
+            q1, _ = _end(step, last.x)
             rows, end = system.jacobian(step.t + 0.5 * h, q1), step.t + 0.5 * h
-            rate = -apply(rows, last.velocity, system.m) - explicit_rate(system, end, q1)
+            rate = -apply(rows, last.x, system.m) - explicit_rate(system, end, q1)
         if factors is None:
             # At the last velocity, as stops and dry friction may begin within the step.
             factors = _factor(step, _tangent(step, place, mean), rows)
         change, joints = system.kkt.solve(factors, unbalanced, rate)
-        free = last.velocity + change
+        free = last.x + change
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
         sliding = _sliding(step, last, free)
         columns = sliding.combine(moved)
-        solution = solve(_problem(step, free, sliding, columns), last.impulses, self.tolerance)
+        solution = solve(_problem(step, free, sliding, columns), last.place.contacts, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
         impulses = sliding.complete(solution.impulses)
         joints = joints + impulses.reshape(-1) @ shares
-        change = jnp.max(jnp.abs(velocity - last.velocity))
-        return _Round(velocity, impulses, joints, change, solution.solved, sliding.on, last.number + 1)
+        change = jnp.max(jnp.abs(velocity - last.x))
+        place = _Impulses(impulses, joints)
+        return _Round(velocity, place, change, solution.solved, sliding.on, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -185,6 +215,18 @@ class Moreau(AbstractTimeStepping):
         first, second = jnp.minimum(s, 0.5) * h, jnp.maximum(s - 0.5, 0.0) * h
         q = system.flow(system.flow(q0, v0, first), v1, second)
         return q, jnp.where(s < 0.5, v0, v1)
+
+
+def _freeze(value: Any) -> Any:
+    """Without derivatives; what has none stays as it is."""
+    return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
+
+
+def _constant_factors(step: _Step) -> Any:
+    """Factors for all rounds; None where each has its own."""
+    if step.system.m or step.system.has_loads:
+        return None
+    return _factor(step, step.mass, step.columns)
 
 
 def _factor(step: _Step, tangent: Matrix, rows: Matrix) -> Any:
@@ -208,7 +250,7 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
 
 def _sliding(step: _Step, last: _Round, free: Vector) -> Sliding:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
-    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
+    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.x)[:, 1:3]
     on = persistent(narrow(step.pressed, last.slides, last.number), before, after, _slips(step, free))
     return slide(on, against(step.law, before + after))
 
@@ -243,24 +285,31 @@ def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:
     q = system.flow(step.middle, v1, 0.5 * step.h)
     if not system.m:
         return q, jnp.zeros(())
-    factors = system.kkt.factor(step.mass, step.columns, step.columns)
     size = jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))
-    residual = lambda q: system.constraint(end, q)  # noqa: E731
+    factors = system.kkt.factor(step.mass, step.columns, step.columns)
 
-    def closer(loop: tuple[Point, Array, Array]) -> tuple[Point, Array, Array]:
-        q, open_by, count = loop
-        change, _ = system.kkt.solve(factors, jnp.zeros(system.n), -open_by)
-        q = system.flow(q, change, 1.0)
-        return q, residual(q), count + 1
+    def equation(x: Multipliers) -> tuple[Multipliers, Point]:
+        """How far joints are open after a motion that closes them by x, at the velocities of the middle."""
+        change, _ = system.kkt.solve(factors, jnp.zeros(system.n), -x)
+        place = system.flow(q, change, 1.0)
+        return system.constraint(end, place), place
 
-    more = lambda loop: (jnp.max(jnp.abs(loop[1])) > _ON_JOINTS * size) & (loop[2] < _PROJECTIONS)  # noqa: E731
-    q, open_by, _ = jax.lax.while_loop(more, closer, (q, residual(q), jnp.asarray(0)))
-    return q, jnp.max(jnp.abs(open_by)) / size
+    def search(x: Multipliers, _: None) -> _Position:
+        more = lambda at: (jnp.max(jnp.abs(at.gap)) > _ON_JOINTS * size) & (at.number < _PROJECTIONS)  # noqa: E731
+        closer = lambda at: reach(at.x + at.gap, at.number + 1)  # noqa: E731
+        return jax.lax.while_loop(more, closer, reach(x, jnp.asarray(0)))
+
+    def reach(x: Multipliers, number: Array) -> _Position:
+        gap, place = equation(x)
+        return _Position(x, place, gap, number)
+
+    last = with_implicit_derivative(search, equation, lambda _, rest: -rest, jnp.zeros(system.m), None)
+    return last.place, jnp.max(jnp.abs(last.gap)) / size
 
 
 def _result(last: _Round, gap: Array) -> Array:
-    scale = 1.0 + jnp.max(jnp.abs(last.velocity))
+    scale = 1.0 + jnp.max(jnp.abs(last.x))
     failed = (last.change > _FAILED * scale) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
-    return jnp.where(jnp.isfinite(jnp.sum(last.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)
+    return jnp.where(jnp.isfinite(jnp.sum(last.x)), code, int(Result.nonfinite_state)).astype(jnp.int32)
