@@ -1,5 +1,6 @@
 """Events: zero crossings of functions of time and state, and actions there."""
 
+from polhode.events.contact_events import contact as contact
 from polhode.events.event import Event as Event
 from polhode.events.impacts import Impact as Impact
 from polhode.events.impacts import impact as impact
