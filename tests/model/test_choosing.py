@@ -93,12 +93,18 @@ def test_trees_beside_others_keep_joint_coordinates(monkeypatch):
     assert choice_of(grains.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
 
 
-def test_large_trees_get_absolute_coordinates(monkeypatch):
-    monkeypatch.setattr(default_choice, "LARGEST_TREE", 2)
-    assert chain(2).problem(t1=1.0).parameters["formulation"] == "minimal"
-    large = chain(3).problem(t1=1.0)
-    assert large.parameters["formulation"] == "SO3xR3"
-    assert "3 bodies" in large.choice.coordinates
+def test_large_trees_get_absolute_coordinates_for_implicit_methods_only(monkeypatch):
+    monkeypatch.setattr(default_choice, "COUPLED", 3)
+    formulation = lambda model, method=None: model.problem(t1=1.0, integrator=method).parameters["formulation"]  # noqa: E731
+    assert [formulation(chain(n), "generalized-alpha") for n in (2, 3)] == ["minimal", "SO3xR3"]
+    assert [formulation(chain(3), method) for method in (None, "rkmk4", "dopri5")] == ["minimal"] * 3
+    stiff = chain(3)
+    stiff.add(ph.forces.JointSpring(stiff.parts[0][1], stiffness=1e9))
+    problem = stiff.problem(t1=1.0)
+    assert choice_of(problem) == ("SO3xR3", "generalized-alpha")
+    assert "`generalized-alpha` would factorise dense matrices of 6 pairs" in problem.choice.coordinates
+    monkeypatch.setattr(default_choice, "_DENSE", 2)
+    assert "isn't checked for 3 joint velocities" in stiff.problem(t1=1.0).choice.coordinates
 
 
 def test_what_is_asked_for_is_never_changed():

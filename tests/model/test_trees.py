@@ -14,7 +14,7 @@ from test_mixed import accelerations
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.multibody.coordinates.tree import coordinates
+from polhode.multibody.coordinates.tree import coordinates, link_rows
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.coordinates.tree.dependent_coordinates import reduce_tree
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
@@ -58,13 +58,62 @@ def test_what_lies_on_the_axis_of_a_hinge_may_belong_to_its_carrier(system, monk
 
 def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatch):
     system, q, v = system
-    parts = lambda q, v: (  # noqa: E731
-        system.accelerations(TIME, q, v)[0], system.force(TIME, q, v), system.energy(TIME, q, v), system.motion(q, v),
-    )  # fmt: skip
-    expected = evaluated(parts, q, v)
-    monkeypatch.setattr(coordinates, "LOOPED_LINKS", 2)
+
+    def parts(of: Any) -> Any:
+        functions = lambda q, v: (  # noqa: E731
+            of.accelerations(TIME, q, v)[0], of.force(TIME, q, v), of.energy(TIME, q, v), of.motion(q, v),
+            to_dense(of.mass(TIME, q), (of.n,) * 2), of.coordinates.momentum(q, v),
+            to_dense(of.stiffness(TIME, q, v), (of.n,) * 2), to_dense(of.damping(TIME, q, v), (of.n,) * 2),
+        )  # fmt: skip
+        return evaluated(functions, q, v)
+
+    monkeypatch.setattr(link_rows, "LOOPED_LINKS", 2)
+    looped, _ = tree().assemble("minimal")
+    assert looped.coordinates.looped
+    assert not system.coordinates.looped
+    agree(parts(looped), parts(system))
+
+
+def test_trees_in_loops_have_as_many_arrays_as_kinds_of_joints(monkeypatch):
+    monkeypatch.setattr(link_rows, "LOOPED_LINKS", 2)
+    counts = [len(jax.tree.leaves(chain(n).assemble("minimal")[0].coordinates)) for n in (3, 9)]
+    assert counts[0] == counts[1] < 10
+
+
+def test_long_chains_accelerate_as_in_closed_form():
+    n, length, gravity = 64, 0.2, 9.81
+    random = np.random.default_rng(2)
+    masses, inertias = random.uniform(0.2, 0.6, n), random.uniform(0.012, 0.02, n)
+    model = ph.Model(gravity=(0, 0, -gravity))
+    last = model.ground
+    for k in range(n):
+        body = model.add_body(mass=masses[k], inertia=(0.01, inertias[k], 0.02), position=((k + 0.5) * length, 0, 0))
+        model.add(ph.joints.Revolute(last, body, point=(k * length, 0, 0), axis=(0, 1, 0)))
+        last = body
+    system, (q, v) = model.assemble("minimal")
     assert system.coordinates.looped
-    agree(evaluated(parts, q, v), expected)
+    q = system.configuration.move(q, jnp.asarray(0.3 * random.standard_normal(n)))
+    v = jnp.asarray(random.standard_normal(n))
+    found = np.cumsum(evaluated(lambda q, v: system.accelerations(TIME, q, v)[0], q, v))
+    # In angles from the horizontal; centres are at half the length.
+    angles, rates = np.cumsum(np.concatenate(q)), np.cumsum(v)
+    arms = length * (np.tri(n) - 0.5 * np.eye(n))
+    shares = arms.T @ (masses[:, None] * arms)
+    apart = angles[:, None] - angles
+    M = shares * np.cos(apart) + np.diag(inertias)
+    expected = np.linalg.solve(M, gravity * (masses @ arms) * np.cos(angles) - shares * np.sin(apart) @ rates**2)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+def chain(n: int) -> ph.Model:
+    """Links on hinges whose axes alternate, of different masses."""
+    model, last = ph.Model(gravity=(0, 0.3, -9.81)), None
+    for k in range(n):
+        body = model.add_body(mass=0.3 + 0.1 * np.cos(k), inertia=(0.01, 0.02, 0.02), position=(0.2 * k + 0.1, 0, 0))
+        axis = (0, 0.6, 0.8) if k % 2 else (0, 1, 0)
+        model.add(ph.joints.Revolute(model.ground if last is None else last, body, point=(0.2 * k, 0, 0), axis=axis))
+        last = body
+    return model
 
 
 @pytest.mark.parametrize("gravity", [(0.3, -0.2, -9.81), pytest.param((0.0, 0.0, 0.0), marks=pytest.mark.exhaustive)])
@@ -73,7 +122,8 @@ def test_loops_carry_forces_as_absolute_coordinates_do(gravity, monkeypatch):
     expected = evaluated(accelerations, *model.assemble("SO3xR3"))
     assembled, state = model.assemble("minimal")
     without = evaluated(accelerations, assembled, state)
-    monkeypatch.setattr(coordinates, "LOOPED_LINKS", 2)
+    monkeypatch.setattr(link_rows, "LOOPED_LINKS", 2)
+    assembled, state = model.assemble("minimal")
     found = evaluated(accelerations, assembled, state)
     size = max(np.abs(value).max() for value in expected.values())
     assert size > 50

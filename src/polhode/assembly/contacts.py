@@ -84,7 +84,7 @@ def _room(model: ModelParts, count: int) -> int:
 def _pairs(model: ModelParts) -> Iterator[_Pair]:
     """All pairs of shapes that rules name, each once: later rules replace earlier ones."""
     chosen: dict[frozenset[int], _Pair] = {}
-    joined = _joined(model)
+    joined = _joint_pairs(model)
     for rule in model.contact_rules:
         for first, second in _ends(model, rule, joined):
             for (body, shape), (other, its_shape) in itertools.product(first, second):
@@ -125,7 +125,7 @@ def shapes_of(model: ModelParts, end: Body | AbstractShape) -> list[tuple[Body, 
     return [(end, shape) for shape in end.shapes]
 
 
-def _joined(model: ModelParts) -> set[frozenset[int]]:
+def _joint_pairs(model: ModelParts) -> set[frozenset[int]]:
     """Pairs of bodies with a joint between them; those on the ground may touch it all the same."""
     joints = [part for _, part in model.parts if isinstance(part, AbstractJoint)]
     ends = [part.bodies for part in joints if len(part.bodies) == 2 and model.ground not in part.bodies]

@@ -31,8 +31,15 @@ from polhode.systems.vector_field import VectorField
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-LARGEST_TREE = 16
-"""Bodies up to which joint coordinates are taken: their matrices are dense, those of absolute ones sparse."""
+COUPLED = 210
+"""Pairs of joint velocities of which one carries the other, up to which trees are in joint coordinates in implicit
+methods: the tangent grows with them. A chain of 20 has as many and starts in 9.5 s of generalized-α, in absolute
+coordinates in 4.0, with steps of 59 and 108 µs; a tree of 30 bodies with five limbs has 99 and takes 9.1 and 2.0 s, 49
+and 156 µs. Explicit methods have no bound: steps of `rkmk4` take 0.7 to 0.8 µs a link in chains of 10 to 100 links."""
+
+COUPLED_BEHIND_FOLLOWERS = 1_500
+"""The same in explicit methods where coordinates follow others, so that M is factorised. A guess, not a measurement: a
+chain of 54 links has as many, and M unrolled grows with their squares."""
 
 LARGEST_TREE_BESIDE = 8
 """The same beside rods, flexible bodies and particles, where steps are implicit: the tangent of a tree of 7 links takes
@@ -71,8 +78,11 @@ def assemble_default(
     assemble: Callable[[str], tuple[AssembledSystem, State]],
     integrator: str | None,
     t0: float,
+    h: float,
 ) -> ChosenModel:
-    """The model in the first coordinates that can represent it and that the method, if given, accepts.
+    """The model in the first coordinates that can represent it, that suit its size, and that the method accepts.
+
+    `integrator`: the method; None for the one of `method_for` with steps `h`.
 
     Raises the ValueError of the last coordinates if none can.
     """
@@ -94,9 +104,10 @@ def assemble_default(
         if isinstance(system, MultibodySystem) and not why:
             reasons = [*against, _describe_joint_coordinates(model, system.m)]
         model_choice = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
-        if method is None or _takes(method, system, t0, state):
+        against_size = _against_size(model, model_choice, integrator, t0, h)
+        if not against_size and (method is None or _takes(method, system, t0, state)):
             return model_choice
-        against.append(f"`{integrator}` doesn't take `{formulation}`")
+        against.append(against_size or f"`{integrator}` doesn't take `{formulation}`")
         spare = spare or model_choice
     if spare is not None:
         # The run raises the error, with the methods that it accepts.
@@ -141,7 +152,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
 
     0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
     """
-    if not (system.mechanism.forces or system.coordinates.has_own_loads):
+    if not _has_loads(system):
         return 0.0
     if system.n > _DENSE or not checks.is_concrete(system, state):
         return None
@@ -154,6 +165,11 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
     except Exception:
         # The estimate must not refuse a model, whatever a user's force does: the run reports errors.
         return None
+
+
+def _has_loads(system: MultibodySystem) -> bool:
+    """Whether there are loads besides gravity."""
+    return bool(system.mechanism.forces) or system.coordinates.has_own_loads
 
 
 @numpy_jit
@@ -192,9 +208,42 @@ def _against_a_tree(model: ModelParts) -> str:
     own = _own_coordinates(model)
     if not count:
         return own or "no joint carries a body"
-    if count > (LARGEST_TREE_BESIDE if own else LARGEST_TREE):
-        return f"{count} bodies in a tree have dense matrices, in absolute coordinates sparse ones"
+    if own and count > LARGEST_TREE_BESIDE:
+        return f"{count} bodies in a tree beside others have dense tangents, in absolute coordinates sparse ones"
     return ""
+
+
+def _against_size(model: ModelParts, choice: ChosenModel, integrator: str | None, t0: float, h: float) -> str:
+    """The reason against a large tree in joint coordinates and a method; "" if there is none."""
+    from polhode import integrators
+
+    system = choice.system
+    if choice.formulation != MINIMAL or not isinstance(system, MultibodySystem):
+        return ""
+    pairs = _coupled_pairs(model)
+    if pairs <= COUPLED:
+        return ""
+    if integrator is None and system.n > _DENSE and _has_loads(system):
+        return f"whether loads are too fast for explicit steps isn't checked for {system.n} joint velocities"
+    name = integrator or method_for(system, choice.state, t0, h)[0]
+    if integrators.get(name).implicit or system.m:
+        return f"`{name}` would factorise dense matrices of {pairs} pairs of joint velocities, sparse ones of bodies"
+    if system.coordinates.has_dependent_coordinates and pairs > COUPLED_BEHIND_FOLLOWERS:
+        return f"coordinates that follow others make mass matrices of {pairs} pairs of joint velocities"
+    return ""
+
+
+def _coupled_pairs(model: ModelParts) -> int:
+    """Number of pairs of joint velocities of which one carries the other, or itself."""
+    depths: dict[str, int] = {}
+    pairs = 0
+    for body, _, joint, motion in spanning_tree(model):
+        if motion is not None:
+            parent = joint.first if joint.second is body else joint.second
+            below = depths.get(parent.name, 0)
+            depths[body.name] = below + motion.n
+            pairs += motion.n * below + motion.n * (motion.n + 1) // 2
+    return pairs
 
 
 def _own_coordinates(model: ModelParts) -> str:

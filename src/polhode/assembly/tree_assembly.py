@@ -218,7 +218,7 @@ class TreeLayout(AbstractLayout):
         return self.placements[-1].link.last if self.placements else 0
 
     def coordinates(self, turns: int = 0) -> JointTree | ReducedTree:
-        tree = JointTree(tuple(row.link for row in self.placements), tuple(self.efforts), self._rotors(), turns)
+        tree = JointTree.of(tuple(row.link for row in self.placements), tuple(self.efforts), self._rotors(), turns)
         return reduce_tree(
             tree, [(place, dependent.ratios, dependent.offset) for place, dependent in self._ties.dependents.items()]
         )

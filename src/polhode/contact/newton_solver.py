@@ -118,8 +118,8 @@ def _iterate(problem: UnitProblem, search: Search, size: Array, goal: Array, flo
     bold = search.since < _BOLD
     z1, left = jnp.where(lower | bold, z1, z), jnp.max(jnp.abs(F1))
     early = level > 1
-    wanted = jnp.where(early, _STAGE_GOAL * COMPLIANCE * level * size, jnp.maximum(1e-3 * goal, floor))
-    over = (left <= wanted) | ((left <= goal) & ~lower) | (early & ((search.since >= _STAGE) | ~(lower | bold)))
+    target = jnp.where(early, _STAGE_GOAL * COMPLIANCE * level * size, jnp.maximum(1e-3 * goal, floor))
+    over = (left <= target) | ((left <= goal) & ~lower) | (early & ((search.since >= _STAGE) | ~(lower | bold)))
     z2, last = _without_compliance(problem, solve, z1, (level <= 1) & ((level <= 0) | over))
     return Search(
         z=z2,

@@ -42,7 +42,7 @@ _ROUNDS = (
     _Round(sweeps=100, factor=0.3),
     _Round(sweeps=300, factor=3.0),
     _Round(sweeps=1000),
-    _Round(periods=5),
+    _Round(periods=30),
 )
 """Of 10,000 random problems of three to eight contacts in all directions the first three solve all but 150.
 If there is a guess, the first has few iterations, and the second and third change places: a solution close to the guess
@@ -84,7 +84,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
     alone = jnp.maximum(alone, jnp.max(jnp.abs(problem.least), initial=0.0))
     size = jnp.where(alone > 0, alone, 1.0)
     goal, floor = tolerance * size, _ROUND_OFF * size
-    table = _Round(*map(jnp.asarray, zip(*_ROUNDS, strict=True)))
+    table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
     first, warm = _FIRST_SWEEPS[len(start) > 8], jnp.any(start != 0)
 
     def rest(z: Impulses) -> Array:
@@ -97,17 +97,17 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
         count, best, z = loop
         place = jnp.where(warm & ((count == 1) | (count == 2)), 3 - count, count)
-        now: _Round = jax.tree.map(lambda column: column[place], table)
-        z = gauss_seidel(problem, z, jnp.where(count == 0, first, now.sweeps))
-        z = admm(problem, z, now.periods)
-        begin = Search.begin(z, rest(z), now.softness, best.iterations)
+        sweeps, periods, softness, factor, limit = (column[place] for column in table)
+        z = gauss_seidel(problem, z, jnp.where(count == 0, first, sweeps))
+        z = admm(problem, z, periods)
+        begin = Search.begin(z, rest(z), softness, best.iterations)
         end = newton(
-            problem._replace(step=now.factor * problem.step),
+            problem._replace(step=factor * problem.step),
             begin,
             size,
             tolerance,
             floor,
-            jnp.where(warm & (count == 0), _WARM_LIMIT, now.limit),
+            jnp.where(warm & (count == 0), _WARM_LIMIT, limit),
         )
         end = end._replace(residual=rest(end.z))
         lower = end.residual < best.residual

@@ -85,8 +85,8 @@ def collision_shapes(construction: Construction) -> list[tuple[Shape, int | None
     m = construction.start.compiled
     meshes: dict[tuple[str, int], AbstractMesh] = {}
     paired = {int(geom) for geom in (*m.pair_geom1, *m.pair_geom2)}
-    touching = [g for g in range(m.ngeom) if m.geom_contype[g] or m.geom_conaffinity[g] or g in paired]
-    drawn = [(_shape(construction, geom, meshes), geom) for geom in touching]
+    colliding = [g for g in range(m.ngeom) if m.geom_contype[g] or m.geom_conaffinity[g] or g in paired]
+    drawn = [(_shape(construction, geom, meshes), geom) for geom in colliding]
     return [(shape, geom) for shape, geom in drawn if shape is not None]
 
 

@@ -28,14 +28,14 @@ class CollisionShape(NamedTuple):
 
 
 def attach(
-    construction: Construction, found: Sequence[tuple[Shape, int | None]]
+    construction: Construction, collisions: Sequence[tuple[Shape, int | None]]
 ) -> tuple[list[CollisionShape], list[str]]:
     """Puts the shapes on the bodies; returns them, and those that can't be used, with the reason."""
     taken: list[CollisionShape] = []
     unused: list[str] = []
     counts: dict[str, int] = {}
     bodies = {body.name: body for body in (construction.model.ground, *construction.model.bodies)}
-    for drawn, geom in found:
+    for drawn, geom in collisions:
         counts[drawn.link] = counts.get(drawn.link, 0) + 1
         number = counts[drawn.link]
         try:

@@ -40,32 +40,32 @@ class ContactOptions(NamedTuple):
 
 
 def add_contacts(construction: Construction, compiled: CompiledModel, options: ContactOptions) -> list[NotCarried]:
-    """Adds the shapes and contacts that are asked for; returns what could not be carried over."""
+    """Adds the requested shapes and contacts; returns what could not be carried over."""
     if not options.requested:
         return []
-    found, unused = collision_shapes.attach(construction, compiled.collide(construction))
+    collisions, unused = collision_shapes.attach(construction, compiled.collide(construction))
     lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
     if options.contacts:
-        lost += _add_pairs(construction, found, options)
+        lost += _add_pairs(construction, collisions, options)
     if options.floor is not None:
-        _add_floor(construction, found, options)
+        _add_floor(construction, collisions, options)
     return lost
 
 
-def _add_floor(construction: Construction, found: Sequence[CollisionShape], options: ContactOptions) -> None:
+def _add_floor(construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions) -> None:
     model = construction.model
-    floor = _below(found) if options.floor is True else options.floor
+    floor = _below(collisions) if options.floor is True else options.floor
     model.ground.add_shape(floor)
-    for one in found:
+    for one in collisions:
         if one.body is not model.ground:
             own = _numbers(construction, (one,), options)
             model.add_contact(floor, one.shape, **own._asdict())
 
 
-def _below(found: Sequence[CollisionShape]) -> AbstractShape:
+def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
     """The horizontal plane through the lowest point of all shapes at the start."""
     level = shapes.Plane()
-    moving = [one for one in found if one.body.kind != "ground"]
+    moving = [one for one in collisions if one.body.kind != "ground"]
     origin = np.zeros(3), np.eye(3)
     gaps = [contact_points(level, origin, one.shape, (one.body.x, one.body.R)).gap for one in moving]
     height = float(np.min(np.concatenate(gaps))) if gaps else 0.0
@@ -110,11 +110,11 @@ def _restitution(solref: np.ndarray) -> float:
 
 
 def _add_pairs(
-    construction: Construction, found: Sequence[CollisionShape], options: ContactOptions
+    construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions
 ) -> list[NotCarried]:
     """Contacts among the shapes of the file."""
     lost: list[str] = []
-    for first, second, numbers in _pairs(construction, found, options):
+    for first, second, numbers in _pairs(construction, collisions, options):
         try:
             construction.model.add_contact(first.shape, second.shape, **numbers._asdict())
         except ValueError as error:
@@ -123,10 +123,10 @@ def _add_pairs(
 
 
 def _pairs(
-    construction: Construction, found: Sequence[CollisionShape], options: ContactOptions
+    construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions
 ) -> Iterator[tuple[CollisionShape, CollisionShape, _Numbers]]:
     start, m = construction.start, construction.start.compiled
-    by_geom = {one.geom: one for one in found if one.geom is not None}
+    by_geom = {one.geom: one for one in collisions if one.geom is not None}
     explicit = {}
     if not is_disabled(m, "contact"):
         for k in range(m.npair):
@@ -138,8 +138,8 @@ def _pairs(
                 )
                 yield by_geom[ends[0]], by_geom[ends[1]], numbers
     excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}
-    for i, first in enumerate(found):
-        for second in found[i + 1 :]:
+    for i, first in enumerate(collisions):
+        for second in collisions[i + 1 :]:
             if first.body is second.body:
                 continue
             if first.geom is None or second.geom is None:

@@ -36,12 +36,12 @@ def collision_shapes(
     root: ElementTree.Element, finder: Finder, construction: Construction
 ) -> list[tuple[Shape, int | None]]:
     """The shapes by which links touch. Raises ValueError for those that make no sense."""
-    found: list[tuple[Shape, int | None]] = []
+    entries: list[tuple[Shape, int | None]] = []
     for link in root.findall("link"):
         for element in link.findall("collision"):
             if element.find("geometry") is not None:
-                found += [(shape, None) for shape in _shapes(link.get("name", ""), element, {}, construction, finder)]
-    return found
+                entries += [(shape, None) for shape in _shapes(link.get("name", ""), element, {}, construction, finder)]
+    return entries
 
 
 def _geometries(link: ElementTree.Element) -> list[ElementTree.Element]:

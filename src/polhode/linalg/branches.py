@@ -147,3 +147,13 @@ def couplings(n: int, sets: Iterable[np.ndarray]) -> tuple[Indices, ...]:
 def operations(earlier: tuple[Indices, ...]) -> int:
     """Multiplications and additions of factorising a matrix that isn't symmetric."""
     return sum(2 * near.numbers.size**2 + near.numbers.size + 1 for near in earlier)
+
+
+def least_operations(sets: Iterable[np.ndarray]) -> int:
+    """A lower bound of them for matrices with full blocks on `sets` of velocities, before these are combined."""
+    sizes: dict[int, int] = {}
+    for numbers in sets:
+        if numbers.size:
+            last = int(numbers.max())
+            sizes[last] = max(sizes.get(last, 0), numbers.size - 1)
+    return sum(2 * size**2 for size in sizes.values())

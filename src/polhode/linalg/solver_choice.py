@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
 from polhode.compiler.placement import on_processor
-from polhode.linalg.blocks import Indices, Matrix, pattern
+from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.bordered_tree import BorderedKKT, border
-from polhode.linalg.branches import BranchKKT
+from polhode.linalg.branches import BranchKKT, couplings, least_operations
 from polhode.linalg.branches import operations as branch_operations
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.condensation import CondensedKKT, Partition
@@ -98,12 +99,18 @@ def condensed_solver(A: Matrix, P: Matrix, first: int, n: int, m: int, *, compli
     return CompliantKKT(solver) if compliant and m else solver
 
 
-def tree_solver(earlier: tuple[Indices, ...], m: int, *, compliant: bool = False) -> AbstractKKT:
-    """A solver for matrices of a tree in joint coordinates, with the couplings of `BranchKKT`, and m constraints."""
-    n = len(earlier)
-    takes_branches = on_processor() and m <= FUSED_UNKNOWNS and branch_operations(earlier) <= BRANCH_OPERATIONS
-    solver = BranchKKT(n, m, earlier, FUSED_UNKNOWNS) if takes_branches else _dense(n, m)
+def tree_solver(n: int, sets: Sequence[np.ndarray], m: int, *, compliant: bool = False) -> AbstractKKT:
+    """A solver for matrices of a tree in joint coordinates with m constraints; `sets`: velocities that it couples."""
+    solver = (_branch_solver(n, sets, m) if on_processor() and m <= FUSED_UNKNOWNS else None) or _dense(n, m)
     return CompliantKKT(solver) if compliant and m else solver
+
+
+def _branch_solver(n: int, sets: Sequence[np.ndarray], m: int) -> BranchKKT | None:
+    """Elimination from the leaves, where it takes few operations."""
+    if least_operations(sets) > BRANCH_OPERATIONS:
+        return None
+    earlier = couplings(n, sets)
+    return BranchKKT(n, m, earlier, FUSED_UNKNOWNS) if branch_operations(earlier) <= BRANCH_OPERATIONS else None
 
 
 def pivoting_solver(n: int, m: int) -> AbstractKKT:

@@ -97,7 +97,7 @@ def problem(model: ModelParts, request: ProblemRequest, labels: Labels = _OF_THE
     own = model.parameters
     if request.formulation is None:
         system, state0, formulation, because = default_choice.assemble_default(
-            model, lambda form: request.assemble(model, form), request.integrator, begin
+            model, lambda form: request.assemble(model, form), request.integrator, begin, step
         )
     else:
         formulation, because = request.formulation, ""

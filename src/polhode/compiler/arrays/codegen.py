@@ -171,13 +171,16 @@ class _CodeGenerator:
         return [to]
 
     def _fill(self, x: Any, to: Buffer) -> None:
-        """Copies an array to memory; a concatenation part by part, each in its own shape."""
+        """Copies an array to memory; one made of parts part by part, each in its own shape."""
         producer = self._views.get(id(x))
         if producer is not None and producer.name == "concatenate":
             axis, at = producer.params["dimension"], 0
             for part in producer.inputs:
                 self._fill(part, to.part(self.k, axis, at, part.shape[axis]))
                 at += part.shape[axis]
+        elif producer is not None and producer.name == "stack":
+            for at, part in enumerate(producer.inputs):
+                self._fill(part, to.layer(self.k, producer.params["axis"], at))
         elif producer is not None and producer.name == "reshape" and to.is_dense:
             self._fill(producer.inputs[0], dense(to.pointer, producer.inputs[0].shape, to.dtype))
         elif x.size:

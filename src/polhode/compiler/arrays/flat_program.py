@@ -27,6 +27,12 @@ _RANGE_PRESERVING = frozenset(
 )
 """Operations whose results stay within the range of their operands."""
 
+_OF_PARTS = frozenset(("concatenate", "stack"))
+_PARTS = 8
+"""Parts above which arrays made of them are copied to memory: each read in a loop compares its place with all parts, so
+that loops along n parts take n² comparisons. A step of a chain of 38 links took 960 µs with them and takes 66; where
+between few parts and many a copy begins to pay was not measured."""
+
 
 def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
     """The program of a jaxpr. Raises `UnsupportedNativeOperation` if it closes over tracers."""
@@ -69,6 +75,8 @@ class _Normaliser(AbstractNormaliser):
             inputs = [self._materialise(inputs[0]), *inputs[1:]]
         outputs = super().append(eqn, inputs)
         self._producers.update((v, self.equations[-1]) for v in outputs)
+        if name in _OF_PARTS and len(inputs) > _PARTS:
+            return [self._materialise(v) for v in outputs]
         if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
             return self._modulo_2_32(self.equations[-1])
         return outputs
@@ -76,7 +84,7 @@ class _Normaliser(AbstractNormaliser):
     def _is_better_in_memory(self, x: Any, reads: int) -> bool:
         """Whether a copy in memory makes reads cheaper: each read would have to find the part and the place in it."""
         producer = self._producers.get(x) if isinstance(x, Value) else None
-        has_parts = producer is not None and producer.name in ("concatenate", "stack", "reshape")
+        has_parts = producer is not None and producer.name in (*_OF_PARTS, "reshape")
         return has_parts and (x in self._in_memory or reads >= x.size // 4)
 
     def _materialise(self, x: Value) -> Value:

@@ -94,6 +94,13 @@ class Buffer(AbstractArray):
         shape = (*self.shape[:axis], count, *self.shape[axis + 1 :])
         return Buffer(at, shape, self.dtype, self.strides)
 
+    def layer(self, k: BlockBuilder, axis: int, place: int) -> Buffer:
+        """All elements with an index along an axis."""
+        at = k.address(self.pointer, place * self.strides[axis])
+        without = slice(axis), slice(axis + 1, None)
+        shape, strides = ((*of[without[0]], *of[without[1]]) for of in (self.shape, self.strides))
+        return Buffer(at, shape, self.dtype, strides)
+
     def row(self, k: BlockBuilder, place: Index) -> Buffer:
         """A row: an index along the first axis."""
         at = k.address(self.pointer, k.times(place, self.strides[0]))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from jax.extend import core
 
 from polhode.compiler import size_limits
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.primitives.row_loop import ROWS
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
 from polhode.compiler.scalars.read_only import programs_inside, read_only, rows_of, views_of
@@ -38,7 +39,7 @@ def has_dynamic_indices(
         where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
         looks_up = name in _READS and (read_inputs[0] or constant_inputs[0])
         unknown = not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs))
-        if unknown and math.prod(eqn.invars[0].aval.shape) > larger:
+        if unknown and math.prod(cast(Any, eqn.invars[0].aval).shape) > larger:
             return True
         # Rows of loops differ from each other, even constant ones.
         varying = rows_of(eqn)
@@ -75,6 +76,8 @@ def compile_either(
 
 def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     """Whether array loops are expected to be faster to compile or run than unrolled scalars."""
+    if _longest_recursion(jaxpr) > size_limits.RECURSION:
+        return True
     like: list[Any] = [v.aval for v in jaxpr.invars]
     reads = read_only(jaxpr)
     numbers = sum(math.prod(aval.shape) for aval, is_read in zip(like, reads, strict=True) if not is_read)
@@ -84,3 +87,13 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     # Among few numbers only indices in large matrices that the program makes, such as an inverse, ask for arrays.
     larger = 0 if numbers > size_limits.SELECTED_NUMBERS else size_limits.SELECTED_NUMBERS
     return has_dynamic_indices(jaxpr, is_read=reads, larger=larger)
+
+
+def _longest_recursion(jaxpr: core.Jaxpr) -> int:
+    """The largest number of rows of a loop in which each needs the one before and leaves a row; 0 without any."""
+    longest = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is ROWS and 0 < eqn.params["num_carry"] < len(eqn.outvars):
+            longest = max(longest, eqn.params["length"])
+        longest = max([longest, *(_longest_recursion(inner) for inner, _ in programs_inside(eqn))])
+    return longest

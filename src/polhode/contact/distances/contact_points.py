@@ -40,10 +40,10 @@ class ContactPoints(NamedTuple):
 def match(here: ContactPoints, there: ContactPoints) -> ContactPoints:
     """Points of a pair of shapes here, by the features that they have there; new ones are as they are there."""
     same = (there.feature[:, None] == here.feature) & (here.gap < 0.5 * APART)
-    known, chosen = jnp.any(same, axis=1), jnp.argmax(same, axis=1)
+    present, chosen = jnp.any(same, axis=1), jnp.argmax(same, axis=1)
 
     def pick(mine: Array, other: Array) -> Array:
-        return jnp.where(known.reshape(-1, *(1,) * (other.ndim - 1)), mine[chosen], other)
+        return jnp.where(present.reshape(-1, *(1,) * (other.ndim - 1)), mine[chosen], other)
 
     return jax.tree.map(pick, here, there)
 

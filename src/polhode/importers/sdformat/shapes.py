@@ -39,12 +39,12 @@ def collision_shapes(
     document: Document, links: Sequence[Link], construction: Construction
 ) -> list[tuple[Shape, int | None]]:
     """The shapes by which links touch. Raises ValueError for those that have no counterpart."""
-    found: list[tuple[Shape, int | None]] = []
+    entries: list[tuple[Shape, int | None]] = []
     for link in links:
         finder = document.origins.get(link.element, link.scope.origin).finder
         for element in link.element.findall("collision"):
-            found += [(shape, None) for shape in _shapes(link, element, finder, construction)]
-    return found
+            entries += [(shape, None) for shape in _shapes(link, element, finder, construction)]
+    return entries
 
 
 def _shapes(link: Link, element: Element, finder: Finder, construction: Construction) -> Iterator[Shape]:

@@ -15,7 +15,7 @@ from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
-from polhode.integrators.nonsmooth.sliding import Sliding, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
@@ -37,6 +37,9 @@ _ON_JOINTS = 1e-14
 """Largest residual of joints after a step, relative to the larger of 1 and the largest coordinate."""
 
 _PROJECTIONS = 12
+_FREE_ROUNDS = 4
+_SETTLES = 0.7
+"""Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
 
 
 class _Impulses(NamedTuple):
@@ -47,13 +50,17 @@ class _Impulses(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """One round of the iteration for the velocity at the end of a step, x, with the impulses as `place`."""
+    """One round of the iteration for the velocity at the end of a step, x, with the impulses as `place`.
+
+    - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
+    """
 
     x: Vector
     place: _Impulses
     change: Array
     solved: Bool[Array, ""]
     slides: Bool[Array, " k"]
+    may_slide: Bool[Array, " k"]
     number: Int[Array, ""]
 
 
@@ -157,9 +164,10 @@ class Moreau(AbstractTimeStepping):
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
         last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
+        held = last._replace(may_slide=last.slides, number=jnp.asarray(self.max_rounds))
 
         def equation(v: Vector) -> tuple[Vector, _Impulses]:
-            again = self._round(step, _constant_factors(step), last._replace(x=v))
+            again = self._round(step, _constant_factors(step), held._replace(x=v))
             return v - again.x, again.place
 
         return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
@@ -168,7 +176,7 @@ class Moreau(AbstractTimeStepping):
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
         none, place = jnp.zeros(len(guess), bool), _Impulses(guess, jnp.zeros(step.system.m))
-        first = _Round(v, place, jnp.inf * size, jnp.asarray(True), none, jnp.asarray(0))
+        first = _Round(v, place, jnp.inf * size, jnp.asarray(True), none, none, jnp.asarray(0))
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
@@ -196,15 +204,17 @@ class Moreau(AbstractTimeStepping):
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-        sliding = _sliding(step, last, free)
+        sliding = _slide_directions(step, last, free)
         columns = sliding.combine(moved)
         solution = solve(_problem(step, free, sliding, columns), last.place.contacts, self.tolerance)
         velocity = free + solution.impulses.reshape(-1) @ columns
         impulses = sliding.complete(solution.impulses)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.x))
-        place = _Impulses(impulses, joints)
-        return _Round(velocity, place, change, solution.solved, sliding.on, last.number + 1)
+        # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
+        settles = (last.number < _FREE_ROUNDS) | (change <= _SETTLES * last.change)
+        place, on = _Impulses(impulses, joints), sliding.on
+        return _Round(velocity, place, change, solution.solved, on, on & settles, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -248,14 +258,14 @@ def _slips(step: _Step, v: Vector) -> Float[Array, "k rows"]:
     return step.contacts.rows @ v + step.contacts.drift
 
 
-def _sliding(step: _Step, last: _Round, free: Vector) -> Sliding:
+def _slide_directions(step: _Step, last: _Round, free: Vector) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities."""
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.x)[:, 1:3]
-    on = persistent(narrow(step.pressed, last.slides, last.number), before, after, _slips(step, free))
+    on = persistent(narrow(step.pressed, last.may_slide, last.number), before, after, _slips(step, free))
     return slide(on, against(step.law, before + after))
 
 
-def _problem(step: _Step, free: Vector, sliding: Sliding, columns: Float[Array, "k_rows n"]) -> ContactProblem:
+def _problem(step: _Step, free: Vector, sliding: SlideDirections, columns: Float[Array, "k_rows n"]) -> ContactProblem:
     """The contact problem of a round."""
     h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
     before, without = _slips(step, step.start[1]), _slips(step, free)

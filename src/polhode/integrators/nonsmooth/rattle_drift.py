@@ -13,10 +13,10 @@ from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
-from polhode.integrators.nonsmooth.sliding import against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, scale_matrix
 from polhode.spaces.base import Point, Vector
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics
 
 CONVERGED = 1e-13
@@ -31,10 +31,11 @@ _ROUND_OFF = 8 * jnp.finfo(float).eps
 class Departure(eqx.Module):
     """The data of a step at its start.
 
-    `pressed`: contacts that carried a force at the end of the step before. `guess`: of all impulses of the step.
+    - `system`: an `AbstractMechanical` with contacts on a group.
+    - `pressed`: contacts that carried a force at the end of the step before. - `guess`: of all impulses of the step.
     """
 
-    system: AbstractMechanical
+    system: Any
     t: Array
     h: Array
     q: Point

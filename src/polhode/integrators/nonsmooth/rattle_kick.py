@@ -107,7 +107,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     closed = (first[:, 0] > 0) | (contacts.gap <= CLOSED)
     # Contacts that slid in the first half have the laws of the second half by itself.
     base = jnp.where(at.drift.slides[:, None], first, 0.0)
-    approach, bounces = _approach(at, last, free, _slips(contacts, free))
+    approach, bounces = _approach(at, last, free, moved)
     free = free + base.reshape(-1) @ moved
     target = _slips(contacts, free)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
@@ -130,7 +130,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
 
 
 def _approach(
-    at: Arrival, last: Kick, free: Vector, without: Float[Array, "k rows"]
+    at: Arrival, last: Kick, free: Vector, moved: Float[Array, "k_rows n"]
 ) -> tuple[Float[Array, " k"], Bool[Array, " k"]]:
     """Normal velocities with which contacts arrive, and which of them bounce.
 
@@ -139,18 +139,34 @@ def _approach(
     the motion by exactly ½P·(u⁻ + u⁺).
     """
     step, drift, law = at.step, at.drift, at.step.system.contact_set.law
-    before, impulses = at.before[:, 0], last.impulses[:, 0]
-    arrives = (drift.impulses[:, 0] > 0) & ((before < 0) | (step.contacts.gap > CLOSED))
-    arrives = arrives & (law.restitution > 0) & (impulses > 0)
-    excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work
+    before, first = at.before[:, 0], drift.impulses[:, 0]
+    without = _slips(drift.contacts, free)[:, 0]
+    arrives = (first > 0) & ((before < 0) | (step.contacts.gap > CLOSED)) & (law.restitution > 0)
     own = at.carried @ free - at.load_work
-    total = jnp.sum(jnp.where(arrives, impulses, 0.0))
-    rest = (excess - jnp.sum(jnp.where(arrives, own, 0.0))) / jnp.where(total > 0, total, 1.0)
-    shift = 2 * (own / jnp.where(arrives, impulses, 1.0) + rest)
-    approach = jnp.where(arrives, jnp.minimum(without[:, 0] + shift, 0.0), jnp.minimum(before, 0.0))
+    excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work - jnp.sum(jnp.where(arrives, own, 0.0))
+    alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(arrives, first))
+    pressing = arrives & (last.impulses[:, 0] > 0) & (last.number > 0)
+    share = excess * _shares(pressing, last.impulses[:, 0])
+    together = without + 2 * (own + share) / jnp.where(pressing, last.impulses[:, 0], 1.0)
+    approach = jnp.minimum(jnp.where(arrives, jnp.where(pressing, together, alone), before), 0.0)
     # A bounce that ends within the step is none.
-    short = -2 * law.restitution * approach <= jnp.abs(without[:, 0] - before)
+    short = -2 * law.restitution * alone <= jnp.abs(without - before)
     return approach, arrives & ~short
+
+
+def _shares(which: Bool[Array, " k"], impulses: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Parts of the sum of these impulses."""
+    chosen = jnp.where(which, impulses, 0.0)
+    total = jnp.sum(chosen)
+    return chosen / jnp.where(total > 0, total, 1.0)
+
+
+def _alone(
+    rows: Float[Array, "k n"], moved: Float[Array, "k_rows n"], without: Float[Array, " k"], excess: Float[Array, " k"]
+) -> Float[Array, " k"]:
+    """Velocities before impacts of contacts that have their share of the energy, and touch nothing else."""
+    inverse_mass = jnp.sum(rows * moved.reshape(len(rows), -1, rows.shape[1])[:, 0], axis=1)
+    return -jnp.sqrt(jnp.maximum(without**2 - 2 * inverse_mass * excess, 0.0))
 
 
 def _slips(contacts: Any, v: Vector) -> Float[Array, "k rows"]:

@@ -112,7 +112,7 @@ def transmitted_loads(
         lambda values: values[first : first + len(tree.links)],
         (omega, *changes, (motion.poses.x, motion.poses.R), applied_loads),
     )
-    mass = jnp.stack([link.inertia.mass for link in tree.links])[:, None]
+    mass = tree.rows.inertia.mass[:, None]
     weights, J = np.array([[link.weight] for link in tree.links]), tree.inertias
     force = mass * (acceleration - weights * system.mechanism.gravity) - applied_loads.force
     torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied_loads.torque

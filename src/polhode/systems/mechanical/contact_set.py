@@ -79,8 +79,8 @@ class PresentContacts(NamedTuple):
     def recall(self, labels: Int[Array, " c"], values: Array) -> tuple[Array, Bool[Array, " c"]]:
         """Values that belong to labels of an earlier step, zero for new contacts, and which are not new."""
         if self.number is None:
-            known = self.labels == labels
-            return jnp.where(_beside(known, values), values, jnp.zeros_like(values)), known
+            alike = self.labels == labels
+            return jnp.where(_beside(alike, values), values, jnp.zeros_like(values)), alike
         same = self.labels[:, None] == labels[None, :]
         return jnp.einsum("ij,j...->i...", jnp.where(same, 1.0, 0.0), values), jnp.any(same, axis=1)
 

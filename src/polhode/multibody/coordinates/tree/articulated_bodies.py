@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,12 +12,13 @@ from jaxtyping import Array, Float
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.linalg.registers import Registers, add, put, read
 from polhode.linalg.segment_sum import take
-from polhode.multibody.coordinates.tree.links import Inertia, Link
+from polhode.multibody.coordinates.tree.links import Inertia
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions
 from polhode.multibody.coordinates.tree.row_order import RowOrder
-from polhode.multibody.mechanism.groups import stack_trees
-from polhode.multibody.mechanism.poses import ORIGIN, Pose
+from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import Vector, cross, hat
+
+_NONE = -1
 
 
 class Rows(NamedTuple):
@@ -54,15 +54,20 @@ class MassFactors(NamedTuple):
     pivots: Pivots
 
 
-def rows_of(order: RowOrder, links: Sequence[Link], local: LocalMotions, armature: Float[Array, " n"]) -> Rows:
-    """The rows of a tree, from the motions of its links on their parents and the inertias along its velocities."""
-    velocities = np.where(order.velocities < 0, armature.shape[0], order.velocities)
-    axes, slides = (take(jnp.concatenate((rows, jnp.zeros((1, 3)))), velocities) for rows in (local.axes, local.slides))
-    own, bodies = (np.where(here, order.links, len(links)) for here in (order.is_first, order.is_last))
-    frame = jax.tree.map(lambda rows, one: take(jnp.concatenate((rows, one[None])), own), local.frame, ORIGIN)
-    inertias = stack_trees([link.inertia for link in links])
-    body = jax.tree.map(lambda x: take(jnp.concatenate((x, jnp.zeros((1, *x.shape[1:])))), bodies), inertias)
-    return Rows(axes, slides, frame, body, take(jnp.append(armature, 1.0), velocities))
+def rows_of(order: RowOrder, bodies: Inertia, local: LocalMotions, armature: Float[Array, " n"]) -> Rows:
+    """The rows of a tree, from its links, their motions on their parents and the inertias along its velocities."""
+    own, carried = (np.where(here, order.links, _NONE) for here in (order.is_first, order.is_last))
+    axes, slides = (_pick(rows, order.velocities) for rows in (local.axes, local.slides))
+    frame = Pose(_pick(local.frame.x, own), _pick(local.frame.R, own, np.eye(3)))
+    body = jax.tree.map(lambda x: _pick(x, carried), bodies)
+    return Rows(axes, slides, frame, body, _pick(armature, order.velocities, np.ones(())))
+
+
+def _pick(x: Array, at: np.ndarray, other: np.ndarray | float = 0.0) -> Array:
+    """Rows of x at places, and `other` where there is none."""
+    if (at != _NONE).all():
+        return take(x, at)
+    return take(jnp.concatenate((x, jnp.broadcast_to(other, (1, *x.shape[1:])))), np.where(at == _NONE, len(x), at))
 
 
 def factor(order: RowOrder, rows: Rows) -> MassFactors:
@@ -88,7 +93,7 @@ def factor(order: RowOrder, rows: Rows) -> MassFactors:
 def solve(order: RowOrder, factors: MassFactors, r: Vector) -> Vector:
     """M⁻¹ r."""
     registers, (rows, pivots) = order.registers, factors
-    efforts = take(jnp.append(r, 0.0), np.where(order.velocities < 0, r.shape[0], order.velocities))
+    efforts = _pick(r, order.velocities)
 
     def inwards(_: None, waiting: Array, row: tuple[Rows, Pivots, Array, Registers]) -> tuple[Array, Array]:
         (s, d, frame, _body, _armature), (torque, force, reciprocal), effort, places = row

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
-from polhode.linalg.branches import couplings
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
@@ -26,6 +25,7 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     with_slopes,
 )
 from polhode.multibody.coordinates.tree.link_loops import LinkStates, link_states, project_loads
+from polhode.multibody.coordinates.tree.link_rows import LinkRows, carriers, label, suit_loops
 from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic_energy
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
 from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
@@ -45,22 +45,13 @@ from polhode.multibody.coordinates.tree.recursions import (
 )
 from polhode.multibody.coordinates.tree.row_order import RowOrder, row_order
 from polhode.multibody.mechanism.batches import RaggedRows
-from polhode.multibody.mechanism.groups import Motion, stack_trees
+from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, hat
 from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-
-LOOPED_LINKS = 60
-"""Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration."""
-
-LOOPED_OPERATIONS = 750
-"""Operations of M and its elimination for each velocity, above which they are, too: counted in the text, a loop takes
-some 1,000 for each row, of which 400 move numbers, and so does unrolled code in a chain of 33 links. An acceleration of
-Talos, 45 links, has 18,000 operations unrolled, with loops 26,800. A step of a chain of 100 links in `rkmk4` has
-154,000 with loops."""
 
 
 class JointTree(AbstractCoordinates):
@@ -72,7 +63,8 @@ class JointTree(AbstractCoordinates):
     Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
     that close loops are constraints of the mechanism.
 
-    - `links`: bodies, parents before children.
+    - `links`: bodies, parents before children; of large trees labels, whose numbers `stack` has.
+    - `stack`: numbers of the links in arrays, where recursions are loops over links; otherwise None.
     - `efforts`: forces along coordinates of the tree. - `rotors`: inertias along them.
     - `turns`: number of counted angles at the end of q.
     """
@@ -81,6 +73,20 @@ class JointTree(AbstractCoordinates):
     efforts: tuple[AbstractJointCoordinateForce, ...] = ()
     rotors: tuple[JointRotor, ...] = ()
     turns: int = eqx.field(static=True, default=0)
+    stack: LinkRows | None = None
+
+    @classmethod
+    def of(
+        cls,
+        links: tuple[Link, ...],
+        efforts: tuple[AbstractJointCoordinateForce, ...] = (),
+        rotors: tuple[JointRotor, ...] = (),
+        turns: int = 0,
+    ) -> JointTree:
+        """The tree of these links, with loops over them or without, whichever is faster."""
+        if not suit_loops(links):
+            return cls(links, efforts, rotors, turns)
+        return cls(tuple(map(label, links)), efforts, rotors, turns, LinkRows.of(links))
 
     @property
     def space(self) -> AbstractSpace:
@@ -228,17 +234,15 @@ class JointTree(AbstractCoordinates):
         return 0.5 * v @ apply(self.mass(q), v, self.n)
 
     def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
-        mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
-        return -mass @ (motion.poses.x[:-1] @ gravity)
+        return -self.masses @ (motion.poses.x[:-1] @ gravity)
 
     @property
     def masses(self) -> Float[Array, " rows"]:
-        return jnp.stack([link.weight * link.inertia.mass for link in self.links])
+        return self.rows.inertia.mass * np.array([link.weight for link in self.links])
 
     @property
     def inertias(self) -> Float[Array, "rows 3 3"]:
-        parts = [(link.inertia, link.centre, link.attitude) for link in self.links]
-        return jax.vmap(central)(*stack_trees(parts))
+        return jax.vmap(central)(self.rows.inertia, self.rows.centre, self.rows.attitude)
 
     @property
     def energetic(self) -> np.ndarray:
@@ -256,7 +260,7 @@ class JointTree(AbstractCoordinates):
 
     def mass_along(self, q: Point, shares: Sequence[Shares], n: int) -> Float[Array, "n n"]:
         """M of the links along n independent velocities; `shares`: what the velocities of each link are made of."""
-        return mass_matrix(lump(self.links), self._points(q), self._relative(q), shares, n)
+        return mass_matrix(lump(self._whole), self._points(q), self._relative(q), shares, n)
 
     @property
     def armature(self) -> Float[Array, " n"]:
@@ -270,7 +274,7 @@ class JointTree(AbstractCoordinates):
         relative, points = self._relative(q), self._points(q)
         torques: list[Vec] = []
         forces: list[Vec] = []
-        for link, (omega, u) in zip(self.links, self._link_twists(v, points, relative), strict=True):
+        for link, (omega, u) in zip(self._whole, self._link_twists(v, points, relative), strict=True):
             # The momenta of a body are what its inertia takes for accelerations of the size of its velocities.
             momenta = inertial_load(link.inertia, LinkAcceleration(NONE, omega, hat(omega), u), Wrench(NONE, NONE))
             torques.append(momenta.torque)
@@ -313,7 +317,7 @@ class JointTree(AbstractCoordinates):
         of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
-        K = assemble(self.links, gravity_blocks(lump(self.links), points, relative, mechanism.gravity))
+        K = assemble(self.links, gravity_blocks(lump(self._whole), points, relative, mechanism.gravity))
         K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
@@ -323,7 +327,7 @@ class JointTree(AbstractCoordinates):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
-        C = 2 * assemble(self.links, velocity_blocks(lump(self.links), points, relative, twists, v))
+        C = 2 * assemble(self.links, velocity_blocks(lump(self._whole), points, relative, twists, v))
         nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
         M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
         for link in nonlinear:
@@ -336,11 +340,11 @@ class JointTree(AbstractCoordinates):
         return dense_block(C)
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(couplings(self.n, self.coupled_velocities(mechanism)), m, compliant=compliant)
+        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""
-        carrying = self._carriers
+        carrying = carriers(self.links)
         sets = list(carrying)
         sets += [np.array([place.velocity for place in effort.places]) for effort in self.efforts]
         for group in mechanism.forces:
@@ -349,38 +353,34 @@ class JointTree(AbstractCoordinates):
                 sets += [np.unique(np.concatenate([carrying[k] for k in nodes])) for nodes in zip(*ends, strict=True)]
         return sets
 
-    @property
-    def _carriers(self) -> list[np.ndarray]:
-        """For each link the velocities of the joints that carry it, its own included."""
-        carrying: list[np.ndarray] = []
-        for link in self.links:
-            below = carrying[link.parent] if link.parent >= 0 else np.zeros(0, int)
-            carrying.append(np.concatenate((below, np.arange(link.first, link.last))))
-        return carrying
-
     # --- loops over links -------------------------------------------------------------------------------------------
 
     @property
     def looped(self) -> bool:
         """Whether recursions are loops over links."""
-        if len(self.links) > LOOPED_LINKS:
-            return True
-        depths = np.concatenate(
-            [np.full(link.motion.n, k.size) for link, k in zip(self.links, self._carriers, strict=True)]
-        )
-        return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS
+        return self.stack is not None
+
+    @property
+    def rows(self) -> LinkRows:
+        """The numbers of the links in arrays."""
+        return LinkRows.of(self.links) if self.stack is None else self.stack
+
+    @property
+    def _whole(self) -> tuple[Link, ...]:
+        """The links with their numbers."""
+        return self.links if self.stack is None else self.stack.fill(self.links)
 
     @property
     def _order(self) -> RowOrder:
         return row_order(tuple(link.parent for link in self.links), (1,) * len(self.links))
 
     def _states(self, q: Point, v: Vector, gravity: Vec = NONE) -> tuple[LocalMotions, LinkStates]:
-        local = local_motions(self.links, self._points(q), v)
+        local = self._local_motions(q, v)
         ground = -jnp.array([link.weight for link in self.links])[:, None] * gravity
         return local, link_states(self._order, local, ground)
 
     def _motion(self, states: LinkStates, moving: bool) -> Motion:
-        centres, attitudes = stack_trees([(link.centre, link.attitude) for link in self.links])
+        centres, attitudes = self.rows.centre, self.rows.attitude
         poses = jax.vmap(compose)(states.frame, Pose(centres, attitudes))
         with_ground = lambda rows, ground: jax.tree.map(lambda x, y: jnp.concatenate((x, y[None])), rows, ground)  # noqa: E731
         if not moving:
@@ -394,14 +394,12 @@ class JointTree(AbstractCoordinates):
         if mechanism.forces:
             loads = self._on_links(states, mechanism.loads(t, self._motion(states, True)))
         accelerations = LinkAcceleration(states.twist.omega, states.alpha, states.spin, states.a)
-        inertias = stack_trees([link.inertia for link in self.links])
-        total = -self._project_in_loops(local, jax.vmap(inertial_load)(inertias, accelerations, loads))
+        total = -self._project_in_loops(local, jax.vmap(inertial_load)(self.rows.inertia, accelerations, loads))
         return self._with_efforts(total, t, self._points(q), v)
 
     def _on_links(self, states: LinkStates, loads: Wrench) -> Wrench:
         """Loads on the bodies about the origins of their links and in their frames."""
-        places = stack_trees([(link.centre, link.attitude) for link in self.links])
-        return jax.vmap(load_on_link)(loads, states.frame.R, *places)
+        return jax.vmap(load_on_link)(loads, states.frame.R, self.rows.centre, self.rows.attitude)
 
     def _project_in_loops(self, local: LocalMotions, loads: Wrench) -> Vector:
         carriers = np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
@@ -409,8 +407,7 @@ class JointTree(AbstractCoordinates):
 
     def _kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
         twists = self._states(q, v)[1].twist
-        inertias = stack_trees([link.inertia for link in self.links])
-        of_links = jnp.sum(jax.vmap(kinetic_energy)(inertias, twists))
+        of_links = jnp.sum(jax.vmap(kinetic_energy)(self.rows.inertia, twists))
         return of_links + 0.5 * sum((r.inertia * v[r.place] ** 2 for r in self.rotors), start=jnp.zeros(()))
 
     def inverse_mass(self, q: Point) -> Callable[[Vector], Vector] | None:
@@ -418,9 +415,14 @@ class JointTree(AbstractCoordinates):
         if not self.looped:
             return None
         links = tuple(link.parent for link in self.links), tuple(link.motion.n for link in self.links)
-        order, local = row_order(*links), local_motions(self.links, self._points(q), jnp.zeros(self.n))
-        factors = articulated_bodies.factor(order, articulated_bodies.rows_of(order, self.links, local, self.armature))
+        order, local = row_order(*links), self._local_motions(q, jnp.zeros(self.n))
+        rows = articulated_bodies.rows_of(order, self.rows.inertia, local, self.armature)
+        factors = articulated_bodies.factor(order, rows)
         return lambda r: articulated_bodies.solve(order, factors, r)
+
+    def _local_motions(self, q: Point, v: Vector) -> LocalMotions:
+        velocities = [np.arange(link.first, link.last) for link in self.links]
+        return local_motions(self.rows, velocities, self._points(q), v)
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -430,7 +432,7 @@ class JointTree(AbstractCoordinates):
         return [next(parts) if link.motion.n else constant(np.zeros(0)) for link in self.links]
 
     def _relative(self, q: Point) -> list[Pose]:
-        return [link.motion.pose(point) for link, point in zip(self.links, self._points(q), strict=True)]
+        return [link.motion.pose(point) for link, point in zip(self._whole, self._points(q), strict=True)]
 
     def _frames(self, relative: Sequence[Pose]) -> list[Pose]:
         """Frames of the links in the inertial frame."""
@@ -442,7 +444,7 @@ class JointTree(AbstractCoordinates):
     def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
         """Angular velocity of each link and velocity of its origin, in its own frame."""
         twists: list[Twist] = []
-        for link, point, frame in zip(self.links, points, relative, strict=True):
+        for link, point, frame in zip(self._whole, points, relative, strict=True):
             below = twists[link.parent] if link.parent >= 0 else AT_REST
             twists.append(link_twist(link.motion, point, v[link.first : link.last], frame, below))
         return twists
@@ -460,7 +462,7 @@ class JointTree(AbstractCoordinates):
         frames = self._frames(relative)
         return [
             load_on_link(Wrench(torque[i], force[i]), frames[i].R, link.centre, link.attitude)
-            for i, link in enumerate(self.links)
+            for i, link in enumerate(self._whole)
         ]
 
     def _with_efforts(self, forces: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
@@ -474,9 +476,9 @@ class JointTree(AbstractCoordinates):
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
     ) -> Vector:
         """Generalised forces of loads on the links, by a recursion from the leaves to the ground."""
-        parts: list[Vector] = []
-        for i in reversed(range(len(self.links))):
-            link, p = self.links[i], self.links[i].parent
+        links, parts = self._whole, list[Vector]()
+        for i in reversed(range(len(links))):
+            link, p = links[i], links[i].parent
             below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
             own, below = pass_to_parent(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
             parts.append(own)

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, dense_block, to_dense
-from polhode.linalg.branches import couplings
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
@@ -248,7 +247,7 @@ class ReducedTree(AbstractCoordinates):
         return self._reduce_matrix(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(couplings(self.n, self.coupled_velocities(mechanism)), m, compliant=compliant)
+        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.segment_sum import take
-from polhode.multibody.coordinates.tree.links import Link
+from polhode.multibody.coordinates.tree.link_rows import LinkRows
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.coordinates.tree.recursions import NONE
-from polhode.multibody.mechanism.batches import in_order, vmap_alike
+from polhode.multibody.mechanism.batches import LOOP_ABOVE, in_order
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import Point, Vector
 
@@ -37,16 +39,18 @@ class LocalMotions(NamedTuple):
     sliding_drift: Float[Array, "links 3"]
 
 
-def local_motions(links: Sequence[Link], points: Sequence[Point], v: Vector) -> LocalMotions:
-    """Of all links; those with equal joints are evaluated together."""
+def local_motions(rows: LinkRows, velocities: Sequence[np.ndarray], points: Sequence[Point], v: Vector) -> LocalMotions:
+    """Of all links; those with equal joints are evaluated together. `velocities`: the places of each link in v."""
+    parts: list[tuple[list[int], tuple[Array, ...]]] = []
+    for motions, numbers in zip(rows.motions, rows.members, strict=True):
+        arrays, rest = eqx.partition(motions, eqx.is_array)
 
-    def rows(members: list[int]) -> tuple[Point, Array]:
-        stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *(points[k] for k in members))
-        velocities = np.array([np.arange(links[k].first, links[k].last) for k in members])
-        return stacked, take(v, velocities)
+        def of_one(_: None, motion: Any, point: Point, rates: Vector, rest: Any = rest) -> tuple[Array, ...]:
+            return _local_motion(eqx.combine(motion, rest), point, rates)
 
-    results = vmap_alike(_local_motion, [link.motion for link in links], rows)
-    parts = [(result.members, result.values) for result in results]
+        stacked = jax.tree.map(lambda *values: jnp.stack(values), *(points[k] for k in numbers))
+        rates = take(v, np.stack([velocities[k] for k in numbers]))
+        parts.append((list(numbers), map_rows(of_one, None, arrays, stacked, rates, loop=len(numbers) > LOOP_ABOVE)))
     by_velocity = [in_order([(members, values[k]) for members, values in parts]) for k in (2, 3)]
     by_link = [in_order([(members, values[k][:, None]) for members, values in parts]) for k in (0, 1, 4, 5, 6, 7)]
     r, A, omega, u, turning_drift, sliding_drift = by_link

@@ -16,15 +16,14 @@ _SLIDES = 1e-8
 _FREE_ROUNDS = 4
 
 
-class Sliding(NamedTuple):
-    """Contacts whose friction has a known direction: P_T = drag P_N + rest.
+class SlideDirections(NamedTuple):
+    """Contacts whose friction has a known direction: P_T = drag P_N.
 
-    - `on`: which. - `drag`, `rest`: shapes (k, 2), zero for the others.
+    - `on`: which. - `drag`: shape (k, 2), zero for the others.
     """
 
     on: Bool[Array, " k"]
     drag: Float[Array, "k 2"]
-    rest: Float[Array, "k 2"]
 
     def friction(self, law: ContactLaw) -> Float[Array, "k 2"]:
         """Coefficients left to the contact problem."""
@@ -36,14 +35,9 @@ class Sliding(NamedTuple):
         dragged = jnp.einsum("ki,kin->kn", self.drag, parts[:, 1:3])
         return parts.at[:, 0].add(dragged).reshape(columns.shape)
 
-    def fixed(self, columns: Float[Array, "k_rows n"]) -> Float[Array, " n"]:
-        """The change of velocity by the part of friction that no normal impulse changes."""
-        parts = columns.reshape(len(self.on), -1, columns.shape[1])
-        return jnp.einsum("ki,kin->n", self.rest, parts[:, 1:3])
-
     def complete(self, impulses: Float[Array, "k rows"]) -> Float[Array, "k rows"]:
         """Impulses with the friction that came along with the normal ones."""
-        friction = self.drag * impulses[:, :1] + self.rest
+        friction = self.drag * impulses[:, :1]
         return impulses.at[:, 1:3].set(jnp.where(self.on[:, None], friction, impulses[:, 1:3]))
 
 
@@ -72,8 +66,6 @@ def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
     return -law.friction * scaled / jnp.where(size > 0, size, 1.0)
 
 
-def slide(on: Bool[Array, " k"], drag: Float[Array, "k 2"], rest: Float[Array, "k 2"] | None = None) -> Sliding:
+def slide(on: Bool[Array, " k"], drag: Float[Array, "k 2"]) -> SlideDirections:
     """The directions of those contacts that go on sliding."""
-    keep = on[:, None]
-    rest = jnp.zeros_like(drag) if rest is None else jnp.where(keep, rest, 0.0)
-    return Sliding(on, jnp.where(keep, drag, 0.0), rest)
+    return SlideDirections(on, jnp.where(on[:, None], drag, 0.0))
