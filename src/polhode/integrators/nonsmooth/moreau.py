@@ -15,6 +15,7 @@ from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
@@ -33,10 +34,6 @@ _CONVERGED = 1e-13
 _FAILED = 1e-8
 """The same above which a step has failed after all rounds."""
 
-_ON_JOINTS = 1e-14
-"""Largest residual of joints after a step, relative to the larger of 1 and the largest coordinate."""
-
-_PROJECTIONS = 12
 _FREE_ROUNDS = 4
 _SETTLES = 0.7
 """Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
@@ -61,18 +58,6 @@ class _Round(NamedTuple):
     solved: Bool[Array, ""]
     slides: Bool[Array, " k"]
     may_slide: Bool[Array, " k"]
-    number: Int[Array, ""]
-
-
-class _Position(NamedTuple):
-    """A position at the end of a step, `place`, moved onto the joints by what they are open, x.
-
-    - `gap`: how far they are open still.
-    """
-
-    x: Multipliers
-    place: Point
-    gap: Multipliers
     number: Int[Array, ""]
 
 
@@ -164,7 +149,7 @@ class Moreau(AbstractTimeStepping):
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
         last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
-        held = last._replace(may_slide=last.slides, number=jnp.asarray(self.max_rounds))
+        held = last._replace(may_slide=last.slides, number=jnp.asarray(_FREE_ROUNDS))
 
         def equation(v: Vector) -> tuple[Vector, _Impulses]:
             again = self._round(step, _constant_factors(step), held._replace(x=v))
@@ -295,26 +280,8 @@ def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:
     q = system.flow(step.middle, v1, 0.5 * step.h)
     if not system.m:
         return q, jnp.zeros(())
-    size = jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))
     factors = system.kkt.factor(step.mass, step.columns, step.columns)
-
-    def equation(x: Multipliers) -> tuple[Multipliers, Point]:
-        """How far joints are open after a motion that closes them by x, at the velocities of the middle."""
-        change, _ = system.kkt.solve(factors, jnp.zeros(system.n), -x)
-        place = system.flow(q, change, 1.0)
-        return system.constraint(end, place), place
-
-    def search(x: Multipliers, _: None) -> _Position:
-        more = lambda at: (jnp.max(jnp.abs(at.gap)) > _ON_JOINTS * size) & (at.number < _PROJECTIONS)  # noqa: E731
-        closer = lambda at: reach(at.x + at.gap, at.number + 1)  # noqa: E731
-        return jax.lax.while_loop(more, closer, reach(x, jnp.asarray(0)))
-
-    def reach(x: Multipliers, number: Array) -> _Position:
-        gap, place = equation(x)
-        return _Position(x, place, gap, number)
-
-    last = with_implicit_derivative(search, equation, lambda _, rest: -rest, jnp.zeros(system.m), None)
-    return last.place, jnp.max(jnp.abs(last.gap)) / size
+    return move_onto_joints(system, end, q, factors)
 
 
 def _result(last: _Round, gap: Array) -> Array:
