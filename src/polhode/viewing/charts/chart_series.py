@@ -61,7 +61,7 @@ def catalogue(solution: Run) -> list[Chart]:
     time = unit_labels.time(meta)
     groups: dict[str, Mapping[str, Any]] = {
         "Joints": solution.joints,
-        "Contacts": _touching(solution.contacts),
+        "Contacts": _contacts_with_force(solution.contacts),
         "Forces": solution.forces,
         "Bodies": solution.bodies,
     }
@@ -102,7 +102,7 @@ def _quantity_charts(things: Mapping[str, Any], group: str, t: np.ndarray, meta:
         yield Chart(f"{of} · {name}", t, _components(values), group=group, unit=unit, first=first)
 
 
-def _touching(contacts: Mapping[str, Any]) -> dict[str, Any]:
+def _contacts_with_force(contacts: Mapping[str, Any]) -> dict[str, Any]:
     """Contacts that carry a force at some time, of many those with the largest ones; stops are all shown."""
     sizes = {
         name: np.max(np.abs(quantity_series.get_or_empty(contact, "normal_force")), initial=0.0)
