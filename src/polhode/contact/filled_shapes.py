@@ -44,6 +44,7 @@ def fill_shapes(shapes: Sequence[AbstractShape], mass: Any, inertia: Any, densit
         )
     if mass is not None:
         checks.positive("mass", mass, (), "mass of a body")
+    shapes = [shape.as_arrays() for shape in shapes]
     parts = [shape.mass_properties(1.0 if density is None else density) for shape in shapes]
     total = sum(part.mass for part in parts)
     centre = sum(part.mass * part.centre for part in parts) / total

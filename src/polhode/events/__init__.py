@@ -3,6 +3,7 @@
 In: functions of users. Out: what `polhode.simulation.events` detects. Open first: `event.py`.
 """
 
+from polhode.events.contact_events import contact as contact
 from polhode.events.event import Event as Event
 from polhode.events.impacts import Impact as Impact
 from polhode.events.impacts import impact as impact

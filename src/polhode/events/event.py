@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import short_repr
+from polhode.name_errors import UnknownName
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -164,6 +165,8 @@ def check_function(event: Event, function: Function, state: State, system: Abstr
     """Raises ValueError unless the function can be traced at states of that shape and returns one number."""
     try:
         shape = jax.eval_shape(lambda t, state: function(t, state, system), jnp.zeros(()), state)
+    except UnknownName as error:
+        raise ValueError(f"Event `{event.name}`: {error}") from error
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else ""
         raise ValueError(

@@ -13,7 +13,9 @@ from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
+from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
@@ -32,25 +34,31 @@ _CONVERGED = 1e-13
 _FAILED = 1e-8
 """The same above which a step has failed after all rounds."""
 
-_ON_JOINTS = 1e-14
-"""Largest residual of joints after a step, relative to the larger of 1 and the largest coordinate."""
-
-_PROJECTIONS = 12
 _FREE_ROUNDS = 4
 _STEADY_ROUNDS = 12
 _SETTLES = 0.7
 """Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
 
 
-class _Round(NamedTuple):
-    """One round of the iteration for the velocity at the end of a step."""
+class _Impulses(NamedTuple):
+    """Impulses of a step."""
 
-    velocity: Vector
-    impulses: Float[Array, "k rows"]
+    contacts: Float[Array, "k rows"]
     joints: Multipliers
+
+
+class _Round(NamedTuple):
+    """One round of the iteration for the velocity at the end of a step, x, with the impulses as `place`.
+
+    - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
+    """
+
+    x: Vector
+    place: _Impulses
     change: Array
     solved: Bool[Array, ""]
     slides: Bool[Array, " k"]
+    may_slide: Bool[Array, " k"]
     number: Int[Array, ""]
 
 
@@ -92,6 +100,8 @@ class Moreau(AbstractTimeStepping):
       friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
+    - Derivatives: of the steps at fixed modes. The step of a bounce is held, so a change of its time doesn't count:
+      positions after bounces have the derivatives of the method, not those of the motion.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
     - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
 
@@ -128,68 +138,80 @@ class Moreau(AbstractTimeStepping):
             system.jacobian(at, middle), present.kinematics, present.law, went_on > 0, first_part,
         )  # fmt: skip
         last = self._iterate(step, guess)
-        q1, gap = _end(step, last.velocity)
-        before, after = _slips(step, v), _slips(step, last.velocity)
+        (impulses, joints), v1 = last.place, last.x
+        q1, gap = _end(step, v1)
+        before, after = _slips(step, v), _slips(step, v1)
         everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
-        taken = memory.dissipation + everywhere(dissipation(last.impulses, before, after))
-        record = ContactRecord(everywhere(last.impulses / h), everywhere(after), taken)
-        left = ContactMemory(last.impulses, present.labels, taken, _first_part(step, last.impulses, after))
+        taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
+        record = ContactRecord(everywhere(impulses / h), everywhere(after), taken)
+        left = ContactMemory(impulses, present.labels, taken, _first_part(step, impulses, after))
         result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
-        carry = Carry((q1, last.velocity), left, record.pack(last.joints / h))
+        carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
     def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
         return system.contact_set.present(system, t, q).labels
 
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
+        """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
+        last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
+        held = last._replace(may_slide=last.slides, number=jnp.asarray(_FREE_ROUNDS))
+
+        def equation(v: Vector) -> tuple[Vector, _Impulses]:
+            again = self._round(step, _constant_factors(step), held._replace(x=v))
+            return v - again.x, again.place
+
+        return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
+
+    def _search(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
-        none = jnp.zeros(len(guess), bool)
-        first = _Round(v, guess, jnp.zeros(step.system.m), jnp.inf * size, jnp.asarray(True), none, jnp.asarray(0))
+        none, place = jnp.zeros(len(guess), bool), _Impulses(guess, jnp.zeros(step.system.m))
+        first = _Round(v, place, jnp.inf * size, jnp.asarray(True), none, none, jnp.asarray(0))
 
         def more(last: _Round) -> Array:
-            scale = 1.0 + jnp.max(jnp.abs(last.velocity))
+            scale = 1.0 + jnp.max(jnp.abs(last.x))
             return (last.change > _CONVERGED * scale) & (last.number < self.max_rounds)
 
-        fixed = not step.system.m and not step.system.has_loads
-        factors = _factor(step, step.mass, step.columns) if fixed else None
+        factors = _constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
 
     def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
         system, h, (q0, v0) = step.system, step.h, step.start
-        mean = 0.5 * (v0 + last.velocity)
+        mean = 0.5 * (v0 + last.x)
         place = system.flow(q0, mean, 0.5 * h)
         force = system.force(step.t, place, mean)
-        unbalanced = h * force - apply(step.mass, last.velocity - v0, system.n)
+        unbalanced = h * force - apply(step.mass, last.x - v0, system.n)
         rate, rows = jnp.zeros(system.m), step.columns
         if system.m:
-            q1, _ = _end(step, last.velocity)
+            q1, _ = _end(step, last.x)
             rows, end = system.jacobian(step.t + 0.5 * h, q1), step.t + 0.5 * h
-            rate = -apply(rows, last.velocity, system.m) - explicit_rate(system, end, q1)
+            rate = -apply(rows, last.x, system.m) - explicit_rate(system, end, q1)
         if factors is None:
             # At the last velocity, as stops and dry friction may begin within the step.
             factors = _factor(step, _tangent(step, place, mean), rows)
         change, joints = system.kkt.solve(factors, unbalanced, rate)
-        free = last.velocity + change
+        free = last.x + change
         W = step.contacts.rows.reshape(-1, system.n)
         none = jnp.zeros(system.m)
         moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
         sliding = _slide_directions(step, last, free, moved)
         columns = sliding.combine(moved)
         problem, first_part = _problem(step, free, sliding, columns)
-        solution = solve(problem, last.impulses + first_part, self.tolerance)
+        solution = solve(problem, last.place.contacts + first_part, self.tolerance)
         own = solution.impulses - first_part
         velocity = free + own.reshape(-1) @ columns
         # Rounds that jump between two states, as with stops that begin and end, settle between them.
         damps = (last.number >= _STEADY_ROUNDS) & (last.number % 3 == 2)
-        velocity = jnp.where(damps, 0.5 * (velocity + last.velocity), velocity)
+        velocity = jnp.where(damps, 0.5 * (velocity + last.x), velocity)
         impulses = sliding.complete(own)
         joints = joints + impulses.reshape(-1) @ shares
-        change = jnp.max(jnp.abs(velocity - last.velocity))
+        change = jnp.max(jnp.abs(velocity - last.x))
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= _FREE_ROUNDS) & (last.number < _STEADY_ROUNDS)
         settles = ~doubtful | (change <= _SETTLES * last.change)
-        return _Round(velocity, impulses, joints, change, solution.solved, sliding.on & settles, last.number + 1)
+        place, on = _Impulses(impulses, joints), sliding.on
+        return _Round(velocity, place, change, solution.solved, on, on & settles, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -200,6 +222,18 @@ class Moreau(AbstractTimeStepping):
         first, second = jnp.minimum(s, 0.5) * h, jnp.maximum(s - 0.5, 0.0) * h
         q = system.flow(system.flow(q0, v0, first), v1, second)
         return q, jnp.where(s < 0.5, v0, v1)
+
+
+def _freeze(value: Any) -> Any:
+    """Without derivatives; what has none stays as it is."""
+    return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
+
+
+def _constant_factors(step: _Step) -> Any:
+    """Factors for all rounds; None where each has its own."""
+    if step.system.m or step.system.has_loads:
+        return None
+    return _factor(step, step.mass, step.columns)
 
 
 def _factor(step: _Step, tangent: Matrix, rows: Matrix) -> Any:
@@ -226,9 +260,9 @@ def _slide_directions(step: _Step, last: _Round, free: Vector, moved: Float[Arra
 
     Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
     """
-    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.velocity)[:, 1:3]
+    before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.x)[:, 1:3]
     goes_on = step.pressed & (step.first_part[:, 0] == 0)
-    on = persistent(narrow(goes_on, last.slides, last.number), before, after, _slips(step, free))
+    on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, _slips(step, free))
     drag, W = against(step.law, before + after), step.contacts.rows
     own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
     opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
@@ -281,23 +315,12 @@ def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:
     if not system.m:
         return q, jnp.zeros(())
     factors = system.kkt.factor(step.mass, step.columns, step.columns)
-    size = jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))
-    residual = lambda q: system.constraint(end, q)  # noqa: E731
-
-    def closer(loop: tuple[Point, Array, Array]) -> tuple[Point, Array, Array]:
-        q, open_by, count = loop
-        change, _ = system.kkt.solve(factors, jnp.zeros(system.n), -open_by)
-        q = system.flow(q, change, 1.0)
-        return q, residual(q), count + 1
-
-    more = lambda loop: (jnp.max(jnp.abs(loop[1])) > _ON_JOINTS * size) & (loop[2] < _PROJECTIONS)  # noqa: E731
-    q, open_by, _ = jax.lax.while_loop(more, closer, (q, residual(q), jnp.asarray(0)))
-    return q, jnp.max(jnp.abs(open_by)) / size
+    return move_onto_joints(system, end, q, factors)
 
 
 def _result(last: _Round, gap: Array) -> Array:
-    scale = 1.0 + jnp.max(jnp.abs(last.velocity))
+    scale = 1.0 + jnp.max(jnp.abs(last.x))
     failed = (last.change > _FAILED * scale) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
-    return jnp.where(jnp.isfinite(jnp.sum(last.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)
+    return jnp.where(jnp.isfinite(jnp.sum(last.x)), code, int(Result.nonfinite_state)).astype(jnp.int32)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode.results.bodies import BodyResults
-from polhode.results.by_name import ByName
+from polhode.results.contacts import ContactResults
 from polhode.results.quantity import declarations
 from polhode.storage import frame_layout
 from polhode.viewing import unit_labels
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOST_CURVES = 6
 """Largest number of curves in a chart; the nine entries of a rotation matrix are not readable on one axis."""
+_MOST_CONTACTS = 64
+"""Largest number of contacts whose quantities a reader may choose."""
 _AXES = {3: ("x", "y", "z"), 4: ("w", "x", "y", "z")}
 _ROWS = {array for quantity in declarations(BodyResults) for array in quantity.arrays}
 """Outputs with a row for each body that a run shows."""
@@ -29,7 +31,8 @@ _ROWS = {array for quantity in declarations(BodyResults) for array in quantity.a
 class Chart:
     """One chart: a time axis and curves by name.
 
-    - `t`: (n,); `curves`: name → (n,). - `group`: "Bodies", "Joints", "Outputs", "Checks", "Forces" or "State".
+    - `t`: (n,); `curves`: name → (n,).
+    - `group`: "Bodies", "Joints", "Contacts", "Outputs", "Checks", "Forces" or "State".
     - `log`: whether the values are magnitudes for a logarithmic axis; zeros are left out.
     - `unit`: of the values, and `time`: of the times; empty if unknown.
     - `first`: whether it is shown initially.
@@ -56,18 +59,29 @@ def catalogue(solution: Run) -> list[Chart]:
     _, leaves = frame_layout.flatten(solution.frames)
     meta = solution.meta
     time = unit_labels.time(meta)
-    groups = {"Joints": solution.joints, "Forces": solution.forces, "Bodies": solution.bodies}
-    by_joint, by_force, by_body = (list(_quantity_charts(things, group, t, meta)) for group, things in groups.items())
-    # These have charts under the names of joints, forces and bodies already.
-    pairs = zip((by_joint, by_force, by_body), groups.values(), strict=True)
+    groups: dict[str, Mapping[str, Any]] = {
+        "Joints": solution.joints,
+        "Contacts": _contacts_with_force(solution.contacts),
+        "Forces": solution.forces,
+        "Bodies": solution.bodies,
+    }
+    by_name = [list(_quantity_charts(things, group, t, meta)) for group, things in groups.items()]
+    by_joint, by_contact, by_force, by_body = by_name
+    # These are shown by the names of joints, contacts, forces and bodies already.
+    pairs = zip(by_name, groups.values(), strict=True)
     named_outputs = {name for charts, things in pairs if charts for name in quantity_series.outputs(things)}
     outputs = {
         name: x for name, x in leaves.items() if name.startswith("outputs.") and name.split(".")[1] not in named_outputs
     }
-    entries = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
+    at_once = [chart for charts in (by_joint, by_contact) for chart in [c for c in charts if c.first][:_MOST_CURVES]]
+    entries = list(at_once)
     entries += [chart for name, x in outputs.items() for chart in _glance(name, t, x, meta)]
     entries += _checks(t, leaves, meta)
-    entries += [dataclasses.replace(chart, first=False) for chart in by_joint if chart.title not in _titles(entries)]
+    entries += [
+        dataclasses.replace(chart, first=False)
+        for chart in (*by_joint, *by_contact)
+        if chart.title not in _titles(at_once)
+    ]
     entries += by_force
     entries += [chart for name, x in outputs.items() for chart in _rows(name, t, x, meta)]
     entries += by_body
@@ -81,11 +95,22 @@ def catalogue(solution: Run) -> list[Chart]:
     ]
 
 
-def _quantity_charts(things: ByName[Any], group: str, t: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
-    """Charts of quantities of joints, forces or bodies."""
+def _quantity_charts(things: Mapping[str, Any], group: str, t: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
+    """Charts of quantities of joints, contacts, forces or bodies."""
     for of, name, values, kind, first in quantity_series.series(things):
         unit = unit_labels.of_kind(kind, meta)
         yield Chart(f"{of} · {name}", t, _components(values), group=group, unit=unit, first=first)
+
+
+def _contacts_with_force(contacts: Mapping[str, Any]) -> dict[str, Any]:
+    """Contacts that carry a force at some time, of many those with the largest ones; stops are all shown."""
+    sizes = {
+        name: np.max(np.abs(quantity_series.get_or_empty(contact, "normal_force")), initial=0.0)
+        for name, contact in contacts.items()
+        if isinstance(contact, ContactResults)
+    }
+    shown = sorted((name for name, size in sizes.items() if size > 0), key=lambda name: -sizes[name])[:_MOST_CONTACTS]
+    return {name: contact for name, contact in contacts.items() if name not in sizes or name in shown}
 
 
 def _titles(charts: Iterable[Chart]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Arrows of the forces of joints, and of forces by name, over the motion of a run."""
+"""Arrows of the forces of joints, of contacts, and of forces by name, over the motion of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _MOST = 64
-"""Largest number of joints, or forces, drawn as arrows."""
+"""Largest number of joints, contacts or forces drawn as arrows."""
+
+_LARGEST = 5.0
+"""Longest arrow of a contact over the median of its kind: impacts would leave no room for bodies at rest."""
 
 
 def of_joints(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -41,6 +44,31 @@ def of_forces(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] 
             feet.append(x + _lever(F, M))
             vectors.append(F)
     return (np.stack(feet, axis=1), np.stack(vectors, axis=1)) if feet else None
+
+
+def of_contacts(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points and forces at some frames, (k, points, 3) each, of the points that carry a force at any of them.
+
+    Forces act on the second body of a contact; those of impacts are shortened. Of too many points those with the
+    largest forces are drawn. None where nothing touches, or where points are not known.
+    """
+    feet, vectors = [], []
+    for contact in solution.contacts.values():
+        point, force = get_or_empty(contact, "points"), get_or_empty(contact, "forces")
+        if len(point) and len(force):
+            loads = np.asarray(force)[rows]
+            pressed = np.any(loads != 0, axis=(0, 2))
+            feet.append(np.asarray(point)[rows][:, pressed])
+            vectors.append(loads[:, pressed])
+    if not feet or not sum(each.shape[1] for each in feet):
+        return None
+    x, F = (np.concatenate(parts, axis=1) for parts in (feet, vectors))
+    sizes = np.linalg.norm(F, axis=-1)
+    chosen = np.sort(np.argsort(-np.max(sizes, axis=0), kind="stable")[:_MOST])
+    limit = _LARGEST * np.median(sizes[sizes > 0])
+    F = F * np.minimum(1.0, limit / np.maximum(sizes, limit))[..., None]
+    # A shape may be without this point in other frames, in which its force is zero.
+    return np.nan_to_num(x[:, chosen]), F[:, chosen]
 
 
 def _lever(F: np.ndarray, M: np.ndarray) -> np.ndarray:

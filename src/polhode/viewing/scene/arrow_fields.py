@@ -1,4 +1,4 @@
-"""Arrows over the motion of a run: those of its scene, and forces of joints and of named forces, if available."""
+"""Arrows over the motion of a run: those of its scene, and forces of joints, of contacts and by name, if available."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
     for name, colour, field in (
         ("joint force", COLOURS[3], load_arrows.of_joints(solution, motion.rows)),
         ("applied force", COLOURS[5], load_arrows.of_forces(solution, motion.rows)),
+        ("contact force", COLOURS[7], load_arrows.of_contacts(solution, motion.rows)),
     ):
         if field is not None:
             yield Vectors(name, "force", colour, *field)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polhode.checks import short_repr
 from polhode.contact import shapes
 from polhode.contact.shapes import AbstractShape
 from polhode.viewing.scene.mesh import ColouredTriangles, Triangles, decimate
@@ -32,13 +33,23 @@ def machine_of(model: ModelParts) -> Machine | None:
 def _draw(body: str, shape: AbstractShape) -> Shape:
     kind, size, parts = _FORMS[type(shape)](shape)
     x, R = shape.pose_in((np.zeros(3), np.eye(3)))
-    colour = shape.colour if isinstance(shape.colour, str) or shape.colour is None else _hex(shape.colour)
+    colour = None if shape.colour is None else _hex(shape)
     link, size = shape.name or body, np.asarray(size, float)
     return Shape(body, link, kind, size, np.asarray(x), np.asarray(R), colour, parts=parts)
 
 
-def _hex(colour: Any) -> str:
-    return "#" + "".join(f"{round(255 * float(np.clip(c, 0, 1))):02x}" for c in colour)
+def _hex(shape: AbstractShape) -> str:
+    """The colour of a shape as "#rrggbb". Raises ValueError for what is none."""
+    from matplotlib import colors
+
+    colour = shape.colour
+    try:
+        return colors.to_hex(colour if isinstance(colour, str) else np.clip(np.asarray(colour, float), 0, 1))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`colour` must be a word such as 'orange', '#rrggbb' or three numbers from 0 to 1, got "
+            f"{short_repr(colour)} of {shape!r}."
+        ) from error
 
 
 def _round(radius: Any, length: Any) -> tuple[float, float, float]:

@@ -1,0 +1,77 @@
+"""Runs with contacts that go on, in lanes, inside of transformations and with events."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+
+G = 9.81
+
+
+@pytest.fixture(scope="module")
+def problem():
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    ball = ph.shapes.Sphere(0.1)
+    friction, speed = ph.Parameter("friction", 0.1), ph.Parameter("speed", 2.0)
+    model.add_body(mass=2.0, shape=ball, position=(0, 0, 0.3), velocity=(speed, 0, -1.0), name="ball")
+    model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(0.5, 0.05, 0.1), name="other")
+    model.contacts(friction=friction, restitution=0.5)
+    return model.problem(t1=0.6, h=0.01)
+
+
+@pytest.fixture(scope="module")
+def run(problem):
+    return ph.simulate(problem)
+
+
+def assert_same_bytes(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def test_runs_go_on_to_the_same_bytes(problem, run, tmp_path):
+    ph.simulate(problem, store=tmp_path / "run.zarr", max_steps=23, throw=False)
+    assert_same_bytes(ph.resume(tmp_path / "run.zarr", problem=problem, max_steps=1000).frames, run.frames)
+    extended = ph.simulate(problem, initial=ph.simulate(problem, t1=0.3), t1=0.6)
+    assert_same_bytes(*(jax.tree.map(lambda x: x[-1], each.frames) for each in (extended, run)))
+
+
+@pytest.mark.exhaustive
+def test_members_of_ensembles_are_single_runs(problem):
+    samples = {"friction": np.array([0.05, 0.1, 0.3]), "speed": np.array([1.0, 2.0, 5.0])}
+    members = ph.ensemble(problem, samples=samples, save_every=10)
+    assert members.stats["by"] == "lanes"
+    for k in range(3):
+        alone = ph.simulate(problem.replace(**{name: x[k] for name, x in samples.items()}), save_every=10).to_xarray()
+        for name in ("state.1", "outputs.positions"):
+            np.testing.assert_array_equal(members.dataset[name][k].values, alone[name].values)
+
+
+@pytest.mark.exhaustive
+def test_runs_inside_jit_are_those_outside(problem, run):
+    inside = jax.jit(lambda x: ph.simulate(problem.replace(friction=x)).state)(0.1)
+    for x, y in zip(jax.tree.leaves(inside), jax.tree.leaves(run.state), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_contacts_close_and_open_by_name():
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    ball = model.add_body(mass=2.0, shape=ph.shapes.Sphere(0.1), position=(0, 0, 0.3), name="ball")
+    pull = lambda t: jnp.array([0.0, 0.0, jnp.where(t > 0.35, 40.0, 0.0)])  # noqa: E731
+    model.add(ph.forces.PointForce(ball, pull))
+    model.contacts()
+    problem, h = model.problem(t1=0.5, h=0.01), 0.01
+    events = ph.simulate(problem, events=ph.events.contact("floor", ball), breakpoints=[0.35]).events
+    assert list(events.name) == ["floor/ball closes", "floor/ball opens"]
+    assert abs(events.t[0] - np.sqrt(2 * 0.2 / G)) < h
+    assert abs(events.t[1] - 0.35 - np.sqrt(2e-6 / (20 - G))) < 1e-4
+    with pytest.raises(ValueError, match="No rule lets 'floor' and 'bell' touch; these may touch: `ground`"):
+        ph.simulate(problem, events=ph.events.contact("floor", "bell"))
+    with pytest.raises(ValueError, match="got 3"):
+        ph.events.contact("floor", 3)
