@@ -45,13 +45,13 @@ def hertz_stiffness(young: Any, poisson: Any, radii: Any) -> Float[Array, ""]:
     if checks.is_concrete(curvature) and not float(curvature) > 0:
         raise ValueError(
             f"`radii` must have a positive sum of curvatures 1/R, got {_list(radii)}: Hertz's "
-            "law is for surfaces that touch in a point. Of two planes, or of a hollow that fits, give `stiffness` itself."
+            "law is for surfaces that touch in a point. For others give `stiffness` itself."
         )
     return 4 / 3 / jnp.sum((1 - poisson**2) / young) / jnp.sqrt(curvature)
 
 
 def impact_damping(restitution: Any, speed: Any) -> Float[Array, ""]:
-    r"""The damping c for which a force $k\delta^p(1 + c\dot\delta)$ throws back with a restitution from an impact speed.
+    r"""The damping c with which a force $k\delta^p(1 + c\dot\delta)$ has a restitution at an impact speed.
 
     The restitution e of this law (K. Hunt & F. Crossley, 1975) depends on d = c v alone, not on stiffness, exponent or
     mass: $\ln\frac{1 + d}{1 - e d} = d\,(1 + e)$. Slower impacts are thrown back with more. Near e = 1
