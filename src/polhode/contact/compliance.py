@@ -45,7 +45,7 @@ def hertz_stiffness(young: Any, poisson: Any, radii: Any) -> Float[Array, ""]:
     if checks.is_concrete(curvature) and not float(curvature) > 0:
         raise ValueError(
             f"`radii` must have a positive sum of curvatures 1/R, got {_list(radii)}: Hertz's "
-            "law is for surfaces that touch in a point. Of two planes, or of a hollow that fits, give `stiffness`."
+            "law is for surfaces that touch in a point. For others give `stiffness` itself."
         )
     return 4 / 3 / jnp.sum((1 - poisson**2) / young) / jnp.sqrt(curvature)
 
