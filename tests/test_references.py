@@ -17,6 +17,7 @@ NEEDED = {
     "book": {"title"},
     "inproceedings": {"author", "title", "booktitle", "year"},
     "misc": {"author", "title"},
+    "incollection": {"author", "title", "booktitle", "publisher", "year"},
 }
 
 

@@ -45,6 +45,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("herk1", "herk2", "herk3", "herk4"), _HALF_EXPLICIT),
     **dict.fromkeys(("herk5", "herk54"), (*_HALF_EXPLICIT, "dormand1980")),
     "implicit-midpoint": ("hairer2006", "zanna2001"),
+    "moreau": ("moreau1988", "jean1999"),
     "stormer-verlet": ("hairer2006",),
     "rattle": ("andersen1983", "leimkuhler1994", "hairer2006"),
     "rodrigues": ("baker2021", "campello2015"),

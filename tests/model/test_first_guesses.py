@@ -32,7 +32,9 @@ def test_attributes(look, said):
 
 
 def test_arguments_of_bodies():
-    with pytest.raises(TypeError, match=r"no argument 'shape'. Bodies of models .* blocks"):
+    with pytest.raises(TypeError, match=r"no argument 'colour'. Shapes have colours .* blocks"):
+        ph.Model().add_body(mass=1.0, inertia=(1, 1, 1), colour="red")
+    with pytest.raises(ValueError, match="`shape` takes one or several of"):
         ph.Model().add_body(mass=1.0, inertia=(1, 1, 1), shape="box")
     with pytest.raises(TypeError, match="Did you mean `velocity`"):
         ph.Model().add_body(mass=1.0, inertia=(1, 1, 1), velocities=(0, 0, 0))

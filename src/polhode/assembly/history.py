@@ -72,8 +72,8 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
 
 
 _LOOKS = (
-    "Bodies of models made in Python are drawn as blocks with their moments of inertia; those of model files "
-    "have shapes and colours."
+    'Shapes have colours and meshes: `shape=polhode.shapes.Box((1, 1, 1), colour="#aa3333")`, '
+    "`shape=polhode.shapes.ConvexMesh(vertices)`. Bodies without a shape are drawn as blocks with their moments of inertia."
 )
 _INSTEAD = {
     **dict.fromkeys(("colour", "color", "mesh"), _LOOKS),

@@ -146,15 +146,15 @@ class DissipativePair(AbstractForceElement):
         assert self.slip_speed is not None
         across = relative - _along(points, relative)[:, None] * points.normal
         if self.friction.ndim == 0:
-            return -self.friction * across / self._rounded(across)[:, None]
+            return -self.friction * across / self._regular_speeds(across)[:, None]
         largest = jnp.max(self.friction)
         shares = self.friction / jnp.where(largest > 0, largest, 1.0)
         tangents = jnp.stack((points.tangent, jnp.cross(points.normal, points.tangent)), axis=1)
         scaled = shares * jnp.einsum("kij,kj->ki", tangents, across)
-        drag = -largest * shares * scaled / self._rounded(scaled)[:, None]
+        drag = -largest * shares * scaled / self._regular_speeds(scaled)[:, None]
         return jnp.einsum("ki,kij->kj", drag, tangents)
 
-    def _rounded(self, slips: Float[Array, "s d"]) -> Float[Array, " s"]:
+    def _regular_speeds(self, slips: Float[Array, "s d"]) -> Float[Array, " s"]:
         assert self.slip_speed is not None
         return jnp.sqrt(jnp.sum(slips * slips, axis=1) + self.slip_speed**2)
 
