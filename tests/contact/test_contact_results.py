@@ -222,7 +222,7 @@ def test_what_no_run_with_contacts_can_do(options, message):
 def test_what_knows_nothing_of_contacts_says_so():
     model = box_on_floor()
     problem = model.problem("SO3xR3", t1=0.1, h=0.01)
-    for act in (ph.equilibrium, ph.modes, ph.linearise):
+    for act in (ph.modes, ph.linearise):
         with pytest.raises(ValueError, match="touch each other"):
             act(problem)
     with pytest.raises(ValueError, match="Leave `save_loads`"):

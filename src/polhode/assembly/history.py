@@ -73,7 +73,8 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
 
 _LOOKS = (
     'Shapes have colours and meshes: `shape=polhode.shapes.Box((1, 1, 1), colour="#aa3333")`, '
-    "`shape=polhode.shapes.ConvexMesh(vertices)`. Bodies without a shape are drawn as blocks with their moments of inertia."
+    "`shape=polhode.shapes.ConvexMesh(vertices)`. Bodies without a shape are drawn as blocks with their moments of "
+    "inertia."
 )
 _INSTEAD = {
     **dict.fromkeys(("colour", "color", "mesh"), _LOOKS),
