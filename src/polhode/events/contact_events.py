@@ -61,9 +61,10 @@ def contact(
             raise ValueError(
                 f"A contact is between bodies of a model, or names of bodies or shapes, got {short_repr(end)}."
             )
-    gap = _LeastGap(jnp.asarray(checks.positive("distance", distance, (), "gap that counts as open")), *names)
+    one, other = map(str, names)
+    gap = _LeastGap(jnp.asarray(checks.positive("distance", distance, (), "gap that counts as open")), one, other)
     kinds = (("closes", -1), ("opens", 1))
     return [
-        Event(gap, direction=sign, terminal=terminal, tolerance=tolerance, name=f"{'/'.join(names)} {kind}")
+        Event(gap, direction=sign, terminal=terminal, tolerance=tolerance, name=f"{one}/{other} {kind}")
         for kind, sign in kinds
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.contact import shapes
@@ -54,7 +55,7 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
 
 def _add_floor(construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions) -> None:
     model = construction.model
-    floor = _below(collisions) if options.floor is True else options.floor
+    floor = options.floor if isinstance(options.floor, AbstractShape) else _below(collisions)
     model.ground.add_shape(floor)
     for one in collisions:
         if one.body is not model.ground:
@@ -66,7 +67,7 @@ def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
     """The horizontal plane through the lowest point of all shapes at the start."""
     level = shapes.Plane()
     moving = [one for one in collisions if one.body.kind != "ground"]
-    origin = np.zeros(3), np.eye(3)
+    origin = jnp.zeros(3), jnp.eye(3)
     gaps = [contact_points(level, origin, one.shape, (one.body.x, one.body.R)).gap for one in moving]
     height = float(np.min(np.concatenate(gaps))) if gaps else 0.0
     return shapes.Plane(point=(0.0, 0.0, height), name="floor")

@@ -12,6 +12,7 @@ from polhode import checks
 from polhode.analysis.statics.by_name import EquilibriumReader
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
 from polhode.frames import Frames
+from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.integrators.nonsmooth.kinetic_damping import KineticDamping
 from polhode.integrators.nonsmooth.moreau import Moreau
 from polhode.jax_context import inside_transformation
@@ -22,6 +23,7 @@ from polhode.result_codes import Result
 from polhode.results.observer import BatchedObserver, Observer
 from polhode.simulation.simulate import simulate
 from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.abstract import START_TOLERANCE
 
 _BALANCED = 1e-8
@@ -66,7 +68,7 @@ def equilibrium_of_contacts(problem: Any, state0: State, t: float | None, plain:
         )
     start = problem.t_span[0] if t is None else checks.number("t", t, "at which loads are taken")
     q, _ = problem.system.as_state(problem.state0 if state0 is None else state0, "state0")
-    at_rest = (q, jnp.zeros(problem.system.n))
+    at_rest = (q, jnp.zeros(_mechanical(problem).n))
     rest, steps, looks = _forces(problem, start, at_rest), 0, 0
     while not rest.unbalanced <= _BALANCED * rest.largest:
         if looks == _LOOKS:
@@ -83,9 +85,14 @@ def equilibrium_of_contacts(problem: Any, state0: State, t: float | None, plain:
     return _result(problem, start, at_rest, rest, steps, converged=True)
 
 
+def _mechanical(problem: Problem) -> AbstractMechanical:
+    assert isinstance(problem.system, AbstractMechanical)
+    return problem.system
+
+
 def _forces(problem: Problem, t: float, state: State) -> _Rest:
     """Forces in a position at rest: those of a step from there. What they leave unbalanced begins to move."""
-    system, h = problem.system, problem.h
+    system, h = _mechanical(problem), problem.h
     run = simulate(problem, Moreau(), h=h, t0=t, t1=t + h, state0=state, throw=False)
     q, v = jax.tree.map(lambda x: x[-1], run.state)
     momentum = apply(system.mass(jnp.asarray(t), q), jnp.asarray(v), system.n)
@@ -99,22 +106,24 @@ def _closer(problem: Problem, t: float, state: State, h: float) -> tuple[State, 
     """Where the motion has come to, and after how many steps."""
     end = t + _STEPS * h
     run = simulate(problem, KineticDamping(), h=h, t0=t, t1=end, state0=state, throw=False)
-    system, last = problem.system, len(run.t) - 1
+    system, last = _mechanical(problem), len(run.t) - 1
     place = lambda k: jax.tree.map(lambda x: jnp.asarray(x[k]), run.state[0])  # noqa: E731
     # Within an impact shapes overlap by O(h²), from which no run begins.
-    while last and float(np.min(system.contact_set.gaps(system, jnp.asarray(t), place(last)))) < -START_TOLERANCE:
+    while last and float(np.min(contacts_of(system).gaps(system, jnp.asarray(t), place(last)))) < -START_TOLERANCE:
         last -= 1
     return (place(last), jnp.zeros(system.n)), last
 
 
 def _result(problem: Problem, t: float, state: State, rest: _Rest, steps: int, *, converged: bool) -> Equilibrium:
-    system = problem.system
+    system = _mechanical(problem)
     stacked = jax.tree.map(lambda x: np.asarray(x)[None], state)
     frames = BatchedObserver(Observer(system, problem.outputs, {}), 1).frames(np.array([t]), stacked, None)
     gap = float(np.max(np.abs(np.asarray(system.constraint(jnp.asarray(t), state[0]))), initial=0.0))
     residuals = {"balance": jnp.array([rest.unbalanced]), "position": jnp.array([gap])}
     multipliers = jnp.asarray(rest.multipliers)
-    named = problem.named is not None and isinstance(system, MultibodySystem)
+    reader = None
+    if problem.named is not None and isinstance(system, MultibodySystem):
+        reader = EquilibriumReader(problem.named, system)
     return Equilibrium(
         t=jnp.asarray(t),
         state=state,
@@ -127,5 +136,5 @@ def _result(problem: Problem, t: float, state: State, rest: _Rest, steps: int, *
         corrections=jnp.zeros((1, 0)),
         converged=jnp.asarray(converged),
         meta={} if problem.named is None else {"names": problem.named.metadata},
-        reader=EquilibriumReader(problem.named, system) if named else None,
+        reader=reader,
     )

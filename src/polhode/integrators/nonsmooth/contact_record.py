@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 
 WORK_KINDS = ("impact", "sliding", "rolling")
 """Kinds of dissipation: along normals, along tangents, and by moments."""
@@ -46,6 +47,12 @@ class ContactRecord(NamedTuple):
     def pack(self, joints: Float[Array, " m"]) -> Float[Array, " m_and_contacts"]:
         """Multipliers of a run: those of joints, then these."""
         return jnp.concatenate((joints, *(part.reshape(-1) for part in self)))
+
+
+def contacts_of(system: AbstractMechanical) -> AbstractContactSet:
+    """The contacts of a system that has some, as `needs_contacts` says of methods."""
+    assert system.contact_set is not None
+    return system.contact_set
 
 
 def size_of(system: AbstractMechanical) -> tuple[int, int]:

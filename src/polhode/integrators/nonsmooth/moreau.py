@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
-from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
@@ -129,7 +129,7 @@ class Moreau(AbstractTimeStepping):
     ) -> tuple[Carry, StepInfo]:
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        present = system.contact_set.present(system, at, middle)
+        present = contacts_of(system).present(system, at, middle)
         guess, _ = present.recall(memory.labels, memory.impulses)
         went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
         first_part, _ = present.recall(memory.labels, memory.first_part)
@@ -141,7 +141,7 @@ class Moreau(AbstractTimeStepping):
         (impulses, joints), v1 = last.place, last.x
         q1, gap = _end(step, v1)
         before, after = _slips(step, v), _slips(step, v1)
-        everywhere = lambda values: present.spread(values, system.contact_set.count)  # noqa: E731
+        everywhere = lambda values: present.spread(values, contacts_of(system).count)  # noqa: E731
         taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
         record = ContactRecord(everywhere(impulses / h), everywhere(after), taken)
         left = ContactMemory(impulses, present.labels, taken, _first_part(step, impulses, after))
@@ -150,7 +150,7 @@ class Moreau(AbstractTimeStepping):
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
     def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
-        return system.contact_set.present(system, t, q).labels
+        return contacts_of(system).present(system, t, q).labels
 
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""

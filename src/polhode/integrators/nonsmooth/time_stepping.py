@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
-from polhode.integrators.nonsmooth.contact_record import ContactMemory, size_of
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, contacts_of, size_of
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -57,16 +57,18 @@ class AbstractTimeStepping(AbstractIntegrator):
         memory = ContactMemory.empty(len(labels), rows, k)._replace(labels=labels)
         # Forces at the start are those of a step from there.
         trial, _ = self._advance(system, t, h, state, memory, jnp.ones(len(labels), bool))
+        assert trial.multipliers is not None
         multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
         first = memory._replace(impulses=trial.memory.impulses)
         return Carry(state, first, multipliers)
 
     def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
         """Labels of the contacts that a step takes into account."""
-        return system.contact_set.kinematics(system, t, q).feature
+        return contacts_of(system).kinematics(system, t, q).feature
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
+        assert first.multipliers is not None
         multipliers = first.multipliers.at[-taken.size :].set(taken.reshape(-1))
         return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 

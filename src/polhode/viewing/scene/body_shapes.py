@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.checks import short_repr
@@ -32,7 +33,7 @@ def machine_of(model: ModelParts) -> Machine | None:
 
 def _draw(body: str, shape: AbstractShape) -> Shape:
     kind, size, parts = _FORMS[type(shape)](shape)
-    x, R = shape.pose_in((np.zeros(3), np.eye(3)))
+    x, R = shape.pose_in((jnp.zeros(3), jnp.eye(3)))
     colour = None if shape.colour is None else _hex(shape)
     link, size = shape.name or body, np.asarray(size, float)
     return Shape(body, link, kind, size, np.asarray(x), np.asarray(R), colour, parts=parts)
@@ -44,7 +45,9 @@ def _hex(shape: AbstractShape) -> str:
 
     colour = shape.colour
     try:
-        return colors.to_hex(colour if isinstance(colour, str) else np.clip(np.asarray(colour, float), 0, 1))
+        return colors.to_hex(
+            colour if isinstance(colour, str) else tuple(np.clip(np.asarray(colour, float), 0, 1).tolist())
+        )
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"`colour` must be a word such as 'orange', '#rrggbb' or three numbers from 0 to 1, got "
