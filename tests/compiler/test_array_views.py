@@ -19,6 +19,11 @@ ALIKE = np.linspace(1, 2, 21)
 NUMBERS = np.random.default_rng(1).integers(-2100, 2300, 200)
 
 
+def _hand_on(places, k):
+    table = jnp.asarray(GRID[:, :4])
+    return jax.lax.scan(lambda s, at: (s + 1.0, jax.lax.dynamic_slice(table, (at + k, 0), (1, 4))), 0.0, places)
+
+
 def _pairs(t, a, b, c, d):
     return jax.vmap(lambda x, y: jnp.interp(t, x, y))(jnp.stack([a, b]), jnp.stack([c, d]))
 
@@ -42,6 +47,7 @@ LOOK_UPS = {
     "whole numbers": (lambda c, k: c[c[k]], np.arange(40)[::-1].copy(), NUMBERS),
     "stacked": (lambda c, t: _pairs(t, *c), (X, 2 * X, Y, Z), TIMES),
     "rows of a loop": (lambda c, t: _rows(t, *c), (X, 2 * X, Y, Z), TIMES),
+    "rows handed on": (lambda c, k: _hand_on(c, k)[1][k % 5], np.arange(5), NUMBERS),
     "one of several": (lambda c, t: jnp.stack(c)[1][jnp.int64(100 * t)], (Y, Z), TIMES),
     "elements, too": (lambda c, k: c[k] + jnp.sum(c), np.arange(30.0), NUMBERS),
 }

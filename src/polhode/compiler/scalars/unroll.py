@@ -149,8 +149,9 @@ class Unroller(AbstractUnroller):
             args = [*unroller.adopt(const_captures), *unroller.restore(carry_values, of_carry), *row_inputs]
             outs = unroller.evaluate_closed(closed_jaxpr, args)
             next_carry = unroller.flatten(outs[:n_carry], closed_jaxpr.out_avals[:n_carry])
-            constants[:] = [e if is_known(e) else None for x in outs[n_carry:] for e in x.flat]
-            row_outputs = unroller.flatten(outs[n_carry:], closed_jaxpr.out_avals[n_carry:])
+            own = [unroller.elements(x) for x in outs[n_carry:]]
+            constants[:] = [e if is_known(e) else None for x in own for e in x.flat]
+            row_outputs = unroller.flatten(own, closed_jaxpr.out_avals[n_carry:])
             return next_carry, [value for value, same in zip(row_outputs, constants, strict=True) if same is None]
 
         flat = [self.flatten([column], [_DtypeOnly(column[0].dtype)]) for column in varying_columns]
