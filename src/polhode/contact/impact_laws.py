@@ -12,7 +12,7 @@ from polhode.contact.solver import solve
 def newton_restitution(
     before: Float[Array, "k rows"], normal: Float[Array, " k"], tangential: Float[Array, " k"] | None = None
 ) -> Float[Array, " r"]:
-    r"""What Newton's law adds to the velocity b of a contact problem: $e \min(u_N^-, 0)$ and $e_T u_T^-$.
+    r"""The terms that Newton's law adds to the velocity b of a contact problem: $e \min(u_N^-, 0)$ and $e_T u_T^-$.
 
     Contacts that separate before have no restitution, which would pull them back. Equal coefficients of all contacts
     never add energy; different ones together with friction may.

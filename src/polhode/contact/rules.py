@@ -1,4 +1,4 @@
-"""What users say about contacts of a model: which shapes touch, and by which law."""
+"""Rules of a model: which shapes touch, and by which law."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from polhode.systems.mechanical.contact_set import (
 
 
 class ShapePair(NamedTuple):
-    """What a contact is between: names of bodies, of their shapes and of the rule, and its number among the points."""
+    """The two ends of a contact: names of bodies, of their shapes and of the rule, and its number among the points."""
 
     first: str
     second: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,6 @@ from polhode.linalg.blocks import to_dense
 from polhode.systems.base import State
 from polhode.systems.mechanical.abstract import START_TOLERANCE
 
-if TYPE_CHECKING:
-    from polhode.multibody.system import MultibodySystem
-
 _MOST_NAMES = 5
 """Contacts that a message names."""
 
@@ -26,7 +23,7 @@ _NEAR = 1e-3
 
 
 @eager_numpy()
-def check_start(system: MultibodySystem, state: State) -> None:
+def check_start(system: Any, state: State) -> None:
     """Raises ValueError if shapes overlap by more than `START_TOLERANCE`, naming them, with the depth and a remedy."""
     contacts, (q, _) = system.contact_set, state
     if contacts is None or not checks.is_concrete(system, state):
@@ -49,7 +46,7 @@ def check_start(system: MultibodySystem, state: State) -> None:
 
 
 @eager_numpy()
-def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
+def findings(system: Any, t: float, state: State) -> list[str]:
     """Describes what touches, and contacts in Painlevé's region."""
     contacts, (q, v) = system.contact_set, state
     if contacts is None or not all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves((q, v))):
@@ -78,7 +75,7 @@ def findings(system: MultibodySystem, t: float, state: State) -> list[str]:
     return result
 
 
-def _delassus(system: MultibodySystem, t: float, state: State, W: np.ndarray) -> np.ndarray:
+def _delassus(system: Any, t: float, state: State, W: np.ndarray) -> np.ndarray:
     """W A Wᵀ, A the response of velocities to impulses under the constraints."""
     q, _ = state
     M = np.asarray(to_dense(system.mass(jnp.asarray(t), q), (system.n, system.n)))

@@ -27,7 +27,7 @@ _ON_CONE = 1e-6
 
 
 def contact_record(run: ResultView) -> ContactRecord:
-    """What the contacts of a run leave behind at all of its instants. Raises UnknownName where there is nothing."""
+    """The record of the contacts of a run at all of its instants. Raises UnknownName where there is nothing."""
     sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
     if sizes is None or multipliers is None:
         raise UnknownName("Forces of contacts are in the multipliers of a run, and this one has none.")

@@ -154,7 +154,7 @@ class ContactResults(AbstractNamedResults):
 
     @property
     def bodies(self) -> tuple[str, str]:
-        """What touches: the first and the second name."""
+        """The first and the second name."""
         return self._points.first, self._points.second
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ def to_xarray(solution: Run) -> xarray.Dataset:
 
 
 def _contacts(solution: Run) -> dict[str, Any]:
-    """What touches, with dimension `contact`, as far as it was saved or can be computed."""
+    """Contacts, with dimension `contact`, as far as it was saved or can be computed."""
     if "contacts" not in solution.meta.get("names", {}):
         return {}
     things = [thing for thing in solution.contacts.values() if isinstance(thing, ContactResults)]

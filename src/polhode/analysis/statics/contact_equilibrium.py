@@ -27,7 +27,7 @@ from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.abstract import START_TOLERANCE
 
 _BALANCED = 1e-8
-"""What may be left of the forces, relative to the largest of them."""
+"""Largest unbalanced force at an equilibrium, relative to the largest of them."""
 
 _STEPS, _LOOKS = 1000, 40
 """Steps between two looks at the balance of forces, and how many looks there are."""

@@ -110,7 +110,7 @@ def _find(first: AbstractShape, second: AbstractShape) -> tuple[Distance, bool]:
 
 
 def _remedy(first: AbstractShape, second: AbstractShape) -> str:
-    """What to do about a pair without a distance."""
+    """The remedy for a pair without a distance."""
     for shape, other in ((first, second), (second, first)):
         if isinstance(shape, Plane | Heightfield) and isinstance(other, Plane | Heightfield):
             return "Both are ground: leave this pair out."

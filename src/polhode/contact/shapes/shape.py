@@ -1,4 +1,4 @@
-"""What all shapes have in common: where they sit on their body."""
+"""The interface of shapes: where they sit on their body, mass and bounds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MassProperties(NamedTuple):
 
 
 class Face(NamedTuple):
-    """What of a shape may touch another along a patch.
+    """The part of a shape that may touch another along a patch.
 
     - `corners`: in turn, (k, 3). - `normal`: outward. - `flat`: whether it is a face rather than an edge or a point.
     - `number`: of the corners, 0 to 63.

@@ -1,4 +1,4 @@
-"""What steps with contacts leave behind: forces, and the energy that the contacts have taken."""
+"""Records of steps with contacts: forces, and the energy that the contacts have taken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORK_KINDS = ("impact", "sliding", "rolling")
 
 
 class ContactMemory(NamedTuple):
-    """What a step leaves to the next one: impulses by labels, and the energy that all k contacts have taken.
+    """The memory of the method between steps: impulses by labels, and the energy that all k contacts have taken.
 
     - `first_part`: impulses of impacts that the next step completes.
     """

@@ -1,4 +1,4 @@
-"""What methods with contacts share: their options, their start and their memory."""
+"""Parts that methods with contacts share: their options, their start and their memory."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ tree of 30 links with five limbs 41 µs in quick code without loops, 109 with th
 
 
 class LinkRows(eqx.Module):
-    """What links have as numbers.
+    """The numbers of links.
 
     - `motions`: of their joints, those of equal kind stacked. - `members`: the numbers of their links.
     - `inertia`, `centre`, `attitude`: a row for each link.

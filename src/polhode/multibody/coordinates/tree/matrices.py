@@ -218,7 +218,7 @@ def _from_link(fields: Fields, frame: Pose) -> Fields:
 
 @jax.jit
 def _weight_of_excess(joint: Fields, changes: Changes, mass: Array, moment: Vec, down: Vec) -> Float[Array, "n n"]:
-    """What K has for coordinates of one joint beside the weight of fields that turn with its link.
+    """The part of K for coordinates of one joint beside the weight of fields that turn with its link.
 
     All in the frame of the link, `moment` about its origin.
     """
