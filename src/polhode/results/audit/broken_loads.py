@@ -23,7 +23,7 @@ Rates = Callable[[np.ndarray, Any], dict[str, np.ndarray]]
 
 
 class BrokenIntervals(NamedTuple):
-    """The share that the rule for the other intervals takes of those with instants inside or at their ends, or next to these.
+    """Shares of the rule for other intervals in those with instants inside or at their ends, or next to these.
 
     In each the rate is taken as the mean of two functions of time, those in the states of its two frames, weighted
     by time. Each is integrated from instant to instant by Simpson's rule, which is exact for straight lines.
