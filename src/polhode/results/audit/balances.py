@@ -130,7 +130,7 @@ class _RunBalances:
         if rule.free and (dense or not rule.brief_impulse):
             names |= {"linear_momentum", "angular_momentum"}
         energies = {"outputs.kinetic_energy", "outputs.potential_energy"}
-        works = rule.works or self._system.has_contacts
+        works = (rule.works or self._system.has_contacts) and not self._moves_contacts()
         if works and energies <= set(self._columns) and (dense or not (rule.works and rule.brief_work)):
             names.add("energy")
         return {name for name in names if f"invariants.{name}" not in self._columns}
@@ -141,6 +141,13 @@ class _RunBalances:
         if not rates or not len(instants) or not is_integrable(self._t):
             return {}
         return broken_intervals(self._t, np.unique(instants), self._solution.blocks(), observer.observe, rates)
+
+    def _moves_contacts(self) -> bool:
+        """Whether drives or belts work against contacts, which no function of the state alone tells."""
+        contacts = self._system.contact_set
+        if contacts is None:
+            return False
+        return self._system.mechanism.driven or getattr(contacts, "surface_velocity", None) is not None
 
     def _integral(self, series: Mapping[str, np.ndarray], rate: str) -> Integral | None:
         if rate not in series:

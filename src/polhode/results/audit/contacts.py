@@ -202,10 +202,13 @@ class _Contacts:
 
     @functools.cached_property
     def _has_loads(self) -> bool:
-        """Whether loads may do work besides those with a potential; True where that is unknown."""
+        """Whether loads, or belts, may do work besides those with a potential; True where that is unknown."""
         reader = self._run.reader
         mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
-        return mechanism is None or not mechanism[0].conservative
+        if mechanism is None or not mechanism[0].conservative:
+            return True
+        contacts = mechanism[0].contact_set
+        return contacts is not None and contacts.surface_velocity is not None
 
     @functools.cached_property
     def _gaps(self) -> np.ndarray | None:
