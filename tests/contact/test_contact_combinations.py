@@ -30,7 +30,7 @@ def test_a_shape_on_two_bodies_touches_with_both():
 
 def test_a_shape_on_two_bodies_names_neither():
     model, shape = two_balls_of_one_shape()
-    with pytest.raises(ValueError, match="several bodies, `left`.*name the body"):
+    with pytest.raises(ValueError, match="several bodies, 'left', 'right': name the body"):
         model.add_contact(model.ground, shape)
 
 
