@@ -97,7 +97,7 @@ class Moreau(AbstractTimeStepping):
       friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
-    - Derivatives: of the steps at fixed modes. The step of a bounce is held, so that a change of its time doesn't count:
+    - Derivatives: of the steps at fixed modes. The step of a bounce is held, so a change of its time doesn't count:
       positions after bounces have the derivatives of the method, not those of the motion.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
     - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
