@@ -55,15 +55,20 @@ def contact(
 
     Raises ValueError for invalid values, `simulate` for names between which no rule is.
     """
-    names = [end if isinstance(end, str) else getattr(end, "name", None) for end in (first, second)]
-    for end, name in zip((first, second), names, strict=True):
-        if not isinstance(name, str):
-            raise ValueError(
-                f"A contact is between bodies of a model, or names of bodies or shapes, got {short_repr(end)}."
-            )
+    names = _name(first), _name(second)
     gap = _LeastGap(jnp.asarray(checks.positive("distance", distance, (), "gap that counts as open")), *names)
     kinds = (("closes", -1), ("opens", 1))
     return [
         Event(gap, direction=sign, terminal=terminal, tolerance=tolerance, name=f"{'/'.join(names)} {kind}")
         for kind, sign in kinds
     ]
+
+
+def _name(end: Any) -> str:
+    """The name of a side of a contact. Raises ValueError for what has none."""
+    name = end if isinstance(end, str) else getattr(end, "name", None)
+    if not isinstance(name, str):
+        raise ValueError(
+            f"A contact is between bodies of a model, or names of bodies or shapes, got {short_repr(end)}."
+        )
+    return name

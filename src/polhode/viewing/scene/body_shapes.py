@@ -44,7 +44,7 @@ def _hex(shape: AbstractShape) -> str:
 
     colour = shape.colour
     try:
-        return colors.to_hex(colour if isinstance(colour, str) else np.clip(np.asarray(colour, float), 0, 1))
+        return colors.to_hex(colour if isinstance(colour, str) else tuple(np.clip(np.asarray(colour, float), 0, 1)))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"`colour` must be a word such as 'orange', '#rrggbb' or three numbers from 0 to 1, got "
