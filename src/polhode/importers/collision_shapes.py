@@ -12,6 +12,7 @@ from polhode.contact.shapes import AbstractShape
 from polhode.importers.construction import Construction
 from polhode.importers.mesh_files import UnreadableFile
 from polhode.multibody.bodies import Body
+from polhode.viewing.scene.mesh import AbstractMesh
 from polhode.viewing.scene.robot_appearance import Shape
 
 MOST_VERTICES = 64
@@ -19,12 +20,17 @@ MOST_VERTICES = 64
 
 
 class CollisionShape(NamedTuple):
-    """A shape on a body of the model. - `link`: the link of the file. - `geom`: number of MuJoCo's geom, or None."""
+    """A shape on a body of the model.
+
+    - `link`: the link of the file. - `geom`: number of MuJoCo's geom, or None.
+    - `simplified`: whether the hull of its mesh has more vertices.
+    """
 
     body: Body
     link: str
     shape: AbstractShape
     geom: int | None = None
+    simplified: bool = False
 
 
 def attach(
@@ -45,7 +51,7 @@ def attach(
             continue
         body = bodies[drawn.body]
         construction.model.add_shape(body, shape)
-        taken.append(CollisionShape(body, drawn.link, shape, geom))
+        taken.append(CollisionShape(body, drawn.link, shape, geom, is_simplified(drawn)))
     return taken, unused
 
 
@@ -67,10 +73,20 @@ def convert(drawn: Shape, name: str) -> AbstractShape:
         case "plane":
             return shapes.Plane(**place)
         case "mesh" if drawn.mesh is not None:
-            points = np.concatenate([part.triangles.vertices for part in drawn.mesh.parts()])
-            return shapes.ConvexMesh(extreme_points(points), **place)
+            return shapes.ConvexMesh(extreme_points(_vertices(drawn.mesh)), **place)
         case kind:
             raise ValueError(f"shapes of the kind {kind} can't touch anything")
+
+
+def is_simplified(drawn: Shape) -> bool:
+    """Whether the hull of a mesh has more vertices than its shape."""
+    from scipy.spatial import ConvexHull  # Loaded when it is needed: it takes 0.1 s.
+
+    return drawn.mesh is not None and len(ConvexHull(_vertices(drawn.mesh)).vertices) > MOST_VERTICES
+
+
+def _vertices(mesh: AbstractMesh) -> np.ndarray:
+    return np.concatenate([part.triangles.vertices for part in mesh.parts()])
 
 
 def extreme_points(points: np.ndarray, most: int = MOST_VERTICES) -> np.ndarray:

@@ -9,14 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.contact import shapes
-from polhode.contact.distances import contact_points
+from polhode.contact.distances import contact_points, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.importers import collision_shapes
-from polhode.importers._mujoco import is_disabled
-from polhode.importers.collision_shapes import CollisionShape
+from polhode.importers._mujoco import is_disabled, mujoco
+from polhode.importers.collision_shapes import MOST_VERTICES, CollisionShape
 from polhode.importers.compiled_model import CompiledModel
 from polhode.importers.construction import Construction
 from polhode.importers.losses import NotCarried
+from polhode.systems.mechanical import START_TOLERANCE
+
+_SOLREF = (0.02, 1.0)
+_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+"""MuJoCo's default softness."""
 
 FRICTION = 0.8
 """Coefficient of files that have none."""
@@ -46,6 +51,10 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
         return []
     collisions, unused = collision_shapes.attach(construction, compiled.collide(construction))
     lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
+    simplified = tuple(one.link for one in collisions if one.simplified)
+    if simplified:
+        lost.append(NotCarried("hulls of meshes", simplified, f"they touch by hulls of some {MOST_VERTICES} vertices"))
+    lost += _softness(construction, collisions)
     if options.contacts:
         lost += _add_pairs(construction, collisions, options)
     if options.floor is not None:
@@ -114,13 +123,52 @@ def _add_pairs(
     construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions
 ) -> list[NotCarried]:
     """Contacts among the shapes of the file."""
-    lost: list[str] = []
+    without_distance: list[str] = []
+    overlapping: list[str] = []
     for first, second, numbers in _pairs(construction, collisions, options):
+        name = f"{first.link}–{second.link}"
         try:
-            construction.model.add_contact(first.shape, second.shape, **numbers._asdict())
+            if _overlap(first, second):
+                overlapping.append(name)
+            else:
+                construction.model.add_contact(first.shape, second.shape, **numbers._asdict())
         except ValueError as error:
-            lost.append(f"{first.link}–{second.link}: {str(error).rstrip('.')}")
-    return [NotCarried("contacts", tuple(lost), "these kinds of shapes have no distance")] if lost else []
+            without_distance.append(f"{name}: {str(error).rstrip('.')}")
+    reasons = (
+        (without_distance, "these kinds of shapes have no distance"),
+        (overlapping, "they overlap at the start, and pass through each other"),
+    )
+    return [NotCarried("contacts", tuple(names), reason) for names, reason in reasons if names]
+
+
+def _overlap(first: CollisionShape, second: CollisionShape) -> bool:
+    """Whether shapes of two moving bodies overlap at the start. Raises ValueError for kinds without a distance."""
+    slots(first.shape, second.shape)
+    if "ground" in (first.body.kind, second.body.kind):
+        # A start within the ground is an error of `simulate`.
+        return False
+    poses = (jnp.asarray(first.body.x), jnp.asarray(first.body.R)), (jnp.asarray(second.body.x), second.body.R)
+    (x1, _), (x2, _) = (one.shape.pose_in(pose) for one, pose in zip((first, second), poses, strict=True))
+    reach = float(first.shape.bounding_radius + second.shape.bounding_radius)
+    if float(np.linalg.norm(np.asarray(x2) - np.asarray(x1))) > reach:
+        return False
+    gaps = np.asarray(contact_points(first.shape, poses[0], second.shape, poses[1]).gap)
+    return bool(np.min(gaps) < -START_TOLERANCE)
+
+
+def _softness(construction: Construction, collisions: Sequence[CollisionShape]) -> list[NotCarried]:
+    """What rigid contacts leave out of the numbers of MuJoCo's soft ones, where the file sets any."""
+    m = construction.start.compiled
+    geoms = [one.geom for one in collisions if one.geom is not None]
+    name = lambda geom: construction.start.name(mujoco.mjtObj.mjOBJ_GEOM, geom)  # noqa: E731
+    usual = lambda g: np.allclose(m.geom_solref[g], _SOLREF) and np.allclose(m.geom_solimp[g], _SOLIMP)  # noqa: E731
+    soft = [g for g in geoms if not usual(g)]
+    wide = [g for g in geoms if m.geom_margin[g] or m.geom_gap[g]]
+    losses = (
+        (soft, "softness of contacts", "contacts are rigid; solref gives their restitution alone"),
+        (wide, "margins of contacts", "contacts begin at the surfaces"),
+    )
+    return [NotCarried(what, tuple(map(name, of)), reason) for of, what, reason in losses if of]
 
 
 def _pairs(

@@ -12,15 +12,14 @@ from jaxtyping import Array, Bool, Int
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
 from polhode.integrators.nonsmooth.moreau import Moreau
-from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
 from polhode.linalg.blocks import apply
-from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 
 @final
-class KineticDamping(AbstractTimeStepping):
+class KineticDamping(AbstractTimeStepper):
     """Steps of `Moreau` towards rest, for equilibria: what is at rest stays where it is, everything else stops often.
 
     **Arguments:**
@@ -47,8 +46,8 @@ class KineticDamping(AbstractTimeStepping):
         slower = v @ apply(mass, v, system.n) < before @ apply(mass, before, system.n)
         return carry._replace(state=(q, jnp.where(slower, 0.0, v))), info
 
-    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
-        return Moreau(tolerance=self.tolerance)._labels(system, t, q)
+    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
+        return Moreau(tolerance=self.tolerance)._labels(system, t, h, state)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

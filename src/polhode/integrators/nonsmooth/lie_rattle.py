@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from polhode.integrators.base import Carry, StepInfo
-from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, dissipation
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
-from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractGroup
 from polhode.systems.base import State
@@ -25,7 +25,7 @@ _ON_JOINTS = 1e-10
 """Residual of joints, and depth of contacts, above which a step has failed, relative to the largest coordinate."""
 
 
-class LieRattle(AbstractTimeStepping):
+class LieRattle(AbstractTimeStepper):
     r"""RATTLE on Lie groups with contacts: the form of `rattle` for bodies that touch.
 
     The variational method of the trapezoidal discrete Lagrangian, with q₁ = move(q₀, hv), v the velocity of the middle,
@@ -75,6 +75,13 @@ class LieRattle(AbstractTimeStepping):
             raise ValueError("rates of these coordinates are not those of a group; `moreau` takes them")
         if len(system.nonholonomic):
             raise ValueError("conditions on velocities, such as rolling, are none on positions; `moreau` takes them")
+        contacts = contacts_of(system)
+        if contacts.capacity < contacts.count:
+            raise ValueError(
+                f"of the {contacts.count} points that could touch there is room for {contacts.capacity} at a time, and "
+                f"this method takes all; `moreau` takes the nearest, or make room by `model.limit_contacts"
+                f"({contacts.count})`, with steps that cost as many"
+            )
 
     def _advance(
         self,

@@ -17,7 +17,7 @@ from polhode.integrators.implicit._implicit_differentiation import with_implicit
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
-from polhode.integrators.nonsmooth.time_stepping import AbstractTimeStepping
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
@@ -78,7 +78,7 @@ class _Step(eqx.Module):
     first_part: Float[Array, "k rows"]
 
 
-class Moreau(AbstractTimeStepping):
+class Moreau(AbstractTimeStepper):
     r"""The Moreau–Jean method, θ = ½, on Lie groups: impacts, contacts and friction without events.
 
     With q½ = move(q₀, ½hv₀) and W, B, M there, v̄ = ½(v₀ + v₁), q̄ = move(q₀, ½hv̄):
@@ -149,8 +149,10 @@ class Moreau(AbstractTimeStepping):
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
-    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
-        return contacts_of(system).present(system, t, q).labels
+    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
+        q, v = state
+        middle = system.flow(q, v, 0.5 * h)
+        return contacts_of(system).present(system, t + 0.5 * h, middle).labels
 
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""

@@ -11,12 +11,11 @@ from jaxtyping import Array, Bool, Int
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, contacts_of, size_of
-from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 
-class AbstractTimeStepping(AbstractIntegrator):
+class AbstractTimeStepper(AbstractIntegrator):
     """A method whose steps balance impulses, so that impacts don't end them."""
 
     kinds: ClassVar = (AbstractMechanical,)
@@ -53,7 +52,7 @@ class AbstractTimeStepping(AbstractIntegrator):
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = size_of(system)
-        labels = self._labels(system, t, state[0])
+        labels = self._labels(system, t, h, state)
         memory = ContactMemory.empty(len(labels), rows, k)._replace(labels=labels)
         # Forces at the start are those of a step from there.
         trial, _ = self._advance(system, t, h, state, memory, jnp.ones(len(labels), bool))
@@ -62,9 +61,10 @@ class AbstractTimeStepping(AbstractIntegrator):
         first = memory._replace(impulses=trial.memory.impulses)
         return Carry(state, first, multipliers)
 
-    def _labels(self, system: AbstractMechanical, t: Array, q: Point) -> Int[Array, " c"]:
-        """Labels of the contacts that a step takes into account."""
-        return contacts_of(system).kinematics(system, t, q).feature
+    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
+        """Labels of the contacts that a step from a state takes into account, in its order."""
+        del h
+        return contacts_of(system).kinematics(system, t, state[0]).feature
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation

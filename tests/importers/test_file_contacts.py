@@ -1,0 +1,95 @@
+"""Contacts of model files: which shapes touch, with which numbers, and what is said of the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polhode as ph
+
+FILE = """
+<mujoco>
+  <worldbody>
+    <geom name="floor" type="plane" size="5 5 .1" friction="0.4"/>
+    <body name="left" pos="0 0 0.1"><freejoint/>
+      <geom name="ball" type="sphere" size="0.1" mass="2" friction="0.7 0.01 0.001" condim="4"/></body>
+    <body name="right" pos="1 0 0.1"><freejoint/>
+      <geom name="cube" type="box" size="0.1 0.1 0.1" mass="1" {cube}/></body>
+    <body name="inside" pos="1.05 0 0.3"><freejoint/><geom name="other" type="sphere" size="0.15" mass="1"/></body>
+  </worldbody>
+  {more}
+</mujoco>
+"""
+
+
+def load(cube: str = "", more: str = "", **options):
+    return ph.load_model(FILE.format(cube=cube, more=more), **options)
+
+
+def pairs(model) -> set[frozenset[str]]:
+    return {frozenset((rule.first.name, rule.second.name)) for rule in model.model.contact_rules}
+
+
+def losses(model) -> dict[str, tuple[str, ...]]:
+    return {item.what: item.names for item in model.not_carried}
+
+
+def test_shapes_touch_as_the_file_says():
+    model = load(contacts=True)
+    assert pairs(model) == {
+        frozenset(pair)
+        for pair in (("world", "left"), ("world", "right"), ("world", "inside"), ("left", "right"), ("left", "inside"))
+    }
+    rule = next(r for r in model.model.contact_rules if {r.first.name, r.second.name} == {"world", "left"})
+    # The larger numbers of both, and torsion for four dimensions.
+    assert (rule.friction, rule.drilling, rule.rolling) == pytest.approx((0.7, 0.01, 0.0))
+
+
+def test_what_overlaps_at_the_start_is_listed():
+    assert losses(load(contacts=True)) == {"contacts": ("right–inside",)}
+
+
+def test_without_a_request_bodies_pass_through_each_other():
+    model = load()
+    assert model.model.contact_rules == []
+    assert "load_model(…, contacts=True)" in str(model.not_carried[0])
+
+
+def test_masks_and_exclusions():
+    assert frozenset(("left", "right")) not in pairs(
+        load(contacts=True, more='<contact><exclude body1="left" body2="right"/></contact>')
+    )
+    assert not any("right" in pair for pair in pairs(load(contacts=True, cube='contype="0" conaffinity="0"')))
+
+
+def test_softness_and_margins_are_listed():
+    lost = losses(load(contacts=True, cube='solref="0.02 0.5" margin="0.01"'))
+    assert lost["softness of contacts"] == lost["margins of contacts"] == ("cube",)
+    model = load(contacts=True, cube='solref="0.02 0.5"')
+    rule = next(r for r in model.model.contact_rules if {r.first.name, r.second.name} == {"left", "right"})
+    # A mean damping ratio of 3/4.
+    assert rule.restitution == pytest.approx(np.exp(-np.pi * 0.75 / np.sqrt(1 - 0.75**2)))
+
+
+def test_a_file_stands_on_a_floor_at_its_lowest_point():
+    robot = """<robot name="r"><link name="base"><inertial><mass value="3"/><inertia ixx="0.02" iyy="0.02" izz="0.02"
+      ixy="0" ixz="0" iyz="0"/></inertial><collision><geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>
+      </robot>"""
+    model = ph.load_model(robot, floating=True, floor=True, friction=0.6)
+    run = ph.simulate(model.problem(t1=0.05, h=0.01))
+    np.testing.assert_allclose(run.bodies["base"].position[-1], (0, 0, 0), atol=1e-12)
+    assert float(run.contacts["base"].normal_force[-1]) == pytest.approx(3 * 9.81, rel=1e-9)
+
+
+def test_simplified_hulls_are_listed(tmp_path):
+    import trimesh
+
+    trimesh.creation.icosphere(subdivisions=3, radius=0.1).export(tmp_path / "round.stl")
+    trimesh.creation.box((0.2, 0.2, 0.2)).export(tmp_path / "cube.stl")
+    body = '<body name="{0}" pos="{1} 0 0.2"><freejoint/><geom name="{0}" type="mesh" mesh="{0}" mass="1"/></body>'
+    path = tmp_path / "model.xml"
+    path.write_text(
+        '<mujoco><asset><mesh name="round" file="round.stl"/><mesh name="cube" file="cube.stl"/></asset><worldbody>'
+        f"{body.format('round', 0)}{body.format('cube', 1)}</worldbody></mujoco>"
+    )
+    assert losses(ph.load_model(path, floor=True)) == {"hulls of meshes": ("round",)}
