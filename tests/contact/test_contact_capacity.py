@@ -1,0 +1,72 @@
+"""Room for fewer contacts than could touch: the nearest ones, which change along the motion."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode import Result
+
+
+def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
+    """A cube with a sphere at each corner, dropped with spin on a floor, and a second one beside it."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    corners = [0.1 * np.array(signs) for signs in itertools.product((-1, 1), repeat=3)]
+    shapes = [ph.shapes.Sphere(0.02, position=corner, name=f"foot-{k}") for k, corner in enumerate(corners)]
+    model.add_body(
+        mass=2.0,
+        inertia=(0.02, 0.02, 0.02),
+        position=(0, 0, 0.25),
+        rotation=ph.rotation_vector((0.4, 0.3, 0.1)),
+        velocity=(0.5, 0.2, 0),
+        angular_velocity=(1, 2, 3),
+        shape=shapes,
+        name="cube",
+    )
+    model.contacts(friction=0.5)
+    if room is not None:
+        model.limit_contacts(room)
+    return model.problem(form, t1=0.8, h=0.005)
+
+
+def test_the_nearest_contacts_give_the_motion_of_all():
+    everything, few = (ph.simulate(feet(room)) for room in (8, 5))
+    np.testing.assert_allclose(few.bodies["cube"].position, everything.bodies["cube"].position, atol=1e-9)
+    force, own = (run.contacts["cube"].force for run in (few, everything))
+    np.testing.assert_allclose(force, own, atol=1e-6 * np.max(np.abs(own)))
+    # Each contact has its force at its own place, whichever slot it has taken; those of four feet are not determined.
+    each, every = (run.contacts["cube"].normal_forces for run in (few, everything))
+    determined = np.count_nonzero(every, axis=1) < 4
+    assert np.count_nonzero(every[determined]) > 20
+    np.testing.assert_allclose(each[determined], every[determined], atol=1e-6 * np.max(np.abs(own)))
+    assert np.count_nonzero(np.max(every, axis=0)) > 4
+
+
+def test_the_first_forces_are_those_of_the_start():
+    """A start at rest has its weight on the feet that stand, with room for just these."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    places = [(x, y, z) for z in (0.1, -0.1) for x in (-0.1, 0.1) for y in (-0.1, 0.1)]
+    shapes = [ph.shapes.Sphere(0.02, position=place) for place in places]
+    model.add_body(mass=2.0, inertia=(0.02,) * 3, position=(0, 0, 0.12), shape=shapes, name="cube")
+    model.contacts(friction=0.5)
+    model.limit_contacts(4)
+    run = ph.simulate(model.problem("SO3xR3", t1=0.05, h=0.01))
+    forces = run.contacts["cube"].normal_forces
+    np.testing.assert_allclose(forces[:, :4], 0.0, atol=1e-12)
+    np.testing.assert_allclose(forces[:, 4:], 2 * 9.81 / 4, rtol=1e-9)
+
+
+def test_more_contacts_than_there_is_room_for_end_the_run():
+    run = ph.simulate(feet(2), throw=False)
+    assert run.stats["result"] == Result.too_many_contacts
+    assert "limit_contacts" in Result.too_many_contacts.message
+
+
+def test_rattle_takes_all_contacts():
+    with pytest.raises(ValueError, match=r"room for 5 at a time.*limit_contacts\(8\)"):
+        ph.simulate(feet(5), "rattle")
