@@ -22,8 +22,8 @@ def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
         inertia=(0.02, 0.02, 0.02),
         position=(0, 0, 0.25),
         rotation=ph.rotation_vector((0.4, 0.3, 0.1)),
-        velocity=(0.5, 0.2, 0),
-        angular_velocity=(1, 2, 3),
+        velocity=(2.0, 0.5, 0),
+        angular_velocity=(2, 15, 3),
         shape=shapes,
         name="cube",
     )
