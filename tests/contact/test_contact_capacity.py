@@ -43,7 +43,7 @@ def test_the_nearest_contacts_give_the_motion_of_all():
     determined = np.count_nonzero(every, axis=1) < 4
     assert np.count_nonzero(every[determined]) > 20
     np.testing.assert_allclose(each[determined], every[determined], atol=1e-6 * np.max(np.abs(own)))
-    assert np.count_nonzero(np.max(every, axis=0)) > 4
+    assert len(np.unique(every > 0, axis=0)) > 5, "the same contacts press all the time"
 
 
 def test_the_first_forces_are_those_of_the_start():
@@ -62,7 +62,7 @@ def test_the_first_forces_are_those_of_the_start():
 
 
 def test_more_contacts_than_there_is_room_for_end_the_run():
-    run = ph.simulate(feet(2), throw=False)
+    run = ph.simulate(feet(1), throw=False)
     assert run.stats["result"] == Result.too_many_contacts
     assert "limit_contacts" in Result.too_many_contacts.message
 
