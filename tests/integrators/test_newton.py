@@ -12,6 +12,7 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
+from polhode.contact.system import UnilateralSystem
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._newton import Kind, Newton, NewtonResult, solve
 
@@ -240,6 +241,19 @@ def test_a_stiff_arm_takes_the_steps_of_full_iterations() -> None:
     for ours, others in zip(jax.tree.leaves(automatic.state), jax.tree.leaves(full.state), strict=True):
         np.testing.assert_allclose(ours, others, rtol=0, atol=1e-8)
     assert automatic.stats["newton_iterations"] < full.stats["newton_iterations"] + 2
+
+
+def test_trees_have_costly_tangents_beside_rods_and_with_closed_contacts() -> None:
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.15), position=(0.5, 0, 0), velocity=(0, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 1, 0)))
+    section = ph.rods.Section(stiffness=(2e4, 2e4, 2e4, 200.0, 200.0, 200.0), mass=1.0, inertia=(2e-3, 1e-3, 1e-3))
+    rod = model.add_rod(points=((1.0, 0, 0), (1.5, 0, 0), (2.0, 0, 0)), section=section)
+    model.add(ph.joints.Fixed(body, rod.first))
+    for formulation, costly in (("minimal", True), ("SO3xR3", False)):
+        system: Any = model.problem(formulation, t1=0.1, h=0.01).system
+        assert system.has_costly_tangent == costly
+        assert UnilateralSystem(system, (), jnp.zeros(0, bool)).has_costly_tangent == costly
 
 
 def test_joint_coordinates_take_simplified_iterations_by_default() -> None:
