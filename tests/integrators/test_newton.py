@@ -225,8 +225,8 @@ def test_a_stiff_arm_takes_the_steps_of_full_iterations() -> None:
     """Joints that stick and stops: the first step of this arm takes 50 iterations, most of them a part of the last."""
     model, before, random = ph.Model(gravity=(0, 0, -9.81)), None, np.random.default_rng(3)
     for k in range(5):
-        axis = random.normal(size=3)
-        body = model.add_body(mass=1.0, inertia=(0.02, 0.03, 0.025), position=(0.25 + 0.5 * k, 0, 0), velocity=(0, 0, 0))
+        axis, place = random.normal(size=3), (0.25 + 0.5 * k, 0, 0)
+        body = model.add_body(mass=1.0, inertia=(0.02, 0.03, 0.025), position=place, velocity=(0, 0, 0))
         joint = model.add(ph.joints.Revolute(before or model.ground, body, point=(0.5 * k, 0, 0), axis=axis))
         model.add(ph.forces.JointStops(joint, limits=(-0.1, 0.1), stiffness=2e3))
         model.add(ph.forces.JointFriction(joint, friction=0.5, stick_velocity=1e-4))

@@ -35,15 +35,16 @@ class Newton(eqx.Module):
 
     "full" factorises in every iteration. "simplified" factorises at the start of each step, and again where four more
     iterations that reduce the residual as the last one did would not be enough. Where it fails, the step starts again
-    with full iterations, `max_iterations` of them. "modified" keeps the factors, over steps as well: they are renewed in the next iteration when the residual, in units of its tolerance, fell by less
-    than one half from the second iteration on, and after `lifetime` iterations. If it grew by more than a factor of
-    two, the step starts again from the predictor with new factors. After a second such restart, or 15 iterations, every
-    iteration factorises.
+    with full iterations, `max_iterations` of them. "modified" keeps the factors, over steps as well: they are renewed
+    in the next iteration when the residual, in units of its tolerance, fell by less than one half from the second
+    iteration on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from
+    the predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
 
     With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, with factors
-    of the last place where they are simplified, 15 of "modified", or if they are not finite. From then on it factorises in every
-    iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter of it, and
-    so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a bend.
+    of the last place where they are simplified, 15 of "modified", or if they are not finite. From then on it factorises
+    in every iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter
+    of it, and so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a
+    bend.
     """
 
     kind: Kind = eqx.field(static=True, default="full")
