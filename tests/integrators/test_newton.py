@@ -222,7 +222,7 @@ def test_simplified_iterations_that_fail_are_followed_by_full_ones() -> None:
 
 
 def test_a_stiff_arm_takes_the_steps_of_full_iterations() -> None:
-    """Joints that stick and stops: the first step of this arm takes 50 iterations, most of them a part of the last."""
+    """Joints that stick and stops: the first step of this arm takes 43 iterations, most of them a part of the last."""
     model, before, random = ph.Model(gravity=(0, 0, -9.81)), None, np.random.default_rng(3)
     for k in range(5):
         axis, place = random.normal(size=3), (0.25 + 0.5 * k, 0, 0)
