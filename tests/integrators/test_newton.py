@@ -12,6 +12,7 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
+from polhode.contact.system import UnilateralSystem
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.integrators.implicit._newton import Kind, Newton, NewtonResult, solve
 
@@ -204,6 +205,55 @@ def test_simplified_iterations_keep_factors_that_serve_and_renew_others() -> Non
     near, far = (int(ends["simplified", start].iterations) for start in (1.001, 10.0))
     assert int(ends["full", 1.001].iterations) < near <= 5
     assert far <= int(ends["full", 10.0].iterations) + 6
+
+
+def test_simplified_iterations_that_fail_are_followed_by_full_ones() -> None:
+    def end_of(kind: Kind, most: int) -> NewtonResult:
+        newton = Newton(kind, 1e-14, 1e-14, most)
+        return jax.jit(lambda x: solve(Cubes(), x, None, newton))(jnp.full(1, 10.0))
+
+    most = int(end_of("full", 40).iterations)
+    assert int(end_of("simplified", 40).iterations) > most
+    full, simplified = end_of("full", most), end_of("simplified", most)
+    assert int(full.result) == int(simplified.result) == 0
+    assert np.array_equal(full.x, simplified.x)
+    assert int(simplified.iterations) == 2 * most
+    assert int(end_of("simplified", most - 1).result) == int(ph.Result.newton_not_converged)
+
+
+def test_a_stiff_arm_takes_the_steps_of_full_iterations() -> None:
+    """Joints that stick and stops: the first step of this arm takes 43 iterations, most of them a part of the last."""
+    model, before, random = ph.Model(gravity=(0, 0, -9.81)), None, np.random.default_rng(3)
+    for k in range(5):
+        axis, place = random.normal(size=3), (0.25 + 0.5 * k, 0, 0)
+        body = model.add_body(mass=1.0, inertia=(0.02, 0.03, 0.025), position=place, velocity=(0, 0, 0))
+        joint = model.add(ph.joints.Revolute(before or model.ground, body, point=(0.5 * k, 0, 0), axis=axis))
+        model.add(ph.forces.JointStops(joint, limits=(-0.1, 0.1), stiffness=2e3))
+        model.add(ph.forces.JointFriction(joint, friction=0.5, stick_velocity=1e-4))
+        before = body
+    problem = model.problem("minimal", t1=0.1, h=0.02)
+
+    def run(newton: Any) -> Any:
+        method = ph.integrators.GeneralizedAlpha(newton=newton)
+        return ph.simulate(problem, method, save_every=None)
+
+    automatic, full = run("automatic"), run("full")
+    for ours, others in zip(jax.tree.leaves(automatic.state), jax.tree.leaves(full.state), strict=True):
+        np.testing.assert_allclose(ours, others, rtol=0, atol=1e-8)
+    assert automatic.stats["newton_iterations"] < full.stats["newton_iterations"] + 2
+
+
+def test_trees_have_costly_tangents_beside_rods_and_with_closed_contacts() -> None:
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.15), position=(0.5, 0, 0), velocity=(0, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 1, 0)))
+    section = ph.rods.Section(stiffness=(2e4, 2e4, 2e4, 200.0, 200.0, 200.0), mass=1.0, inertia=(2e-3, 1e-3, 1e-3))
+    rod = model.add_rod(points=((1.0, 0, 0), (1.5, 0, 0), (2.0, 0, 0)), section=section)
+    model.add(ph.joints.Fixed(body, rod.first))
+    for formulation, costly in (("minimal", True), ("SO3xR3", False)):
+        system: Any = model.problem(formulation, t1=0.1, h=0.01).system
+        assert system.has_costly_tangent == costly
+        assert UnilateralSystem(system, (), jnp.zeros(0, bool)).has_costly_tangent == costly
 
 
 def test_joint_coordinates_take_simplified_iterations_by_default() -> None:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 COUPLED = 210
 """Pairs of joint velocities of which one carries the other, up to which trees are in joint coordinates in implicit
-methods: the tangent grows with them. A chain of 20 has as many and starts in 9.5 s of generalized-α, in absolute
-coordinates in 4.0, with steps of 59 and 108 µs; a tree of 30 bodies with five limbs has 99 and takes 9.1 and 2.0 s, 49
-and 156 µs. Explicit methods have no bound: steps of `rkmk4` take 0.7 to 0.8 µs a link in chains of 10 to 100 links."""
+methods: the tangent grows with them. A chain of 20 has as many and starts in 5.3 s of generalized-α, in absolute
+coordinates in 3.0, with steps of 37 and 71 µs; a tree of 30 bodies with five limbs has 99 and takes 9.0 and 2.1 s, 32
+and 56 µs. Explicit methods have no bound: steps of `rkmk4` take 0.7 to 1.2 µs a link in chains of 10 to 100 links."""
 
 COUPLED_BEHIND_FOLLOWERS = 1_500
 """The same in explicit methods where coordinates follow others, so that M is factorised. A guess, not a measurement: a

@@ -57,6 +57,10 @@ class UnilateralSystem(AbstractMechanical):
         return self.base.identity_kinematics
 
     @property
+    def has_costly_tangent(self) -> bool:
+        return self.base.has_costly_tangent
+
+    @property
     def nonholonomic(self) -> np.ndarray:
         return self.base.nonholonomic
 
@@ -65,6 +69,9 @@ class UnilateralSystem(AbstractMechanical):
 
     def mass(self, t: Array, q: Point) -> Matrix:
         return self.base.mass(t, q)
+
+    def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
+        return self.base.momentum(t, q, v)
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
         return self.base.force(t, q, v)

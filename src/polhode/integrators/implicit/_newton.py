@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from polhode import checks
 from polhode.checks import short_repr
@@ -18,7 +18,7 @@ from polhode.result_codes import Result
 
 Kind = Literal["full", "simplified", "modified"]
 
-PATIENCE: dict[Kind, int] = {"full": 5, "simplified": 8, "modified": 15}
+PATIENCE: dict[Kind, int] = {"full": 5, "simplified": 5, "modified": 15}
 """Iterations after which every correction has to reduce the residual."""
 
 
@@ -34,16 +34,17 @@ class Newton(eqx.Module):
     from the second iteration on corrections that don't move positions are the last ones. One iteration is always made.
 
     "full" factorises in every iteration. "simplified" factorises at the start of each step, and again where four more
-    iterations that reduce the residual as the last one did would not be enough. "modified" keeps the factors, over
-    steps as well: they are renewed in the next iteration when the residual, in units of its tolerance, fell by less
-    than one half from the second iteration on, and after `lifetime` iterations. If it grew by more than a factor of
-    two, the step starts again from the predictor with new factors. After a second such restart, or 15 iterations, every
-    iteration factorises.
+    iterations that reduce the residual as the last one did would not be enough. Where it fails, the step starts again
+    with full iterations, `max_iterations` of them. "modified" keeps the factors, over steps as well: they are renewed
+    in the next iteration when the residual, in units of its tolerance, fell by less than one half from the second
+    iteration on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from
+    the predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
 
-    With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, 15 of
-    "modified", or if they are not finite. From then on it factorises in every
-    iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter of it, and
-    so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a bend.
+    With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, with factors
+    of the last place where they are simplified, 15 of "modified", or if they are not finite. From then on it factorises
+    in every iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter
+    of it, and so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a
+    bend.
     """
 
     kind: Kind = eqx.field(static=True, default="full")
@@ -85,6 +86,8 @@ class NewtonResult(NamedTuple):
 
 
 class _Loop(NamedTuple):
+    """`earlier`: iterations before simplified ones were given up. Others are of the present attempt."""
+
     x: Unknowns
     place: Place
     parts: tuple[Array, ...]
@@ -92,6 +95,7 @@ class _Loop(NamedTuple):
     worst: Float[Array, ""]
     first: Array
     iterations: Array
+    earlier: Array
     age: Array
     restarts: Array
     factors: Factors
@@ -152,6 +156,7 @@ def _search(search: _Search, guess: Unknowns, factors: Factors) -> NewtonResult:
         worst=_worst(newton, norms, norms, _floor(newton, residual)),
         first=norms,
         iterations=zero,
+        earlier=zero,
         age=zero,
         restarts=zero,
         factors=factors if newton.keeps_factors else None,
@@ -169,7 +174,7 @@ def _search(search: _Search, guess: Unknowns, factors: Factors) -> NewtonResult:
     # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
     finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
     x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
-    return NewtonResult(x, place, end.iterations, jnp.max(end.norms), end.factors, end.result)
+    return NewtonResult(x, place, end.earlier + end.iterations, jnp.max(end.norms), end.factors, end.result)
 
 
 def _continues(loop: _Loop) -> Array:
@@ -197,19 +202,26 @@ def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
 
 
 def _simplified_iterations(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
-    """Iterations with the factors of one place, as long as they serve: those are no values that a loop hands on."""
+    """Iterations with the factors of one place, as long as they serve: those are no values that a loop hands on.
+
+    Where they fail they become full ones: a new search that nothing distinguishes from one of that kind.
+    """
     factors = search.equations.factor(loop.place, loop.x)
+    is_full = loop.restarts > 0
 
     def iterate(state: tuple[_Loop, Array]) -> tuple[_Loop, Array]:
         loop, fresh = state
         new = _update(search, loop, factors, fresh)
         ratio = new.worst / jnp.maximum(loop.worst, jnp.finfo(float).tiny)
-        new = new._replace(renew=~(new.worst * ratio**4 <= 1))
-        return new if search.second is None else _guard(search.newton, loop, new), jnp.zeros((), bool)
+        new = new._replace(renew=~(new.worst * ratio**4 <= 1) | is_full)
+        return new if search.second is None else _guard(search.newton, loop, new, fresh), jnp.zeros((), bool)
 
     serves = lambda state: _continues(state[0]) & ~state[0].renew  # noqa: E731
     fresh = jnp.ones((), bool)
-    return jax.lax.while_loop(serves, iterate, (loop._replace(renew=~fresh), fresh))[0]
+    new = jax.lax.while_loop(serves, iterate, (loop._replace(renew=~fresh), fresh))[0]
+    again = start._replace(earlier=new.iterations, restarts=new.restarts + 1)
+    failed = (new.result != 0) & ~is_full
+    return jax.tree.map(lambda a, b: jnp.where(failed, a, b), again, new)
 
 
 def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
@@ -242,11 +254,11 @@ def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(grew, a, b), again, new)
 
 
-def _guard(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
+def _guard(newton: Newton, loop: _Loop, new: _Loop, fresh: ArrayLike = True) -> _Loop:
     """`new`, safeguarded: it restarts from `second`, or goes back along the correction, where it fails."""
     end = new.converged | (new.iterations >= newton.max_iterations) | (new.result == int(Result.singular_constraints))
     not_finite = ~jnp.isfinite(new.worst)
-    in_vain = (new.iterations >= PATIENCE[newton.kind]) & (new.worst >= loop.worst)
+    in_vain = (new.iterations >= PATIENCE[newton.kind]) & fresh & (new.worst >= loop.worst)
     from_second = ~loop.guarded & (not_finite | in_vain) & ~end
     excess = loop.guarded & ~loop.again & ~(new.worst < loop.worst) & ~end
     return new._replace(

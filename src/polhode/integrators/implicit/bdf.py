@@ -95,6 +95,7 @@ class BDF(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         checks.count("max_order", self.max_order, "the highest order of the formulas", most=5)
+        checks.choice("newton", self.newton, ("full", "modified"))
         _ = self._solver
 
     @property

@@ -81,7 +81,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their
       present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
       order of a mechanism that runs over 50,000 steps.
-    - `max_iterations`: of Newton's method in a step.
+    - `max_iterations`: of Newton's method in a step; simplified iterations that fail are followed by as many full ones.
 
     ??? cite "Reference"
         O. Brüls, A. Cardona, On the use of Lie group time integrators in multibody dynamics, J. Comput. Nonlinear
@@ -100,7 +100,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     predictor: Literal["extrapolated", "zero"] = eqx.field(static=True, default="extrapolated")
     rtol: float = eqx.field(static=True, default=1e-12)
     atol: float = eqx.field(static=True, default=1e-12)
-    max_iterations: int = eqx.field(static=True, default=40)
+    max_iterations: int = eqx.field(static=True, default=100)
 
     def __check_init__(self) -> None:
         if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):

@@ -119,6 +119,10 @@ class MixedCoordinates(AbstractCoordinates):
         return self.tree.has_dependent_coordinates
 
     @property
+    def has_costly_tangent(self) -> bool:
+        return self.tree.has_costly_tangent
+
+    @property
     def tree_bodies(self) -> tuple[str, ...]:
         return self.tree.names
 
