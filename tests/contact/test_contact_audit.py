@@ -135,9 +135,7 @@ def test_right_runs_with_many_impacts_break_nothing(integrator, drop, save_every
 
 @pytest.mark.parametrize("integrator", ["moreau", "rattle"])
 def test_forces_outside_of_the_cone_are_broken_between_sparse_frames(integrator):
-    sparse = ph.simulate(
-        box_on_floor(velocity=(0.5, 0, 0)).problem("SO3xR3", t1=0.3, h=0.01), integrator, save_every=4
-    )
+    sparse = ph.simulate(box_on_floor(velocity=(0.5, 0, 0)).problem("SO3xR3", t1=0.3, h=0.01), integrator, save_every=4)
     assert sparse.audit()["friction_cone"].verdict == "kept"
     wrong = with_record(sparse, lambda r: r._replace(forces=r.forces * (1, 1.01, 1)))
     assert wrong.audit()["friction_cone"].verdict == "broken"

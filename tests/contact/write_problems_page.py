@@ -11,7 +11,8 @@ HEAD = """# Problems of contact
 
 Problems with exact motions, and the errors of both [methods for contacts](contact.md#run) with the same step, in SI
 units. Written by `tests/contact/write_problems_page.py` from the models of `tests/contact/reference_problems.py`;
-`test_reference_problems.py` holds them. Errors below 1e-9 are those of round-off or of the tolerance of the contact problem, 1e-10.
+`test_reference_problems.py` holds them. Errors below 1e-9 are those of round-off or of the tolerance of the contact
+problem, 1e-10.
 
 | problem | h | measured | `moreau` | `rattle` |
 |---|---|---|---|---|
