@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Problems of contact, impact and friction with exact motions, as models, and the errors of runs of them."""
 
 from __future__ import annotations
@@ -486,7 +485,9 @@ REFERENCES = {
     "stack-5": Reference("stack of 5 boxes", stack, 1.0, stack_errors),
     "stack-1e4": Reference("box of 10,000 kg on one of 1 kg", lambda: stack((1.0, 1e4)), 1.0, stack_errors),
     "tripod": Reference("three-legged table that is pushed", tripod, 1.0, tripod_errors),
-    "three-cylinders": Reference("three cylinders, friction 0.1 % above both thresholds", cylinders, 1.0, cylinders_errors),
+    "three-cylinders": Reference(
+        "three cylinders, friction 0.1 % above both thresholds", cylinders, 1.0, cylinders_errors
+    ),
     "bouncing-ball": Reference("bouncing ball, e = 0.8", bouncing_ball, 4.5, bouncing_ball_errors),
     "cradle-touching-3": Reference(
         "cradle, balls that touch", lambda: cradle(0.0), 0.1, cradle_errors(-1 / 3, 2 / 3, 2 / 3)

@@ -1,4 +1,4 @@
-"""What the audit says of contacts, each verdict with a run that it must not pass."""
+"""The audit of contacts, each verdict with a run that it must not pass."""
 
 from __future__ import annotations
 
@@ -97,6 +97,60 @@ def test_forces_outside_of_the_cone_are_broken(slide, change):
     row = wrong.audit()["friction_cone"]
     assert row.verdict == "broken"
     assert row.remark
+
+
+def tumbling(shape: Any, restitution: float, friction: float) -> ph.Model:
+    """A body that falls on a floor, and rolls over it from impact to impact."""
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    model.ground.add_shape(ph.shapes.Plane())
+    model.add_body(
+        mass=2.0, shape=shape, position=(0, 0, 0.6), velocity=(1.5, 0.3, 0), angular_velocity=(3, 5, 1), name="body"
+    )
+    model.contacts(friction=friction, restitution=restitution)
+    return model
+
+
+_FAST = (ph.shapes.Box((0.3, 0.2, 0.1)), 0.5, 0.4)
+_TURNS_BACK = (ph.shapes.Box((0.3, 0.2, 0.1)), 0.0, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("integrator", "drop", "save_every"),
+    [
+        # The second step of an impact without a bounce, without its first.
+        ("moreau", _FAST, 3),
+        # Friction of the first half of a step in which an impact elsewhere lifts the point.
+        ("rattle", _TURNS_BACK, 1),
+        # Slips that turn between frames.
+        ("rattle", _FAST, 3),
+    ],
+)
+def test_right_runs_with_many_impacts_break_nothing(integrator, drop, save_every):
+    run = ph.simulate(tumbling(*drop).problem("SO3xR3", t1=2.0, h=0.01), integrator, save_every=save_every)
+    assert run.dissipated["impact"][-1] > 1.0
+    audit = run.audit()
+    assert audit.kept, audit
+    assert not [row for row in audit.rows if row.accuracy == "wrong"]
+
+
+@pytest.mark.parametrize("integrator", ["moreau", "rattle"])
+def test_forces_outside_of_the_cone_are_broken_between_sparse_frames(integrator):
+    sparse = ph.simulate(box_on_floor(velocity=(0.5, 0, 0)).problem("SO3xR3", t1=0.3, h=0.01), integrator, save_every=4)
+    assert sparse.audit()["friction_cone"].verdict == "kept"
+    wrong = with_record(sparse, lambda r: r._replace(forces=r.forces * (1, 1.01, 1)))
+    assert wrong.audit()["friction_cone"].verdict == "broken"
+
+
+def test_impacts_of_rattle_take_what_the_energy_loses():
+    """Of a box whose corners strike the floor: the balance closes to what the smooth motion loses, with order 2."""
+    drifts = []
+    for h in (0.01, 0.005):
+        run = ph.simulate(tumbling(*_TURNS_BACK).problem("SO3xR3", t1=0.55, h=h), "rattle")
+        assert run.dissipated["impact"][-1] > 5.0
+        assert np.diff(sum(run.dissipated.values())).min() > -1e-12
+        drifts.append(run.audit()["energy"].max_drift)
+    assert drifts[0] < 1e-3
+    assert drifts[1] < 0.5 * drifts[0]
 
 
 def test_creep_is_broken(slide):

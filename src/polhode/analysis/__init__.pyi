@@ -1,4 +1,4 @@
-"""What is computed from a system besides its motion: equilibria, modes, linear models, and studies over many runs."""
+"""Analysis of systems besides simulation: equilibria, modes, linear models, and studies over many runs."""
 
 from . import linear as linear
 from . import statics as statics

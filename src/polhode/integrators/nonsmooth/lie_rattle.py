@@ -99,8 +99,7 @@ class LieRattle(AbstractTimeStepper):
         last = kick(arrival, self.max_iterations, self.tolerance)
         contacts = first.contacts
         after = jnp.einsum("krn,n->kr", contacts.rows, last.velocity) + contacts.drift
-        before = arrival.before.at[:, 0].set(last.approach)
-        taken = memory.dissipation + dissipation(last.impulses, before, after)
+        taken = memory.dissipation + dissipation(last.impulses, last.before, after)
         record = ContactRecord(last.impulses / h, after, taken)
         multipliers = record.pack((first.joints + last.joints) / h)
         left = memory._replace(impulses=last.impulses, labels=contacts.feature, dissipation=taken)

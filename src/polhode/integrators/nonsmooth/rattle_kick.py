@@ -43,13 +43,15 @@ class Arrival(eqx.Module):
 class Kick(NamedTuple):
     """One round of the iteration for the velocity at the end of a step.
 
-    - `impulses`: of the whole step. - `joints`: of its second half. - `approach`: normal velocities before impacts.
+    - `impulses`: of the whole step. - `joints`: of its second half. - `before`: relative velocities before impacts.
+    - `slides`: contacts whose second half has laws by itself.
     """
 
     velocity: Vector
     impulses: Float[Array, "k rows"]
-    approach: Float[Array, " k"]
+    before: Float[Array, "k rows"]
     joints: Multipliers
+    slides: Bool[Array, " k"]
     change: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -82,7 +84,7 @@ def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
     """Rounds for the velocity at the end of a step and for the impulses of the whole step."""
     step, drift = arrival.step, arrival.drift
     first = Kick(
-        drift.velocity, 2.0 * drift.impulses, arrival.before[:, 0], jnp.zeros(step.system.m),
+        drift.velocity, 2.0 * drift.impulses, arrival.before, jnp.zeros(step.system.m), drift.slides,
         jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
@@ -106,9 +108,12 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     first = at.drift.impulses
     # One that arrives exactly at the end has its impact in the next step.
     closed = (first[:, 0] > 0) | ((contacts.gap <= CLOSED) & (step.contacts.gap <= CLOSED))
-    # Contacts that slid in the first half have the laws of the second half by itself.
-    base = jnp.where(at.drift.slides[:, None], first, 0.0)
+    # Contacts that slid in the first half have the laws of the second half by itself, unless it takes impulse back:
+    # friction of the first half would be left without what presses.
+    slides = last.slides & (last.impulses[:, 0] >= first[:, 0])
+    base = jnp.where(slides[:, None], first, 0.0)
     approach, bounces = _approach(at, last, free, moved)
+    before = _before(at, last.impulses[:, 0], free)
     free = free + base.reshape(-1) @ moved
     target = _slips(contacts, free)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
@@ -127,7 +132,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     impulses = base + solution.impulses
     joints = joints + impulses.reshape(-1) @ shares
     size = jnp.max(jnp.abs(velocity - v))
-    return Kick(velocity, impulses, approach, joints, size, solution.solved, last.number + 1)
+    return Kick(velocity, impulses, before, joints, slides, size, solution.solved, last.number + 1)
 
 
 def _approach(
@@ -153,6 +158,18 @@ def _approach(
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * alone <= jnp.abs(without - before)
     return approach, arrives & ~short
+
+
+def _before(at: Arrival, normal: Float[Array, " k"], free: Vector) -> Float[Array, "k rows"]:
+    """Velocities before, with which impulses P take -½P·(u⁻ + u⁺) from the energy: in steps with impacts exactly so."""
+    step, drift = at.step, at.drift
+    first = drift.impulses[:, 0]
+    begins = (first > 0) & ~step.pressed
+    own = jnp.where((first > 0) & (normal > 0), at.carried @ free - at.load_work, 0.0)
+    excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work - jnp.sum(own)
+    share = own + excess * _shares(begins, normal)
+    before = _slips(drift.contacts, free).at[:, 0].add(2 * share / jnp.where(normal > 0, normal, 1.0))
+    return jnp.where(jnp.any(begins), before, at.before)
 
 
 def _shares(which: Bool[Array, " k"], impulses: Float[Array, " k"]) -> Float[Array, " k"]:

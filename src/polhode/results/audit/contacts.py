@@ -37,6 +37,10 @@ _COARSE, _WRONG = 1e-3, 1e-2
 _LEAST_EXCHANGE = 0.01
 """Fraction of the kinetic energy below which an exchange is neglected."""
 
+_STICKS = 0.8
+"""Part of the cone within which a force is that of sticking: one of a slide that turns is a mean of two on the cone,
+less than 60° apart, at least 0.87 of it."""
+
 _ROUNDING = 1e-13
 """Rounding of energies, relative to these."""
 
@@ -157,6 +161,8 @@ class _Contacts:
         normal = np.asarray(self._record.forces)[..., 0]
         totals = np.sum(normal, axis=-1, keepdims=True)
         lasting = self.presses & np.concatenate((self.presses[:1], self.presses[:-1]))
+        # Between frames that are steps apart points may open and close again.
+        lasting = lasting & (self._follows | ~self._impacts)
         apart = np.where(lasting & np.isfinite(gaps), np.maximum(gaps, 0.0), 0.0)
         parts = np.minimum(apart / arms, _over(normal, totals))
         yield "complementarity", self._worst(parts, parts, False, "points press without touching")
@@ -164,30 +170,47 @@ class _Contacts:
     def _cone(self) -> _Measure:
         """Forces beyond the cones of friction, and those that pull; relative to the largest normal force."""
         normal = self._record.forces[..., 0]
-        needed = np.where(
-            np.isnan(self._friction).any(axis=-1), 0.0, needed_normal_forces(self._record, self._friction)
-        )
-        # Impacts may last two steps: friction of the second may undo that of the first, as the law holds for the sum.
         pressed = np.maximum(normal, 0.0)
-        begins = pressed * (np.vstack((pressed[:1], pressed[:-1])) == 0)
-        needed = np.maximum(needed - 2 * np.vstack((0 * begins[:1], begins[:-1])), 0.0)
-        beyond = np.maximum(needed - pressed, -normal)
+        unknown = np.isnan(self._friction).any(axis=-1)
+        needed = np.where(unknown, 0.0, needed_normal_forces(self._record, self._friction))
         for name, columns in (("drilling", slice(3, 4)), ("rolling", slice(4, 6))):
             moments = np.linalg.norm(self._record.forces[..., columns], axis=-1)
             lengths = law_numbers(self._run, name, np.nan)[:, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
                 least = np.where(moments > 0, moments / lengths, 0.0)
-            beyond = np.fmax(beyond, least - np.maximum(normal, 0.0))
+            needed = np.fmax(needed, least)
+        # Impacts may last two steps: friction of the second may undo that of the first, as the law holds for the sum.
+        needed = np.where(self._impacts & ~self._follows, 0.0, needed)
+        earlier = self._follows & _before(self._impacts)
+        needed = needed - np.where(earlier, 2 * _before(pressed), 0.0)
+        beyond = np.maximum(needed - pressed, -normal)
         largest = np.max(np.abs(normal), initial=0.0)
         return self._worst(beyond, _over(beyond, largest), True, "the force is outside of the cone of friction")
 
     def _creep(self) -> _Measure:
         """Paths of points that stick, relative to the sizes of bodies, since the start."""
-        stick = modes(self._record, self._friction) == STICK
+        normal = self._record.forces[..., 0]
+        inside = needed_normal_forces(self._record, self._friction) < _STICKS * normal
+        # What turns, or begins to move, slides on under a mean force inside of the cone; not for two frames.
+        lasts = inside & np.concatenate((inside[:1], inside[:-1]))
+        stick = lasts & (modes(self._record, self._friction) == STICK)
         steps = np.abs(np.diff(self.t, prepend=self.t[:1]))
         paths = np.cumsum(np.where(stick, speeds(self._record), 0.0) * steps[:, None], axis=0)
         sizes = np.ones(paths.shape[1]) if self._gaps is None else np.nanmin(self._arms, axis=0)
         return self._worst(paths, paths / sizes, True, "contacts that stick creep")
+
+    @functools.cached_property
+    def _follows(self) -> np.ndarray:
+        """Whether a frame is the end of the step after that of the frame before, shape (n, 1)."""
+        steps = [h for _, h, _ in self._run.meta.get("legs", ())] or [self._run.meta.get("h", 0.0)]
+        return (np.abs(np.diff(self.t, prepend=np.inf)) < 1.5 * np.min(np.abs(steps)))[:, None]
+
+    @functools.cached_property
+    def _impacts(self) -> np.ndarray:
+        """Whether points have taken energy along their normals, as in impacts, since the frame before, shape (n, p)."""
+        taken = self._record.dissipation[..., 0]
+        change = np.abs(np.diff(taken, axis=0, prepend=0 * taken[:1]))
+        return change > _ROUNDING * np.max(np.abs(self._record.dissipation), initial=0.0)
 
     def _worst(self, values: np.ndarray, relative: np.ndarray, imposed: bool, fault: str) -> _Measure:
         """The worst point of each frame."""
@@ -232,6 +255,11 @@ class _Contacts:
                 return None
             values = reader.values(self._run.saved, name, ContactPlaces)
         return np.asarray(values)[self._at]
+
+
+def _before(values: np.ndarray) -> np.ndarray:
+    """The values of the frame before; zeros for the first."""
+    return np.concatenate((np.zeros_like(values[:1]), values[:-1]))
 
 
 def _over(values: np.ndarray, size: np.ndarray | float) -> np.ndarray:
