@@ -37,6 +37,11 @@ def is_concrete(*values: Any) -> bool:
         return True
 
 
+def is_zero(value: Any) -> bool:
+    """Whether a number, or None, is known to be zero, so that its term can be left out."""
+    return value is None or (is_concrete(value) and not np.any(np.asarray(value)))
+
+
 def short_repr(value: Any) -> str:
     """The `repr` of a value, shortened for messages; its type where `repr` fails."""
     try:

@@ -49,3 +49,78 @@ def test_what_moves_contacts_has_no_wrong_balance(by):
     audit = run.audit()
     assert audit.kept
     assert audit.accurate, audit
+
+
+@pytest.mark.parametrize("gap", [1e-8, 1e-3])
+@pytest.mark.parametrize("method", ["moreau", "rattle"])
+def test_bodies_that_fall_together_stop_one_above_the_other(method, gap):
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane())
+    for name, height in (("lower", 0.13), ("upper", 0.33 + gap)):
+        model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(0, 0, height), velocity=(0, 0, -5), name=name)
+    model.contacts(friction=0.3)
+    run = ph.simulate(model.problem("SO3xR3", integrator=method, t1=0.05, h=0.01))
+    assert run.contacts["lower", "upper"].gap.min() > -1e-15
+    np.testing.assert_allclose(run.bodies["upper"].position[-1], (0, 0, 0.3), atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["moreau", "rattle"])
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_belt_does_not_move_across_itself(method, side):
+    """A ball leans on either end of a block whose surface moves along x."""
+    model = ph.Model(gravity=(-side, 0, 0))
+    model.ground.add_shape(ph.shapes.Box((1, 1, 1)))
+    ball = model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(0.6 * side, 0, 0), name="ball")
+    model.add_contact(model.ground, ball, friction=0.3, surface_velocity=(0.5, 0, 0))
+    run = ph.simulate(model.problem("SO3xR3", integrator=method, t1=0.1, h=0.01))
+    np.testing.assert_allclose(run.bodies["ball"].position[-1], (0.6 * side, 0, 0), atol=1e-14)
+
+
+def test_room_to_spare_leaves_the_slip_of_the_first_contact():
+    """Boxes in the air have one point each, of four slots."""
+    slips = []
+    for room in (12, 24):
+        model = ph.Model(gravity=(0, 0, -G))
+        for k in range(4):
+            spin = (0, 0, 0.3) if k == 0 else (1, 2, 3)
+            shape = ph.shapes.Box((0.2, 0.2, 0.2), position=(0.01 * k, 0, 0))
+            inertia = (0.01, 0.01, 0.01)
+            model.add_body(
+                mass=1.0,
+                inertia=inertia,
+                shape=shape,
+                position=(2 * k, 0.3 * k, 1 + k),
+                angular_velocity=spin,
+                name=f"b{k}",
+            )
+        model.contacts()
+        model.limit_contacts(room)
+        run = ph.simulate(model.problem("SO3xR3", integrator="moreau", t1=0.02, h=0.01))
+        slips.append(np.asarray(run.contacts["b0", "b1"].slip))
+    np.testing.assert_allclose(*slips, atol=1e-9)
+
+
+def test_a_ball_rolls_down_a_heightfield_as_down_a_plane():
+    slope = np.deg2rad(10)
+    normal = np.array([-np.sin(slope), 0, np.cos(slope)])
+    model = ph.Model(gravity=(0, 0, -G))
+    heights = np.tan(slope) * np.linspace(-2, 2, 41)[:, None] * np.ones(41)
+    model.ground.add_shape(ph.shapes.Heightfield(heights, (4, 4)))
+    start = 0.12 * normal + (0, 0.017, 0)
+    model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.12), position=start, name="ball")
+    model.contacts(friction=0.8)
+    run = ph.simulate(model.problem("SO3xR3", t1=0.4, h=0.01))
+    way = np.linalg.norm(run.bodies["ball"].position[-1] - start)
+    np.testing.assert_allclose(way, 5 / 14 * G * np.sin(slope) * 0.4**2, rtol=1e-10)
+
+
+def test_points_have_shapes_and_coordinates_have_none():
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane())
+    point = model.add_point(mass=1.0, position=(0, 0, 0.2), name="point")
+    point.add_shape(ph.shapes.Sphere(0.1))
+    model.contacts()
+    run = ph.simulate(model.problem(t1=0.3, h=0.01))
+    np.testing.assert_allclose(run.bodies["point"].position[-1], (0, 0, 0.1), atol=1e-12)
+    with pytest.raises(ValueError, match="without a place in space"):
+        model.add_shape(model.add_coordinate(name="valve"), ph.shapes.Sphere(0.1))

@@ -143,3 +143,11 @@ def test_hulls_leave_out_what_is_inside():
     assert hull.hull.normals.shape == (6, 3)
     assert hull.hull.polygons.shape == (6, 4, 3)
     assert "8×3 numbers" in repr(hull)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-6, 1e6])
+def test_hulls_of_any_size_have_triangles_for_faces(size):
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    hull = shapes.ConvexMesh(size * points / np.linalg.norm(points, axis=1)[:, None]).hull
+    assert hull.normals.shape == (116, 3)
+    assert hull.polygons.shape == (116, 3, 3)

@@ -279,7 +279,9 @@ def merge(corners):
         (CUBE, FLAT, "Box and Heightfield.*Spheres and capsules"),
         (CUBE, merge(np.asarray(HULL.hull.corners)), "Box and TriangleMesh.*ConvexMesh"),
         (shapes.Disc(1), shapes.Disc(1), "Disc and Disc.*Cylinder"),
-        (shapes.Sphere(3.0), FLAT, "larger than 2 cells.*Use `reach=3`"),
+        (shapes.Sphere(3.0), FLAT, "reaches 3.5 cells.*Use `reach=4`"),
+        # From half a cell beside the next grid point its end would be outside.
+        (shapes.Capsule(0.1, 3.4), FLAT, "reaches 2.3 cells.*Use `reach=3`"),
     ],
 )
 def test_pairs_without_a_distance_are_named_with_a_remedy(first, second, message):

@@ -13,7 +13,7 @@ import numpy as np
 
 from polhode.assembly.coordinate_layout import AbstractLayout
 from polhode.checks import short_repr
-from polhode.contact.distances import slots
+from polhode.contact.distances import check_pair
 from polhode.contact.rules import ContactRule
 from polhode.contact.shape_contacts import PairGroup, ShapeContacts, ShapePair
 from polhode.contact.shapes import AbstractShape
@@ -99,7 +99,10 @@ def pairs_of(model: ModelParts, law: str) -> Iterator[Pair]:
                 key = frozenset(((id(body), id(shape)), (id(other), id(its_shape))))
                 chosen.pop(key, None)
                 chosen[key] = Pair(body, shape, other, its_shape, rule)
-    yield from (pair for pair in chosen.values() if pair.rule.law == law)
+    for pair in chosen.values():
+        if pair.rule.law == law:
+            _check_distance(pair)
+            yield pair
 
 
 def _ends(model: ModelParts, rule: ContactRule, joined: set[frozenset[int]]) -> Iterator[tuple[list, list]]:
@@ -186,4 +189,12 @@ def check_rule(model: ModelParts, rule: ContactRule) -> None:
     for (body, shape), (other, its_shape) in itertools.product(first, second):
         if body is other:
             raise ValueError(f"A contact is between two different bodies, got {body!r} twice.")
-        slots(shape, its_shape)
+        _check_distance(Pair(body, shape, other, its_shape, rule))
+
+
+def _check_distance(pair: Pair) -> None:
+    """Raises ValueError, with the names of both bodies, for shapes between which there is no distance."""
+    try:
+        check_pair(pair.first_shape, pair.second_shape)
+    except ValueError as error:
+        raise ValueError(f"{pair.first!r} and {pair.second!r} can't touch. {error}") from error

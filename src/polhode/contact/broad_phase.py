@@ -1,5 +1,7 @@
 """Which of many shapes may touch soon, and which bodies hang together by contacts. On the host.
 
+Steps of methods don't use it yet: they look at all pairs that rules name.
+
 Boxes around shapes (`AbstractShape.bounds`) are compared, grown by a margin, so that a list of pairs lasts until a
 box has left the place that it was made for.
 """

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import short_repr
+from polhode.checks import is_zero, short_repr
 
 _ITERATIONS = 60
 _NEARLY_ELASTIC = 1e-4
@@ -105,7 +105,7 @@ def _list(values: Any) -> str:
 def check_compliance(rule: Any) -> None:
     """Raises ValueError for numbers of a contact rule that its law doesn't have, or that make no sense."""
     extras = {name: getattr(rule, name) for name in ("stiffness", "impact_speed", "slip_speed")}
-    extras |= {} if _is_zero(rule.damping) else {"damping": rule.damping}
+    extras |= {} if is_zero(rule.damping) else {"damping": rule.damping}
     extras = {name: value for name, value in extras.items() if value is not None}
     if rule.law == "rigid":
         if extras:
@@ -124,13 +124,13 @@ def check_compliance(rule: Any) -> None:
     _check_least("exponent", rule.exponent, 1.0, "power of the depth; smaller ones are infinitely stiff at touch")
     _check_least("damping", rule.damping, 0.0, "time per length")
     for name in ("tangential_restitution", "drilling", "rolling"):
-        if not _is_zero(getattr(rule, name)):
+        if not is_zero(getattr(rule, name)):
             raise ValueError(
                 f"Compliant contacts have no `{name}`, got {short_repr(getattr(rule, name))}: leave it out, or take "
                 "law='rigid'."
             )
     _check_restitution(rule)
-    if not _is_zero(rule.friction):
+    if not is_zero(rule.friction):
         if rule.slip_speed is None:
             raise ValueError(
                 f"Friction of compliant contacts, here {short_repr(rule.friction)}, needs `slip_speed`: the speed over "
@@ -141,9 +141,9 @@ def check_compliance(rule: Any) -> None:
 
 def _check_restitution(rule: Any) -> None:
     """Restitution is a damping, and belongs to an impact speed."""
-    if _is_zero(rule.restitution) and rule.impact_speed is None:
+    if is_zero(rule.restitution) and rule.impact_speed is None:
         return
-    if not _is_zero(rule.damping):
+    if not is_zero(rule.damping):
         raise ValueError(
             f"Give `damping`, here {short_repr(rule.damping)}, or `restitution` at an `impact_speed`, which makes it."
         )
@@ -153,10 +153,6 @@ def _check_restitution(rule: Any) -> None:
             f"{short_repr(rule.restitution)}, or `damping` itself."
         )
     impact_damping(rule.restitution, rule.impact_speed)
-
-
-def _is_zero(value: Any) -> bool:
-    return checks.is_concrete(value) and not np.any(np.asarray(value))
 
 
 def _check_least(name: str, value: Any, least: float, meaning: str) -> None:

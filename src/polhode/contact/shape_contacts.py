@@ -45,7 +45,8 @@ class ShapePair(NamedTuple):
 class Ranking(NamedTuple):
     """The contacts nearest to touching so far, in ascending order of their gaps.
 
-    - `number`: which ones. - `left_out`: the smallest gap of all others.
+    - `number`: which ones; where there are fewer, one that no contact has. - `left_out`: the smallest gap of all
+      others.
     """
 
     number: Int[Array, " c"]
@@ -53,13 +54,13 @@ class Ranking(NamedTuple):
     left_out: Float[Array, ""]
 
     @classmethod
-    def empty(cls, room: int) -> Ranking:
-        """Before the first contact."""
+    def empty(cls, room: int, count: int) -> Ranking:
+        """Before the first of so many contacts."""
         axes = jnp.broadcast_to(jnp.eye(3), (room, 3, 3))
         points = ContactPoints(
             jnp.full(room, APART), jnp.zeros((room, 3)), axes[:, 2], axes[:, 0], jnp.zeros(room, jnp.int32)
         )
-        return cls(jnp.zeros(room, int), points, jnp.asarray(APART))
+        return cls(jnp.full(room, count), points, jnp.asarray(APART))
 
     def insert(self, number: Array, points: ContactPoints) -> Ranking:
         """The same with another contact at its place, which moves the later ones on."""
@@ -126,6 +127,7 @@ class ShapeContacts(AbstractContactSet):
 
     - `groups`: pairs by kinds; contacts are numbered group by group, pair by pair.
     - `surface_velocity`: of the surface of the first body against this body, in its frame, as of a belt; shape (k, 3).
+      Its part along the normal doesn't count: surfaces move along themselves.
     - `pairs`: the bodies of each contact, and the number of its point. - `room`: how many may touch at a time.
     """
 
@@ -184,13 +186,13 @@ class ShapeContacts(AbstractContactSet):
         if self.law.rows == 6:
             rows = jnp.concatenate((rows, jnp.einsum("kij,kjn->kin", frames, spins)), axis=1)
         if self.surface_velocity is not None:
-            drift = drift.at[:, :3].set(-jnp.einsum("kij,kj->ki", frames, self._surface(number, system, q)))
+            drift = drift.at[:, 1:3].set(-_along_tangents(frames, self._surface(number, system, q)))
         kinematics = ContactKinematics(chosen.gap, rows, drift, chosen.feature)
         return PresentContacts(kinematics, self.law.of(number), number, left_out)
 
     def _nearest(self, poses: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
         """The contacts with the smallest gaps, in ascending order, their numbers first, and the smallest other gap."""
-        ranking = Ranking.empty(self.room)
+        ranking = Ranking.empty(self.room, self.count)
         first = 0
         for group in self.groups:
             ranking = group.rank(poses, first, ranking)
@@ -249,11 +251,11 @@ class ShapeContacts(AbstractContactSet):
         """Relative velocities of the contacts, and their spins, along normal and tangents."""
         frames = frames_of(points)
         (u1, w1), (u2, w2) = (_velocity_at(points.point, motion, k) for k in (self.first_nodes, self.second_nodes))
-        relative = u2 - u1
+        slips = jnp.einsum("kij,kj->ki", frames, u2 - u1)
         if self.surface_velocity is not None:
             R = take(motion.poses.R, self.first_nodes)
-            relative = relative - jnp.einsum("kij,kj->ki", R, self.surface_velocity)
-        slips = jnp.einsum("kij,kj->ki", frames, relative)
+            surface = jnp.einsum("kij,kj->ki", R, self.surface_velocity)
+            slips = slips.at[:, 1:].add(-_along_tangents(frames, surface))
         if self.law.rows == 3:
             return slips
         return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
@@ -272,6 +274,10 @@ def frames_of(points: ContactPoints) -> Float[Array, "k 3 3"]:
     """Normal and both tangents of each contact, as rows."""
     second = jnp.cross(points.normal, points.tangent)
     return jnp.stack((points.normal, points.tangent, second), axis=1)
+
+
+def _along_tangents(frames: Float[Array, "k 3 3"], vectors: Float[Array, "k 3"]) -> Float[Array, "k 2"]:
+    return jnp.einsum("kij,kj->ki", frames[:, 1:], vectors)
 
 
 def _velocity_at(

@@ -6,7 +6,6 @@ import abc
 import dataclasses
 from typing import Any
 
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -52,8 +51,3 @@ def check_constant(name: str, value: Any, meaning: str) -> Array:
             "laws as a `Potential` or a `Load` of bodies, or as a `JointControl` of joints, (t, s, rates) → forces."
         )
     return checks.array(name, value, (), meaning)
-
-
-def is_zero(value: Any) -> bool:
-    """Whether a number, or None, is known to be zero, so that its term can be left out."""
-    return value is None or (checks.is_concrete(value) and not np.any(np.asarray(value)))

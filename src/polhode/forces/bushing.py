@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, force_wrench, is_zero
+from polhode.checks import is_zero
+from polhode.forces._pair import AbstractPairForce, force_wrench
 from polhode.joints import _frames
 from polhode.joints._frames import check_has_rotation, point_on, point_position
 from polhode.joints.generic import IDENTITY

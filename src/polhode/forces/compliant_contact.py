@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import is_zero
 from polhode.contact.compliance import hertz_stiffness as hertz_stiffness
 from polhode.contact.compliance import impact_damping as impact_damping
 from polhode.contact.distances import ContactPoints, contact_points
 from polhode.contact.rules import ContactRule
 from polhode.contact.shapes import AbstractShape, Box, Capsule, Ellipsoid, Plane, Sphere
-from polhode.forces._pair import is_zero
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench

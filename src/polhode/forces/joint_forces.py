@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import short_repr
+from polhode.checks import is_zero, short_repr
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import check_constant, is_zero
+from polhode.forces._pair import check_constant
 from polhode.forces.coordinate_forces import Actuation, Friction, SpringDamperEffort, SpringEffort, Stops
 from polhode.joints._frames import initial_pose
 from polhode.joints.named_coordinates import AbstractMeasured

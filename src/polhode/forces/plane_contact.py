@@ -10,9 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import short_repr
+from polhode.checks import is_zero, short_repr
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import is_zero
 from polhode.joints._frames import axis, check_body, initial_pose
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.mechanism.elements import AbstractForceElement

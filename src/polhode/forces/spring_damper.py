@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, check_constant, force_wrench, is_zero
+from polhode.checks import is_zero
+from polhode.forces._pair import AbstractPairForce, check_constant, force_wrench
 from polhode.joints._frames import point_distance, point_on, point_position
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, is_zero
+from polhode.checks import is_zero
+from polhode.forces._pair import AbstractPairForce
 from polhode.forces.coordinate_forces import SpringDamperEffort, SpringEffort
 from polhode.joints._frames import axis, check_has_rotation
 from polhode.joints._pair import angle_about

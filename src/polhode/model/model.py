@@ -133,9 +133,11 @@ class Model:
     def add_shape(self, body: Body, shape: AbstractShape) -> AbstractShape:
         """Give a body, or the ground, one more shape from `polhode.shapes`; the same as `body.add_shape(shape)`.
 
-        Raises ValueError for bodies of other models, and for what is no shape.
+        Raises ValueError for bodies of other models, for coordinates, which have no place, and for what is no shape.
         """
         self._check_body(body)
+        if body.kind in ("coordinate", "integral"):
+            raise ValueError(f"{body!r} is a {body.kind} without a place in space, so it can't have a shape.")
         body.shapes.extend(check_shapes(shape))
         return shape
 
@@ -217,7 +219,7 @@ class Model:
         **Arguments:** as for `contacts`, and
 
         - `surface_velocity`: of the surface of `first` against this body and in its frame, as of a conveyor belt,
-          shape (3,).
+          shape (3,); its part along the normal doesn't count.
         - `name`: for results, besides the names of bodies and shapes.
 
         **Raises** ValueError for bodies without shapes, pairs of shapes without a distance, and numbers that make no
@@ -247,7 +249,8 @@ class Model:
     @record_call
     def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:
         """Add a mass point: three linear coordinates in every formulation."""
-        return self.register.take(bodies.point(self.register.name(name, "point"), mass, position, velocity))
+        point = bodies.point(self.register.name(name, "point"), mass, position, velocity)
+        return self.register.take(dataclasses.replace(point, attach=self.add_shape))
 
     @record_call
     def add_coordinate(

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import short_repr
-from polhode.forces._pair import AbstractPairForce, is_zero
+from polhode.checks import is_zero, short_repr
+from polhode.forces._pair import AbstractPairForce
 from polhode.joints._frames import check_has_rotation, point_on, point_position
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import is_zero
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.forces._pair import AbstractPairForce, is_zero
+from polhode.forces._pair import AbstractPairForce
 from polhode.joints._frames import check_body, initial_pose
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement

@@ -21,7 +21,7 @@ from polhode.contact.shapes.heightfield import Heightfield
 from polhode.contact.shapes.shape import Pose
 from polhode.contact.shapes.sphere import Sphere
 from polhode.contact.shapes.triangle_mesh import TriangleMesh
-from polhode.contact.shapes.triangles import corners_beyond
+from polhode.contact.shapes.triangles import corners_beyond, grid_faces
 from polhode.contact.vectors import UP, Vector, cross, unit_or
 
 _SLOTS = 4
@@ -192,18 +192,6 @@ def _window(field: Heightfield, place: Vector, frame: Pose) -> Triangles:
     i, j = np.meshgrid(*(np.arange(n + 1) for n in cells), indexing="ij")
     places = [(start[k] + each) * step[k] - 0.5 * field.size[k] for k, each in enumerate((i, j))]
     vertices = jnp.stack((*places, heights), axis=2).reshape(-1, 3)
-    corners, beyond, first = _grid(int(cells[0]), int(cells[1]))
+    faces, first = grid_faces(int(cells[0]), int(cells[1]))
     number = 2 * ((start[0] + first[:, 0]) * int(counts[1]) + start[1] + first[:, 1]) + first[:, 2]
-    return Triangles(vertices[corners], vertices[beyond], number)
-
-
-def _grid(m: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vertices of the triangles of a grid of cells, those beyond their edges, and the cell and half of each."""
-    at = lambda i, j: i * (n + 1) + j  # noqa: E731
-    faces, cells = [], []
-    for i in range(m):
-        for j in range(n):
-            a, b, c, d = at(i, j), at(i + 1, j), at(i + 1, j + 1), at(i, j + 1)
-            faces += [(a, b, c), (a, c, d)]
-            cells += [(i, j, 0), (i, j, 1)]
-    return np.array(faces), corners_beyond(np.array(faces)), np.array(cells)
+    return Triangles(vertices[faces], vertices[corners_beyond(faces)], number)

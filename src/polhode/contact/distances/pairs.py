@@ -75,13 +75,17 @@ def check_pair(first: AbstractShape, second: AbstractShape) -> None:
     """Raises ValueError for a pair without a distance, and for a body too large for the cells of a heightfield."""
     _, swap = _find(first, second)
     field, body = (first, second) if swap else (second, first)
-    if not isinstance(field, Heightfield) or not checks.is_concrete(field, body):
+    if not isinstance(field, Heightfield):
         return
-    radius, cell = float(body.bounding_radius), float(np.min(field.cell))
-    if radius > field.reach * cell:
+    field, body = field.as_arrays(), body.as_arrays()
+    if not checks.is_concrete(field, body):
+        return
+    # From the grid point next to its centre, which is up to half a cell away.
+    cells = float(body.bounding_radius) / float(np.min(field.cell)) + 0.5
+    if cells > field.reach * (1 + 1e-12):
         raise ValueError(
-            f"{body!r} is larger than {field.reach} cells of {field!r}, of {cell:.3g} each, so it may reach beyond "
-            f"what is looked at. Use `reach={int(np.ceil(radius / cell))}`."
+            f"{body!r} reaches {cells:.3g} cells of {field!r} beyond the grid point next to it, and {field.reach} are "
+            f"looked at. Use `reach={int(np.ceil(cells))}`."
         )
 
 

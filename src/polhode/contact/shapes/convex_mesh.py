@@ -61,7 +61,7 @@ class ConvexMesh(AbstractConvex):
         across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         inward = np.sum(across * hull.equations[:, :3], axis=1) < 0
         corners[inward] = corners[inward][:, ::-1]
-        planes = _distinct_planes(hull.equations)
+        planes = _distinct_planes(hull.equations, np.max(np.abs(points)))
         self.vertices = jnp.asarray(points[hull.vertices])
         self._hull = _Hull(
             *map(jnp.asarray, (corners, planes[:, :3], -planes[:, 3], *_polygons(points[hull.vertices], planes)))
@@ -97,12 +97,11 @@ class ConvexMesh(AbstractConvex):
         return enclosed_volume(self.hull.corners)
 
 
-def _distinct_planes(equations: np.ndarray) -> np.ndarray:
+def _distinct_planes(equations: np.ndarray, size: float) -> np.ndarray:
     """Planes of a hull without those that differ by rounding only, as its triangles of one face do."""
     distinct: list[np.ndarray] = []
-    scale = 1 + np.max(np.abs(equations[:, 3]))
     for plane in equations:
-        near = [np.max(np.abs(plane - other) / [1, 1, 1, scale]) < 1e-9 for other in distinct]
+        near = [np.max(np.abs(plane - other) / [1, 1, 1, size]) < 1e-9 for other in distinct]
         if not any(near):
             distinct.append(plane)
     return np.array(distinct)
@@ -110,7 +109,7 @@ def _distinct_planes(equations: np.ndarray) -> np.ndarray:
 
 def _polygons(vertices: np.ndarray, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Corners of each face, counter-clockwise from outside, and their numbers; above 64 these are of the face alone."""
-    size = 1 + np.max(np.abs(vertices))
+    size = np.max(np.abs(vertices))
     rows = []
     for *normal, offset in planes:
         on = np.flatnonzero(np.abs(vertices @ normal + offset) < 1e-9 * size)

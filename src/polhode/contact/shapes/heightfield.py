@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.contact.shapes.shape import AbstractShape, Pose
+from polhode.contact.shapes.triangles import grid_faces
 
 
 @final
@@ -43,6 +44,16 @@ class Heightfield(AbstractShape):
         """Lengths of a cell along x and y."""
         rows, columns = self.heights.shape
         return self.size / jnp.array([rows - 1, columns - 1])
+
+    @property
+    def corners(self) -> Float[Array, "f 3 3"]:
+        """Corners of all triangles."""
+        rows, columns = self.heights.shape
+        x, y = (
+            jnp.linspace(-0.5, 0.5, count) * length for count, length in zip((rows, columns), self.size, strict=True)
+        )
+        vertices = jnp.stack((*jnp.meshgrid(x, y, indexing="ij"), self.heights), axis=2).reshape(-1, 3)
+        return vertices[grid_faces(rows - 1, columns - 1)[0]]
 
     def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         x, R = self.pose_in(pose)

@@ -50,6 +50,15 @@ def corners_beyond(faces: np.ndarray) -> np.ndarray:
     return np.array(rows, np.int32)
 
 
+def grid_faces(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles of a grid of m × n cells by its vertices in rows, and the cell and half of each."""
+    i, j = (each.reshape(-1) for each in np.meshgrid(np.arange(m), np.arange(n), indexing="ij"))
+    a, b, c, d = (at * (n + 1) + beside for at, beside in ((i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)))
+    halves = np.stack((np.stack((a, b, c), axis=1), np.stack((a, c, d), axis=1)), axis=1)
+    cells = np.stack([np.stack((i, j, np.full_like(i, half)), axis=1) for half in (0, 1)], axis=1)
+    return halves.reshape(-1, 3), cells.reshape(-1, 3)
+
+
 def enclosed_volume(corners: Float[Array, "n 3 3"]) -> tuple[Array, Array, Array]:
     """Volume within closed triangles, its centre, and its inertia about that for density one."""
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]

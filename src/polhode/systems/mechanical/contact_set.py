@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.spaces.base import Point
 
-_FEATURES = 1024
-"""More than there are features of a pair of shapes."""
+_FEATURES = 1 << 32
+"""More than there are features of a pair of shapes, which are numbers of 32 bits."""
 
 
 class ContactKinematics(NamedTuple):
@@ -61,7 +61,7 @@ class ContactLaw(eqx.Module):
 class PresentContacts(NamedTuple):
     """Contacts that a step takes into account.
 
-    - `number`: which contacts of the set; None for all of them in their order.
+    - `number`: which contacts of the set, beyond all of them in slots that are empty; None for all in their order.
     - `left_out`: the smallest gap of all others; infinite without any.
     """
 
