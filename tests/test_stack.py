@@ -28,11 +28,21 @@ def pendulum():
     return model.problem("minimal", t1=T1)
 
 
+def billiard_ball():
+    """A ball that slides along a curve, so that friction turns with every step."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    model.ground.add_shape(ph.shapes.Plane())
+    motion = dict(velocity=(2.0, 0, 0), angular_velocity=(20.0, 0, 0))
+    model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(0, 0, 0.1), name="ball", **motion)
+    model.contacts(friction=0.3)
+    return model.problem(t1=T1)
+
+
 @functools.cache
 def problems():
     """Together they suit every method."""
     names = ("free-rigid-body", "heavy-top-constrained", "pendulum-3d", "steady-precession", "rotor")
-    return [*map(ph.problems.get, names), pendulum()]
+    return [*map(ph.problems.get, names), pendulum(), billiard_ball()]
 
 
 @functools.cache
