@@ -33,6 +33,7 @@ def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
     return model.problem(form, t1=0.8, h=0.005)
 
 
+@pytest.mark.exhaustive
 def test_the_nearest_contacts_give_the_motion_of_all():
     everything, few = (ph.simulate(feet(room)) for room in (8, 5))
     np.testing.assert_allclose(few.bodies["cube"].position, everything.bodies["cube"].position, atol=1e-9)
@@ -46,6 +47,7 @@ def test_the_nearest_contacts_give_the_motion_of_all():
     assert len(np.unique(every > 0, axis=0)) > 5, "the same contacts press all the time"
 
 
+@pytest.mark.exhaustive
 def test_the_first_forces_are_those_of_the_start():
     """A start at rest has its weight on the feet that stand, with room for just these."""
     model = ph.Model(gravity=(0, 0, -9.81))

@@ -159,6 +159,7 @@ def test_an_elastic_cube_keeps_its_energy_while_it_tumbles_between_planes(t1):
     assert energy(run(tumbling(0.9), 20.0, 0.002))[-1] < 0.5 * energy(solution)[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SO3xR3", pytest.param("SE3", marks=pytest.mark.exhaustive)])
 def test_two_boxes_in_space_keep_both_momenta_through_an_impact_with_friction(formulation):
     model = ph.Model(gravity=(0, 0, 0))

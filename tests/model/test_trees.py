@@ -136,6 +136,7 @@ def chain(n: int) -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("gravity", [(0.3, -0.2, -9.81), pytest.param((0.0, 0.0, 0.0), marks=pytest.mark.exhaustive)])
 def test_loops_carry_forces_as_absolute_coordinates_do(gravity, monkeypatch):
     model = loaded_tree(gravity)

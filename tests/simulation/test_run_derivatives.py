@@ -44,6 +44,7 @@ def top(values, integrator="rkmk4", **how):
     return ph.simulate(changed, integrator, state0=(q, omega * values[2]), **{"h": 2e-3, "t1": 0.03, **how})
 
 
+@pytest.mark.exhaustive
 def test_gradient_of_everything_saved_equals_that_of_the_expression(expressions):
     def function(values):
         run = top(values, "lie-euler", save_every=4)
@@ -166,6 +167,7 @@ def test_checkpoints_are_about_as_many_as_steps_between_them(monkeypatch, few, b
     assert max(np.diff(numbers)) <= bound
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "save",
     [{"save_every": 7}, {"save_at": [0.0, 0.0006, 0.0012, 0.00331, 0.00333, 0.01, 0.0201, 0.03]}],
@@ -237,6 +239,7 @@ def test_gradients_of_systems_that_are_loops_over_arrays(method, expressions):
     np.testing.assert_allclose(native, (function(9.91) - function(9.71)) / 0.2, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_outputs_may_capture_objects_with_traced_numbers():
     def last_momentum(mass):
         model = ph.Model(gravity=(0, 0, -10.0))
