@@ -35,17 +35,24 @@ def imports(tree: ast.AST, *, annotations: bool) -> set[str]:
 
     - `annotations`: whether imports that only annotations need count too.
     """
-    found: set[str] = set()
-    for node in ast.iter_child_nodes(tree):
+    names: set[str] = set()
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and not annotations:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in NAMES else origin(node.module, name) for name in inner}
+            names |= {name if name in NAMES else origin(node.module, name) for name in inner}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        found |= imports(node, annotations=annotations)
-    return {name for name in found if name in NAMES and NAMES[name].name != "__init__.py"}
+            names |= {alias.name for alias in node.names}
+        # Expressions contain no imports.
+        nodes += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case)
+        ]
+    return {name for name in names if name in NAMES and NAMES[name].name != "__init__.py"}
 
 
 def origin(module: str, name: str) -> str:
