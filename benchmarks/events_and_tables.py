@@ -81,7 +81,7 @@ def events() -> None:
         return lambda t, state: wave(t) + (0 * state[1][0] if of_velocities else 0.0)
 
     keep = lambda t, state: (state[0], 1.0 * state[1])  # noqa: E731
-    runs = {
+    runs: dict[Any, Callable[[], Any]] = {
         "alone": run(),
         "positions": run(lambda t, state: state[0][0][0] + 50.0),
         "velocities": run(lambda t, state: state[1][0] + 500.0),
