@@ -99,7 +99,7 @@ class CommutatorFree(AbstractIntegrator):
     def step(self, system: VectorField, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         space, scheme = system.space, self.scheme
         Y = [carry.state]
-        f = [system.field(t, carry.state)]
+        f = [system.field(t, carry.state) if system.slope is None else system.slope]
         for c, composition in zip(scheme.c[1:], scheme.stages, strict=True):
             Y.append(_reach(space, composition, h, Y, f))
             f.append(system.field(t + c * h, Y[-1]))

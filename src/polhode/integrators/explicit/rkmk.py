@@ -115,7 +115,8 @@ class RKMK(AbstractIntegrator):
         A, c = self.tableau.A, self.tableau.c
         # Traced once for all stages.
         field = jax.jit(lambda t, q: system.field(t, q))
-        f = field(t, state) if f_first is None else f_first
+        known = system.slope if f_first is None else f_first
+        f = field(t, state) if known is None else known
         k = [f]
         for i in range(1, self.tableau.stages):
             theta = combine(h, A[i, :i], k)

@@ -49,7 +49,7 @@ class RKMK4TwoCommutators(AbstractIntegrator):
 
     def _increment(self, system: VectorField, t: Array, h: Array, q0: State) -> Array:
         space, f = system.space, system.field
-        k1 = h * f(t, q0)
+        k1 = h * (f(t, q0) if system.slope is None else system.slope)
         k2 = h * f(t + h / 2, space.move(q0, k1 / 2))
         k3 = h * f(t + h / 2, space.move(q0, k2 / 2 - space.bracket(k1, k2) / 8))
         k4 = h * f(t + h, space.move(q0, k3))
