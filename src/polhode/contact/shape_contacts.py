@@ -196,12 +196,11 @@ class ShapeContacts(AbstractContactSet):
         )
         if present.number is None:
             same = points.feature == present.kinematics.feature
-            return ContactsAhead(points.gap, same, nearest, present.left_out)
+            return ContactsAhead(points.gap, same, nearest)
         gap, feature, nearest = pick(present.number, (points.gap, points.feature, nearest))
-        some, chosen = present.number < self.count, one_hot(present.number, self.count)
-        others = jnp.min(jnp.where(jnp.sum(chosen, axis=0) > 0, APART, points.gap), initial=APART)
+        some = present.number < self.count
         gap, nearest = jnp.where(some, gap, APART), jnp.where(some, nearest, APART)
-        return ContactsAhead(gap, feature == present.kinematics.feature, nearest, others)
+        return ContactsAhead(gap, feature == present.kinematics.feature, nearest)
 
     def _by_groups(self, points: ContactPoints) -> list[tuple[ContactPoints, PairGroup]]:
         """The points of each group."""

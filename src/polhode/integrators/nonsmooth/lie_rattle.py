@@ -60,7 +60,7 @@ class LieRattle(AbstractTimeStepper):
         J. E. Marsden, M. West, Discrete mechanics and variational integrators, Acta Numerica 10 (2001).
     """
 
-    max_iterations: int = eqx.field(static=True, default=25)
+    max_iterations: int = eqx.field(static=True, default=60)
     tolerance: float = eqx.field(static=True, default=1e-10)
 
     def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:

@@ -118,7 +118,7 @@ class Moreau(AbstractTimeStepper):
         memory: ContactMemory,
         pressed: Bool[Array, " c"],
     ) -> tuple[Carry, StepInfo]:
-        step, present, guess, left_out = self._begin(system, t, h, state, memory, pressed)
+        step, present, guess = self._begin(system, t, h, state, memory, pressed)
         last = self._iterate(step, guess)
         (impulses, joints, before, after), (v1, shift) = last.place, last.x
         q1, gap = step.end(v1, shift)
@@ -127,7 +127,7 @@ class Moreau(AbstractTimeStepper):
         slips = step.slips(v1)
         record = ContactRecord(everywhere(impulses / h), everywhere(slips), taken)
         left = ContactMemory(impulses, present.labels, taken, _first_part(step, impulses, slips))
-        result = jnp.where(left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
+        result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
@@ -139,22 +139,22 @@ class Moreau(AbstractTimeStepper):
         state: State,
         memory: ContactMemory,
         pressed: Bool[Array, " c"],
-    ) -> tuple[MidpointStep, PresentContacts, Float[Array, "c rows"], Array]:
-        """The data of a step, its contacts, a guess of their impulses, and the smallest gap of all others."""
+    ) -> tuple[MidpointStep, PresentContacts, Float[Array, "c rows"]]:
+        """The data of a step, its contacts, and a guess of their impulses."""
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
         present = contacts_of(system).present(system, at, middle)
         guess, _ = present.recall(memory.labels, memory.impulses)
         went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
         first_part, _ = present.recall(memory.labels, memory.first_part)
-        ahead = look_ahead(system, at, h, state, middle, present, went_on > 0)
+        bend = look_ahead(system, at, h, state, middle, present, went_on > 0)
         step = MidpointStep(
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
-            contacts=present.kinematics, law=present.law, bend=ahead.bend,
+            contacts=present.kinematics, law=present.law, bend=bend,
             closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on > 0, first_part=first_part,
-            impact=without_impact(len(ahead.bend)),
+            impact=without_impact(len(bend)),
         )  # fmt: skip
-        return locate_impact(step, present), present, guess, ahead.left_out
+        return locate_impact(step, present), present, guess
 
     def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
         q, v = state

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -34,17 +32,6 @@ _APART = 1e-12
 """Part of its own effect up to which an impulse has none on another contact."""
 
 
-class Outlook(NamedTuple):
-    """What a step has to know of the middle of the next one.
-
-    - `bend`: what gaps gain until then, beyond what their rates at the start let expect.
-    - `left_out`: the smallest gap then of contacts for which there is no room.
-    """
-
-    bend: Float[Array, " k"]
-    left_out: Array
-
-
 def look_ahead(
     system: AbstractMechanical,
     t: Array,
@@ -53,10 +40,10 @@ def look_ahead(
     middle: Point,
     present: PresentContacts,
     pressed: Bool[Array, " c"],
-) -> Outlook:
-    """Gaps in the middle of the next step, on the motion with the velocity at the start of this one.
+) -> Float[Array, " c"]:
+    """What gaps gain until the middle of the next step, beyond what their rates at the start let expect.
 
-    They show which contacts close. Their rates don't: a ball that comes to the edge of the next tile approaches it, and
+    Gaps ahead, on the motion with the velocity at the start, show which contacts close. Their rates don't: a ball that comes to the edge of the next tile approaches it, and
     one that rolls in a hollow leaves its surface along the tangent. Where surfaces that press each other bend apart, they
     stay as near as they are, since what comes next may carry the body.
     """
@@ -64,7 +51,7 @@ def look_ahead(
     gap, size = present.kinematics.gap, largest(middle)
     rate = present.kinematics.rows[:, 0] @ v + present.kinematics.drift[:, 0]
 
-    def moving() -> Outlook:
+    def moving() -> Array:
         there = contacts_of(system).ahead(system, t + h, system.flow(middle, v, h), present)
         own = there.gap - gap - h * rate
         # Another point of the same shapes says only that they are apart.
@@ -72,12 +59,10 @@ def look_ahead(
         bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
         bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
         noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
-        return Outlook(jnp.where(jnp.abs(bend) > noise, bend, 0.0), jnp.minimum(present.left_out, there.left_out))
+        return jnp.where(jnp.abs(bend) > noise, bend, 0.0)
 
-    def still() -> Outlook:
-        return Outlook(jnp.zeros_like(gap), present.left_out)
-
-    return jax.lax.cond(h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size, moving, still)
+    moves = h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size
+    return jax.lax.cond(moves, moving, lambda: jnp.zeros_like(gap))
 
 
 def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:

@@ -95,13 +95,11 @@ class ContactsAhead(NamedTuple):
     """Present contacts in a position that the motion comes to.
 
     - `same`: which are of the same features of their shapes as before. - `nearest`: smallest gaps of their shapes.
-    - `left_out`: the smallest gap of all others.
     """
 
     gap: Float[Array, " c"]
     same: Bool[Array, " c"]
     nearest: Float[Array, " c"]
-    left_out: Array
 
 
 def one_hot(numbers: Int[Array, " c"], count: int) -> Float[Array, "c n"]:
@@ -156,8 +154,9 @@ class AbstractContactSet(eqx.Module):
 
     def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
         """Gaps of present contacts in a position q that the motion comes to."""
+        del present
         gap = self.gaps(system, t, q)
-        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap, present.left_out)
+        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap)
 
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
