@@ -191,9 +191,7 @@ class ShapeContacts(AbstractContactSet):
         del t
         points = self.points(system.motion(q))
         nearest = [jnp.min(x.gap.reshape(-1, group.slots), axis=1) for x, group in self._by_groups(points)]
-        nearest = jnp.concatenate(
-            [jnp.repeat(x, group.slots) for x, group in zip(nearest, self.groups, strict=True)]
-        )
+        nearest = jnp.concatenate([jnp.repeat(x, group.slots) for x, group in zip(nearest, self.groups, strict=True)])
         if present.number is None:
             same = points.feature == present.kinematics.feature
             return ContactsAhead(points.gap, same, nearest)

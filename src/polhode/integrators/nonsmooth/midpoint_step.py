@@ -60,8 +60,9 @@ class MidpointStep(eqx.Module):
         return self.contacts.rows @ v + self.contacts.drift
 
     def norm(self, v: Vector) -> Array:
-        """√(vᵀMv), whose square is an energy: the same in all units."""
-        return jnp.sqrt(jnp.abs(v @ apply(self.mass, v, self.system.n)))
+        """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""
+        v, mass = jax.lax.stop_gradient((v, self.mass))
+        return jnp.sqrt(jnp.abs(v @ apply(mass, v, self.system.n)))
 
     def end(self, v1: Vector, shift: Vector) -> tuple[Point, Array]:
         """The position at the end, on the joints, and what residual of them is left.

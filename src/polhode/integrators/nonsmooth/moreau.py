@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
+from polhode.integrators.nonsmooth.midpoint_laws import (
+    End,
+    Round,
+    StepImpulses,
+    first_parts,
+    pose_problem,
+    slide_directions,
+)
 from polhode.integrators.nonsmooth.midpoint_step import MidpointStep, constant_factors, move_freely, touch_tolerance
 from polhode.integrators.nonsmooth.outlook import locate_impact, look_ahead, without_impact
-from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
 from polhode.result_codes import Result
-from polhode.spaces.base import Vector
 from polhode.systems.base import State
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import PresentContacts
 
 _CONVERGED = 1e-13
@@ -36,63 +41,33 @@ _SETTLES = 0.7
 """Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
 
 
-class _End(NamedTuple):
-    """What rounds search: the velocity at the end of a step, and the displacement that impulses after its middle lose."""
-
-    velocity: Vector
-    shift: Vector
-
-
-class _Impulses(NamedTuple):
-    """Impulses of a step, and relative velocities before and after them."""
-
-    contacts: Float[Array, "k rows"]
-    joints: Multipliers
-    before: Float[Array, "k rows"]
-    after: Float[Array, "k rows"]
-
-
-class _Round(NamedTuple):
-    """One round of the iteration for the end of a step, x, with the impulses as `place`.
-
-    - `change`: of the velocity, and `size` of what changes it, as roots of energies.
-    - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
-    """
-
-    x: _End
-    place: _Impulses
-    change: Array
-    size: Array
-    solved: Bool[Array, ""]
-    slides: Bool[Array, " k"]
-    may_slide: Bool[Array, " k"]
-    number: Int[Array, ""]
-
-
 class Moreau(AbstractTimeStepper):
     r"""The Moreau–Jean method, θ = ½, on Lie groups: impacts, contacts and friction without events.
 
     With q½ = move(q₀, ½hv₀) and W, B, M there, v̄ = ½(v₀ + v₁), q̄ = move(q₀, ½hv̄):
 
     $$M(v_1 - v_0) = h f(t_{1/2}, \bar q, \bar v) - B^T\Lambda + W^T P,\quad B(q_1)v_1 + \partial_t\Phi = 0,\quad
-    q_1 = \mathrm{move}(q_{1/2}, \tfrac h2 v_1)$$
+    q_1 = \mathrm{move}(q_{1/2}, \tfrac h2 v_1 - \tau M^{-1}W^TP)$$
 
     and the laws between impulses P and relative velocities $u^- = Wv_0 + \chi$, $u^+ = Wv_1 + \chi$:
-    $0 \le P_N \perp u_N^+ - \ell \ge 0$ and $P_T$ in the friction ellipse of $P_N$, against $u_T^+ + e_T u_T^-$. Here
-    $\ell = e\langle -u_N^-\rangle$ for a contact that closes within the step, and $-g/h$ for one that does not bounce,
-    so that it just closes at the middle of the next step: shapes do not enter each other beyond O(h²). Such an
-    impact lasts two steps, and friction obeys its law for the sum of both impulses.
+    $0 \le P_N \perp u_N^+ - \ell \ge 0$ and $P_T$ in the friction ellipse of $P_N$, against $u_T^+ + e_T u_T^-$.
+    Without a bounce ℓ is such that the gap just closes at the middle of the next step, by the gap there and not by its
+    rate alone. Such an impact lasts two steps, and friction obeys its law for the sum of both impulses. A bounce has
+    $\ell = e\langle -u_N^-\rangle$. If nothing else that touches is coupled with it, it acts at its instant, τ after
+    the middle: with W, u⁻ and u⁺ of that instant. τ = 0 for all others.
 
-    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included; 1 across impacts. Sliding that
-      goes on takes the direction of the mean of u_T⁻ and u_T⁺ for its friction, without which the order would be 1.
+    - Order: 2 in smooth motion, sticking, sliding along curves and rolling included, and across bounces of bodies that
+      touch nothing else; 1 across other impacts. Sliding that goes on takes the direction of the mean of u_T⁻ and u_T⁺
+      for its friction, without which the order would be 1.
     - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
       momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
       add no energy beyond round-off, but m(gh)²/8 where a body that separates falls back within a step, and where
       friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
+    - A body that rolls or slides over flush seams of shapes feels nothing of them, with any step.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
-    - Derivatives: of the steps at fixed modes. The step of a bounce is held, so a change of its time doesn't count:
-      positions after bounces have the derivatives of the method, not those of the motion.
+    - Derivatives: of the steps at fixed modes, with those of the instants of bounces of bodies that touch nothing else.
+      Of other bounces the step is held: positions after these have derivatives of the method, not of the motion.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
     - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
 
@@ -126,7 +101,7 @@ class Moreau(AbstractTimeStepper):
         taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
         slips = step.slips(v1)
         record = ContactRecord(everywhere(impulses / h), everywhere(slips), taken)
-        left = ContactMemory(impulses, present.labels, taken, _first_part(step, impulses, slips))
+        left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, slips))
         result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
@@ -161,38 +136,36 @@ class Moreau(AbstractTimeStepper):
         middle = system.flow(q, v, 0.5 * h)
         return contacts_of(system).present(system, t + 0.5 * h, middle).labels
 
-    def _iterate(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> _Round:
+    def _iterate(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
         last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
         held = last._replace(may_slide=last.slides, number=jnp.asarray(_FREE_ROUNDS))
 
-        def equation(x: _End) -> tuple[_End, _Impulses]:
+        def equation(x: End) -> tuple[End, StepImpulses]:
             again = self._round(step, constant_factors(step), held._replace(x=x))
             return jax.tree.map(jnp.subtract, x, again.x), again.place
 
         return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
 
-    def _search(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> _Round:
+    def _search(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         _, v = step.start
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
-        place = _Impulses(guess, jnp.zeros(step.system.m), slips, slips)
-        start = _End(v, jnp.zeros_like(v))
-        first = _Round(
-            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0)
-        )
+        place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips)
+        start = End(v, jnp.zeros_like(v))
+        first = Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
 
-        def more(last: _Round) -> Array:
+        def more(last: Round) -> Array:
             return (last.change > _CONVERGED * last.size) & (last.number < self.max_rounds)
 
         factors = constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
 
-    def _round(self, step: MidpointStep, factors: Any, last: _Round) -> _Round:
+    def _round(self, step: MidpointStep, factors: Any, last: Round) -> Round:
         (k, rows, _), (_, v0) = step.contacts.rows.shape, step.start
         free = move_freely(step, factors, *last.x)
-        sliding = _slide_directions(step, last, free.velocity, free.moved)
+        sliding = slide_directions(step, last, free.velocity, free.moved)
         columns = sliding.combine(free.moved)
-        problem, first_part, hit = _problem(step, free.velocity, last, sliding, columns)
+        problem, first_part, hit = pose_problem(step, free.velocity, last, sliding, columns)
         solution = solve(problem, last.place.contacts + first_part, self.tolerance)
         own = solution.impulses - first_part
         velocity = free.velocity + own.reshape(-1) @ columns
@@ -209,10 +182,10 @@ class Moreau(AbstractTimeStepper):
         here = step.impact.here[:, None]
         gained = (problem.delassus @ impulses.reshape(-1)).reshape(k, rows)
         before, after = step.slips(v0), step.slips(velocity)
-        place = _Impulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
+        place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
-        end = _End(velocity, shift)
-        return _Round(end, place, change, size, solution.solved, on, on & settles, last.number + 1)
+        end = End(velocity, shift)
+        return Round(end, place, change, size, solution.solved, on, on & settles, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -233,86 +206,7 @@ def _freeze(value: Any) -> Any:
     return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
 
 
-def _slide_directions(
-    step: MidpointStep, last: _Round, free: Vector, moved: Float[Array, "k_rows n"]
-) -> SlideDirections:
-    """Friction of contacts that slide before and after, against the mean of both velocities.
-
-    Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
-    """
-    before, after = step.slips(step.start[1])[:, 1:3], step.slips(last.x.velocity)[:, 1:3]
-    goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here
-    on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))
-    drag, W = against(step.law, before + after), step.contacts.rows
-    own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
-    opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
-    return slide(on & opens, drag)
-
-
-def _first_part(step: MidpointStep, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
-    """Impulses of contacts that go on to close in the next step."""
-    begins = ~step.pressed & ~step.impact.here & (impulses[:, 0] > 0)
-    begins &= (step.contacts.gap + step.bend > step.closed) & (after[:, 0] < 0)
-    return jnp.where(begins[:, None], impulses, 0.0)
-
-
-def _problem(
-    step: MidpointStep, free: Vector, last: _Round, sliding: SlideDirections, columns: Float[Array, "k_rows n"]
-) -> tuple[ContactProblem, Float[Array, "k rows"], Float[Array, "k rows"]]:
-    """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
-
-    With the latter, and with the velocities that a located impact begins with. Laws of friction hold for the sum: where
-    the slip reverses within an impact, they would give another one for parts.
-    """
-    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
-    before, without = step.slips(step.start[1]), step.slips(free)
-    change, approach = without - before, jnp.minimum(before[:, 0], 0.0)
-    reaches, closes = _closing(step, last, approach, without)
-    # A bounce that ends within the step is none.
-    short = -2 * law.restitution * approach <= jnp.abs(change[:, 0])
-    bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
-    # Shapes that have entered each other are left there, as pushing them out would add energy.
-    closing = -(jnp.maximum(step.contacts.gap, 0.0) + step.bend) / h
-    least = jnp.where(bounces, -law.restitution * approach, closing)
-    target = without.at[:, 0].add(-least)
-    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    # Laws of a located impact hold for the velocities of its instant.
-    hit = before + (0.5 + step.impact.delay / h)[:, None] * change
-    factors = jnp.concatenate((law.restitution[:, None], jnp.tile(law.tangential_restitution[:, None], (1, 2))), axis=1)
-    bounced = hit.at[:, :3].multiply(1 + factors)
-    target = jnp.where(step.impact.here[:, None], bounced, target)
-    first_part = jnp.where(closes[:, None], step.first_part, 0.0)
-    delassus = step.contacts.rows.reshape(-1, n) @ columns.T
-    problem = ContactProblem(
-        delassus=delassus,
-        velocity=target.reshape(-1) - delassus @ first_part.reshape(-1),
-        friction=sliding.friction(law),
-        drilling=law.drilling,
-        rolling=law.rolling,
-        active=closes | step.impact.here,
-        compliance=jnp.zeros(k * rows),
-        least=first_part[:, 0],
-    )
-    return problem, first_part, hit
-
-
-def _closing(
-    step: MidpointStep, last: _Round, approach: Float[Array, " k"], without: Float[Array, "k rows"]
-) -> tuple[Bool[Array, " k"], Bool[Array, " k"]]:
-    """Contacts that close until the middle of the next step, and with them those that stay closed."""
-    h, gap, now = step.h, step.contacts.gap + step.bend, step.slips(last.x.velocity)[:, 0]
-    # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
-    reaches = gap + h * jnp.minimum(jnp.minimum(approach, without[:, 0]), now) <= step.closed
-    # One that is new has to enter, as others may carry the body: the tile before that which a ball comes to.
-    new = (step.contacts.gap > step.closed) & ~step.pressed
-    enters = (gap + h * now < -step.closed) | ((last.place.contacts[:, 0] > 0) & (last.number > 0))
-    reaches &= ~new | enters
-    # Those of a stack at rest, whose gaps are round-off, need no round each.
-    weight = jnp.max(jnp.abs(without[:, 0] - step.slips(step.start[1])[:, 0]), initial=0.0)
-    return reaches, (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits
-
-
-def _result(last: _Round, gap: Array) -> Array:
+def _result(last: Round, gap: Array) -> Array:
     failed = (last.change > _FAILED * last.size) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))

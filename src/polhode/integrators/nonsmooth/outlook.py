@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -43,15 +44,16 @@ def look_ahead(
 ) -> Float[Array, " c"]:
     """What gaps gain until the middle of the next step, beyond what their rates at the start let expect.
 
-    Gaps ahead, on the motion with the velocity at the start, show which contacts close. Their rates don't: a ball that comes to the edge of the next tile approaches it, and
-    one that rolls in a hollow leaves its surface along the tangent. Where surfaces that press each other bend apart, they
-    stay as near as they are, since what comes next may carry the body.
+    Gaps ahead, on the motion with the velocity at the start, show which contacts close. Their rates don't: a ball that
+    comes to the edge of the next tile approaches it, and one that rolls in a hollow leaves its surface along the
+    tangent. Where surfaces that press each other bend apart, they stay as near as they are, since what comes next may
+    carry the body.
     """
     _, v = state
     gap, size = present.kinematics.gap, largest(middle)
     rate = present.kinematics.rows[:, 0] @ v + present.kinematics.drift[:, 0]
 
-    def moving() -> Array:
+    def look() -> Array:
         there = contacts_of(system).ahead(system, t + h, system.flow(middle, v, h), present)
         own = there.gap - gap - h * rate
         # Another point of the same shapes says only that they are apart.
@@ -62,7 +64,7 @@ def look_ahead(
         return jnp.where(jnp.abs(bend) > noise, bend, 0.0)
 
     moves = h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size
-    return jax.lax.cond(moves, moving, lambda: jnp.zeros_like(gap))
+    return jax.lax.cond(moves, look, lambda: jnp.zeros_like(gap))
 
 
 def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:

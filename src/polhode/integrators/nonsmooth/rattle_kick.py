@@ -18,7 +18,6 @@ from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
 
-
 _FREE_ROUNDS = 6
 """Rounds in which contacts may go on to bounce and not to."""
 
