@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference_problems import REFERENCES
 
 import polhode as ph
 
@@ -212,6 +213,31 @@ def test_a_rocking_block_changes_edges_and_rocks_on():
         errors.append(abs(rate[i + 1] + 0.7844172291799564))
     assert errors[0] < 0.06
     assert errors[1] < 0.4 * errors[0]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("shape", [ph.shapes.Box((0.2, 0.2, 0.2)), ph.shapes.Cylinder(radius=0.1, length=0.3)])
+def test_bodies_that_bounce_and_tumble_come_to_rest(shape):
+    """Rounds would cycle where a lying cylinder tips over within a step, and where one corner turns another back."""
+    for seed in (1, 4, 5):
+        random = np.random.default_rng(seed)
+        tilt, velocity = random.normal(size=3), random.normal(size=3)
+        model = on_floor(
+            shape, UP, {"friction": 0.5, "restitution": 0.5}, mass=1.0, position=(0, 0, 0.3),
+            rotation=ph.rotation_vector(tilt), velocity=velocity, angular_velocity=2 * random.normal(size=3),
+        )  # fmt: skip
+        solution = run(model, 2.0, 0.01)
+        assert np.diff(energy(solution)).max() < 5e-5
+        assert np.asarray(solution.contacts["ground", "body"].gap).min() > -1e-10
+
+
+@pytest.mark.parametrize("h", [0.02, 0.0095])
+def test_a_slender_ladder_slides_down_with_large_steps(h):
+    """Rows and columns at both ends of a step have a product below zero, where its own axis has next to no inertia."""
+    reference = REFERENCES["ladder-70"]
+    errors = reference.errors(ph.simulate(reference.build().problem(t1=0.64, h=h), "rattle"))
+    assert abs(errors["time when it leaves"]) < h
+    assert abs(errors["horizontal speed then"]) < 5e-4
 
 
 @pytest.mark.parametrize(("gap", "after"), [(0.0, (-1 / 3, 2 / 3, 2 / 3)), (0.02, (0, 0, 1))])

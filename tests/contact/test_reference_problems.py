@@ -31,6 +31,12 @@ BOUNDS = {
     "woodpecker": (5e-4, 5e-4, 2e-4),
 }
 """Largest errors, in the order in which each problem has them, with its own step."""
+LOCATED = {
+    "bouncing-ball": (5e-4, 1e-12, 1e-12, 1e-15),
+    "oblique-slides": (1e-12, 1e-11, 1e-12),
+    "pendulum-wall": (1e-3, 1e-13),
+}
+"""The same for `moreau`, whose bounces are at their instants where nothing else touches."""
 LONG = {"stack-1e4", "three-cylinders", "dry-oscillator"}
 FORMS = [("moreau", "SO3xR3"), ("rattle", "SO3xR3"), ("moreau", "minimal"), ("rattle", "minimal")]
 
@@ -45,9 +51,8 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "method", "form"), [*cases()])
 def test_motions_and_forces(name, method, form):
     errors = REFERENCES[name].errors(run(REFERENCES[name], method, formulation=form))
-    outside = {
-        what: error for (what, error), bound in zip(errors.items(), BOUNDS[name], strict=True) if abs(error) > bound
-    }
+    bounds = LOCATED.get(name, BOUNDS[name]) if method == "moreau" else BOUNDS[name]
+    outside = {what: error for (what, error), bound in zip(errors.items(), bounds, strict=True) if abs(error) > bound}
     assert not outside
 
 
@@ -68,7 +73,7 @@ def test_sliding_along_a_curve_is_of_order_2(method):
         ("rocking-block", "rate after", (0.016, 0.002, 0.00025)),
     ],
 )
-def test_impacts_are_of_order_1(name, what, steps):
+def test_impacts_are_of_order_1_at_least(name, what, steps):
     assert np.all(slopes(name, "moreau", what, steps) > 0.7)
 
 

@@ -83,10 +83,12 @@ def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k 
     G = problem.delassus
     if problem.compliance is not None:
         G = G + jnp.diag(problem.compliance)
-    own = jnp.mean(jnp.diag(G).reshape(k, rows)[:, :3], axis=1)
-    active = problem.active & (own > 0)
-    mass = jax.lax.stop_gradient(jnp.where(active, 1 / jnp.where(active, own, 1.0), 0.0))
     coefficients = _coefficients(problem, rows)
+    own, acts = jnp.diag(G).reshape(k, rows)[:, :3], coefficients[:, :3] > 0
+    active = problem.active & (own[:, 0] > 0)
+    # Rows and columns at different positions of slender bodies have products below zero too.
+    own = jnp.sum(jnp.where(acts, jnp.maximum(own, 0.0), 0.0), axis=1) / jnp.sum(acts, axis=1)
+    mass = jax.lax.stop_gradient(jnp.where(active, 1 / jnp.where(active, own, 1.0), 0.0))
     scale = jnp.where(active[:, None], coefficients, 0.0) * jnp.sqrt(mass)[:, None]
     flat = scale.reshape(-1)
     A, c = flat[:, None] * G * flat, flat * problem.velocity

@@ -48,7 +48,8 @@ class LieRattle(AbstractTimeStepper):
       follow from the balance of energy.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant, h ω < 2 for the largest frequency ω of springs. Newton's method for the first half (rows at
-      the end, columns at the start of the step), 2 to 8 rounds of a contact problem, and 1 to 5 for the second.
+      the end, columns at the start of the step), 2 to 8 rounds of a contact problem, more where contacts change
+      with the end of the step, and 1 to 5 for the second.
     - Any coordinates whose rates are those of a group: absolute ones, and those of joints.
     - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
 
@@ -60,7 +61,7 @@ class LieRattle(AbstractTimeStepper):
         J. E. Marsden, M. West, Discrete mechanics and variational integrators, Acta Numerica 10 (2001).
     """
 
-    max_iterations: int = eqx.field(static=True, default=25)
+    max_iterations: int = eqx.field(static=True, default=60)
     tolerance: float = eqx.field(static=True, default=1e-10)
 
     def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
