@@ -146,6 +146,12 @@ class ShapeContacts(AbstractContactSet):
         return self.room
 
     @property
+    def owners(self) -> np.ndarray:
+        counts = [np.full(len(group.first_nodes.numbers), group.slots) for group in self.groups]
+        slots = np.concatenate(counts)
+        return np.repeat(np.arange(len(slots)), slots)
+
+    @property
     def first_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the first shape of each contact."""
         return np.concatenate([np.repeat(group.first_nodes.numbers, group.slots) for group in self.groups])

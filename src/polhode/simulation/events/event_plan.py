@@ -14,7 +14,9 @@ from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.jax_context import inside_transformation
+from polhode.integrators.registry import name_of
 from polhode.simulation.events.contacts import can_hold, link_impacts, with_openings
+from polhode.simulation.events.located_contacts import contact_events
 from polhode.simulation.run_system import RunSystem
 from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, State
@@ -25,6 +27,7 @@ class EventPlan:
     """The events of a run, which may be none, and what they act on: a system and the start of the run.
 
     - `max_events`: their limit. - `holds_contacts`: whether contacts among them may stay closed.
+    - `first_located`: number of the first one of contacts of shapes whose modes the method holds; these come last.
     """
 
     run_system: RunSystem
@@ -34,6 +37,7 @@ class EventPlan:
     events: tuple[Event, ...]
     max_events: int
     holds_contacts: bool
+    first_located: int
 
     @classmethod
     def of(
@@ -70,7 +74,10 @@ class EventPlan:
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
         holds_contacts = not inside_transformation() and can_hold(integrator, source, conversion, events)
         events = with_openings(events) if holds_contacts else events
-        return cls(run_system, integrator, t0, state0, events, limit, holds_contacts)
+        first_located = len(events)
+        if integrator.locates_contacts:
+            events = (*events, *_located(integrator))
+        return cls(run_system, integrator, t0, state0, events, limit, holds_contacts, first_located)
 
     def describe(self) -> dict[str, Any]:
         """Metadata of the events, and names of the contacts that may stay closed."""
@@ -79,6 +86,18 @@ class EventPlan:
             **({"events": [event.to_dict() for event in self.events]} if self.events else {}),
             **({"contacts": resting} if self.holds_contacts else {}),
         }
+
+
+def _located(method: AbstractIntegrator) -> tuple[Event, ...]:
+    """The events of contacts whose modes the method holds. Raises ValueError inside of transformations."""
+    if inside_transformation():
+        name = name_of(method) or type(method.plain).__name__
+        raise ValueError(
+            f"`{name}` locates impacts, which runs outside of jit, grad and vmap can do only, because the modes of "
+            "contacts change from one to the other. Take `moreau`, whose steps go across impacts, or take the run out "
+            "of the transformation."
+        )
+    return contact_events()
 
 
 def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
