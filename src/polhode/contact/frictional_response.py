@@ -85,8 +85,9 @@ def respond_with_friction(
     after = motion.slips + jnp.einsum("kin,n->ki", motion.kinematics.rows, impact.velocity - v)
     resting = touching & (after[:, 0] <= impact.slow)
     new, solved = _modes(system, t, q, impact.velocity, unloaded, resting)
-    # Gaps that rounding leaves below zero must not close again at once, nor contacts that carry nothing.
-    slack = jnp.where(touching & ~new.closed, 2 * jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * _size(q), 0.0)
+    # Contacts that open slowly, or carry nothing, must not close again because of rounding.
+    depth = jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * _size(q)
+    slack = jnp.where(resting & ~new.closed, depth, 0.0)
     new = ContactModes(new.labels, new.closed, new.held, new.direction, slack, new.speed, new.force)
     velocity = stop_rows(unloaded, new.held, after, impact.velocity)
     return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, impact.solved & solved)

@@ -94,12 +94,9 @@ class ContactMotion(NamedTuple):
     def of(cls, system: AbstractMechanical, t: Array, q: Point, v: Vector) -> ContactMotion:
         """That of a state of a system with contacts."""
         contacts = contacts_of(system)
-
-        def slips(s: Array) -> tuple[Array, ContactKinematics]:
-            at = contacts.kinematics(system, t + s, system.flow(q, v, s))
-            return at.rows @ v + at.drift, at
-
-        u, bend, at = jax.jvp(slips, (jnp.zeros(()),), (jnp.ones(()),), has_aux=True)
+        along = lambda s: contacts.slips(system, t + s, system.flow(q, v, s), v)  # noqa: E731
+        u, bend = jax.jvp(along, (jnp.zeros(()),), (jnp.ones(()),))
+        at = contacts.kinematics(system, t, q)
         return cls(at, u, bend, contacts.label(at.feature))
 
 

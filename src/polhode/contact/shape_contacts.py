@@ -181,6 +181,10 @@ class ShapeContacts(AbstractContactSet):
         rows, drift = self._rows(system, q, points)
         return ContactKinematics(points.gap, rows, drift, points.feature, points)
 
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
+        del t
+        return self.velocities(self.points(system.motion(q)), system.motion(q, v))
+
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         if self.room == self.count:
             return super().present(system, t, q)

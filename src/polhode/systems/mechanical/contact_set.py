@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
 
 _FEATURES = 1 << 32
 """More than there are features of a pair of shapes, which are numbers of 32 bits."""
@@ -140,6 +140,11 @@ class AbstractContactSet(eqx.Module):
     def capacity(self) -> int:
         """How many of them may touch at a time."""
         return self.count
+
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
+        """Relative velocities u = W v + χ in a state."""
+        at = self.kinematics(system, t, q)
+        return at.rows @ v + at.drift
 
     @property
     def owners(self) -> np.ndarray:
