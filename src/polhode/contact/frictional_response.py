@@ -26,8 +26,8 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import ContactLaw
 
-_SLIPS = 1e-8
-"""Speed, in parts of that of the system, from which a contact slides; at the end of a slide it is less by far."""
+_SLIPS = 1e-6
+"""Speed, in parts of that of the system, from which a contact slides; what is slower sticks if friction can hold it."""
 
 _ROUND_OFF = 1e-9
 """Part of the largest speed of the contacts that impacts leave where there should be none."""
@@ -174,7 +174,7 @@ def _forces(
 ) -> ContactSolution:
     """Forces and accelerations of contacts that rest along their normals; what slides has its friction known."""
     law: ContactLaw = contacts_of(system).law
-    loaded = unloaded.dragged(sliding_drag(law, ways, motion.slips, SLOW * _speed(v)))
+    loaded = unloaded.dragged(sliding_drag(law, ways, motion.slips, _speed(v)))
     free, _ = unloaded.accelerations(system, t, q, v)
     missing = (motion.kinematics.rows @ free + motion.bend).reshape(-1)
     left = jnp.where(slipping, 0.0, law.bounds)

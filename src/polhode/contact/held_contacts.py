@@ -22,10 +22,13 @@ INACTIVE = 1e30
 """The value of event functions of contacts while nothing can happen."""
 
 SLOW = 1e-12
-"""Part of the speed of a system up to which its contacts are at rest, so that directions of sliding have no meaning."""
+"""Part of the speed of a system up to which its contacts are at rest."""
 
 _ROOM = 4 * SLOW
 """The same by which a slip has to go back beyond zero to end."""
+
+_BLUR = 1e-7
+"""The same up to which friction has the direction that the slip had before: that of a slip that ends has no meaning."""
 
 _PULLS = 1e-9
 """Part of the largest normal force by which one has to pull, or a tangential one to exceed its bound, to change modes:
@@ -187,7 +190,7 @@ class HeldContacts(AbstractContactSystem):
         motion = ContactMotion.of(self.base, t, q, v)
         modes = self.modes.at(motion.labels)
         unloaded = Unloaded.at(self.base, t, q, motion.kinematics.rows)
-        drag = sliding_drag(contacts_of(self.base).law, modes.direction, motion.slips, SLOW * modes.speed)
+        drag = sliding_drag(contacts_of(self.base).law, modes.direction, motion.slips, modes.speed)
         loaded = unloaded.dragged(drag)
         free, joints = unloaded.accelerations(self.base, t, q, v)
         missing = -(motion.kinematics.rows @ free + motion.bend)
@@ -295,13 +298,14 @@ def least_forces(
 
 
 def sliding_drag(
-    law: ContactLaw, direction: Float[Array, "k rows"], slips: Float[Array, "k rows"], still: Array
+    law: ContactLaw, direction: Float[Array, "k rows"], slips: Float[Array, "k rows"], speed: Array
 ) -> Float[Array, "k rows"]:
     """Forces of friction and moments for a normal force of 1, in parts that have a direction of sliding."""
     factors, parts = law.bounds, [jnp.zeros((len(slips), 1))]
     for disc in discs(slips.shape[1]):
         along, mu = direction[:, disc], factors[:, disc]
-        u = slips[:, disc] + still * along
+        u = slips[:, disc] / (_BLUR * speed)
+        u = u + along / (1 + jnp.sum(u * u, axis=1, keepdims=True) ** 2)
         back = jnp.sum(u * along, axis=1, keepdims=True) < 0
         u = mu * jnp.where(back, -u, u)
         size = length(u)[:, None]
