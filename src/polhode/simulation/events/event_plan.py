@@ -83,9 +83,14 @@ class EventPlan:
         """Metadata of the events, and names of the contacts that may stay closed."""
         resting = [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
         return {
-            **({"events": [event.to_dict() for event in self.events]} if self.events else {}),
+            **({"events": [self._describe_event(k) for k in range(len(self.events))]} if self.events else {}),
             **({"contacts": resting} if self.holds_contacts else {}),
         }
+
+    def _describe_event(self, number: int) -> dict[str, Any]:
+        """An event in plain values; those of the method's own contacts are marked."""
+        of_contacts = {"of_contacts": True} if number >= self.first_located else {}
+        return {**self.events[number].to_dict(), **of_contacts}
 
 
 def _located(method: AbstractIntegrator) -> tuple[Event, ...]:

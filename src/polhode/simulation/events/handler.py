@@ -272,7 +272,10 @@ class EventHandler:
         state_pair = (jax.tree.unflatten(structure, records[part]) for part in ("before", "after"))
         before, after = (frame_layout.flatten(observer.frames(records["t"], states, None))[1] for states in state_pair)
         names = [name for name in before if name.startswith("invariants.")]
-        return {**records, "jumps": {name: after[name] - before[name] for name in names}}
+        # What contacts of the method do is a part of the motion that audits examine.
+        counts = ~np.isin(records["number"], [*self._uncounted])
+        differences = ((name, after[name] - before[name]) for name in names)
+        return {**records, "jumps": {name: x * counts.reshape(-1, *(1,) * (x.ndim - 1)) for name, x in differences}}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of a checkpoint: the records, and the numbers of the system if they have changed."""
@@ -295,6 +298,7 @@ class EventHandler:
         self._structure = jax.tree.structure(state)
         if "events-t" in checkpoint:
             self.records.restore(checkpoint)
+            self._own_records = int(np.isin(self.records.stack().number, [*self._uncounted]).sum())
         if "system-0" in checkpoint:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
