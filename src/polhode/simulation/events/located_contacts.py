@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy_jit import numpy_jit
-from polhode.contact.frictional_response import FrictionalResponse, respond_with_friction
+from polhode.contact.frictional_response import respond_with_friction
 from polhode.contact.held_contacts import INACTIVE, ContactModes, HeldContacts
 from polhode.events.event import Event, Function
 from polhode.integrators.base import AbstractIntegrator
@@ -122,17 +122,13 @@ class LocatedContacts(AbstractContacts):
     ) -> tuple[State, list[ContactEvent]]:
         del fired
         shortest = jnp.asarray(SHORTEST_FLIGHT * _TOLERANCE)
-        response = _respond(source, t, state, self._modes, shortest)
+        response = _respond(source, t, state, self._modes, self._losses, shortest)
+        self._modes, self._losses = response.modes, response.losses
         self._count(float(t), bool(response.solved))
-        impulses = np.asarray(response.impulses)[:, 0]
-        closes = bool(np.any(impulses > 0)) or bool(np.any(~np.asarray(self._modes.closed) & response.modes.closed))
-        changes = _differ(self._modes, response.modes)
-        self._modes = response.modes
-        self._losses = self._losses + dissipation(response.impulses, response.before, response.after)
         events = []
-        if closes:
-            events = [ContactEvent(self._first, float(impulses.sum()))]
-        elif changes:
+        if response.closes:
+            events = [ContactEvent(self._first, float(response.impulse))]
+        elif response.changes:
             events = [ContactEvent(self._first + 1, float("nan"))]
         return (state[0], response.velocity), events
 
@@ -164,14 +160,35 @@ class LocatedContacts(AbstractContacts):
             self._modes, self._losses = ContactModes(**parts), jnp.asarray(arrays["events-contact-losses"])
 
 
-def _differ(before: ContactModes, after: ContactModes) -> bool:
-    """Whether contacts have changed between open, sticking and sliding."""
-    was = before.at(after.labels)
-    return bool(jnp.any(was.closed != after.closed) | jnp.any(was.held != after.held))
+class _Response(NamedTuple):
+    """The velocity, the modes and the losses after an event.
+
+    - `impulse`: the sum of normal ones. - `closes`, `changes`: whether contacts have closed, and whether others have
+      changed between open, sticking and sliding. - `solved`: whether the laws have been satisfied.
+    """
+
+    velocity: Array
+    modes: ContactModes
+    losses: Float[Array, "k 3"]
+    impulse: Array
+    closes: Array
+    changes: Array
+    solved: Array
 
 
 @numpy_jit
 def _respond(
-    source: AbstractSystem, t: Any, state: State, modes: ContactModes, shortest: Array
-) -> FrictionalResponse:
-    return respond_with_friction(source, t, state, modes, shortest)  # pyright: ignore[reportArgumentType]
+    source: AbstractSystem, t: Any, state: State, modes: ContactModes, losses: Float[Array, "k 3"], shortest: Array
+) -> _Response:
+    response = respond_with_friction(source, t, state, modes, shortest)  # pyright: ignore[reportArgumentType]
+    after, normal = response.modes, response.impulses[:, 0]
+    was = modes.at(after.labels)
+    return _Response(
+        velocity=response.velocity,
+        modes=after,
+        losses=losses + dissipation(response.impulses, response.before, response.after),
+        impulse=jnp.sum(normal),
+        closes=jnp.any(normal > 0) | jnp.any(after.closed & ~was.closed),
+        changes=jnp.any(was.closed != after.closed) | jnp.any(was.held != after.held),
+        solved=response.solved,
+    )
