@@ -387,7 +387,9 @@ def rocking_block_errors(solution: Any) -> Errors:
     time, ends = t[impact], (rate[impact], rate[min(impact + 2, len(rate) - 1)])
     if len(located):
         time = located[0]
-        ends = tuple(np.asarray(state[1])[0].reshape(-1)[1] for state in (solution.events.before, solution.events.after))
+        ends = tuple(
+            np.asarray(state[1])[0].reshape(-1)[1] for state in (solution.events.before, solution.events.after)
+        )
     return {
         "time of the impact": float(time - 0.3649245728131797),
         "rate before": ends[0] + 0.9228437990352428,

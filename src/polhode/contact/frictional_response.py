@@ -112,9 +112,7 @@ def _impact(
     rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
     target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * u[:, 1:3])
-    problem = ContactProblem(
-        unloaded.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling
-    )
+    problem = ContactProblem(unloaded.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling)
     none = jnp.zeros_like(u)
     skip = lambda: (none, jnp.asarray(True))  # noqa: E731
 

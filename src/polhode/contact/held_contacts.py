@@ -68,7 +68,13 @@ class ContactModes(eqx.Module):
         """All contacts are open."""
         none = jnp.zeros((k, rows))
         return cls(
-            jnp.full(k, -1, jnp.int64), jnp.zeros(k, bool), none.astype(bool), none, jnp.zeros(k), jnp.ones(()), jnp.ones(())
+            jnp.full(k, -1, jnp.int64),
+            jnp.zeros(k, bool),
+            none.astype(bool),
+            none,
+            jnp.zeros(k),
+            jnp.ones(()),
+            jnp.ones(()),
         )
 
     def at(self, labels: Int[Array, " k"]) -> ContactModes:

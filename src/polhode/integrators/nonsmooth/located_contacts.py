@@ -17,8 +17,9 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.vector_field import VectorField
 
-MOST_ROWS = 96
-"""Rows of contacts that are held at most: forces of all of them are solved for in every stage of a step."""
+MOST_ROWS = 24
+"""Rows of contacts whose modes are held at most: every stage of a step solves for the forces of all of them, and
+programs for twice as many take minutes to compile."""
 
 
 class _Memory(NamedTuple):
@@ -115,9 +116,7 @@ class LocatedContacts(AbstractIntegrator):
         record = ContactRecord(balance.forces, balance.slips, taken)
         return Carry(state, _Memory(memory, work), record.pack(balance.joints))
 
-    def interpolate(
-        self, system: HeldContacts, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> State:
+    def interpolate(self, system: HeldContacts, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         return self.method.interpolate(_field(system), t, h, _inner(carry0), _inner(carry1), s)[0]
 
 

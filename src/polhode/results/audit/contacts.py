@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
-from polhode.results.audit.event_jumps import are_of_user
 from polhode.results.audit.determinacy import find_indeterminacy
+from polhode.results.audit.event_jumps import are_of_user
 from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
 from polhode.results.contact_laws import (

@@ -161,7 +161,7 @@ class AbstractContacts(abc.ABC):
     @property
     @abc.abstractmethod
     def holds(self) -> bool:
-        """Whether the system of the method is another one than that of the user: it has, or has had, closed contacts."""
+        """Whether the system of the method is another one than the user's: it has, or has had, closed contacts."""
 
     @property
     def failure(self) -> Result:

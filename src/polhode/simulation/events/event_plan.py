@@ -13,8 +13,8 @@ from polhode.compiler.numpy_jit import shapes
 from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
-from polhode.jax_context import inside_transformation
 from polhode.integrators.registry import name_of
+from polhode.jax_context import inside_transformation
 from polhode.simulation.events.contacts import can_hold, link_impacts, with_openings
 from polhode.simulation.events.located_contacts import contact_events
 from polhode.simulation.run_system import RunSystem

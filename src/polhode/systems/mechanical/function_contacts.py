@@ -73,7 +73,7 @@ class FunctionContacts(AbstractContactSet):
         return self.gap(t, q)
 
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
-        velocities, zero = lambda v: self.slips(system, t, q, v), jnp.zeros(system.n)  # noqa: E731
+        velocities, zero = lambda v: self.slips(system, t, q, v), jnp.zeros(system.n)
         rows, drift = jax.jacfwd(velocities)(zero), velocities(zero)
         return ContactKinematics(self.gap(t, q), rows, drift, jnp.zeros(self.number, jnp.int32))
 
