@@ -90,8 +90,9 @@ class LocatedContacts(AbstractIntegrator):
         contacts = contacts_of(system)
         if contacts.capacity < contacts.count or contacts.count * contacts.law.rows > MOST_ROWS:
             raise ValueError(
-                f"it holds the modes of all contacts within its steps, of up to {MOST_ROWS // contacts.law.rows} "
-                f"points, and {contacts.count} points of this system may touch. Take `moreau` for so many"
+                "Explicit methods hold the modes of all contacts within their steps, of up to "
+                f"{MOST_ROWS // contacts.law.rows} points, and {contacts.count} points of this system may touch. Take "
+                "`moreau` for so many."
             )
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
