@@ -147,6 +147,12 @@ class ShapeContacts(AbstractContactSet):
         return self.room
 
     @property
+    def owners(self) -> np.ndarray:
+        counts = [np.full(len(group.first_nodes.numbers), group.slots) for group in self.groups]
+        slots = np.concatenate(counts)
+        return np.repeat(np.arange(len(slots)), slots)
+
+    @property
     def first_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the first shape of each contact."""
         return np.concatenate([np.repeat(group.first_nodes.numbers, group.slots) for group in self.groups])
@@ -175,6 +181,10 @@ class ShapeContacts(AbstractContactSet):
         points = self.points(system.motion(q))
         rows, drift = self._rows(system, q, points)
         return ContactKinematics(points.gap, rows, drift, points.feature, points)
+
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
+        del t
+        return self.velocities(self.points(system.motion(q)), system.motion(q, v))
 
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         if self.room == self.count:

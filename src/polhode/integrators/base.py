@@ -76,6 +76,7 @@ class AbstractIntegrator(eqx.Module):
       a kink of a load, where a step ends, needs no restart.
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
+    - `locates_contacts`: whether runs end its steps where contacts change their modes, because it holds these.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
@@ -84,6 +85,7 @@ class AbstractIntegrator(eqx.Module):
     one_step: ClassVar[bool] = False
     takes_contacts: ClassVar[bool] = False
     needs_contacts: ClassVar[bool] = False
+    locates_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""
@@ -131,6 +133,11 @@ class AbstractIntegrator(eqx.Module):
     def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
         """The form in which the method takes a system: itself, or another class of the same name and options."""
         del system
+        return self
+
+    @property
+    def plain(self) -> AbstractIntegrator:
+        """The method of which this is a form that `for_system` has given; itself otherwise."""
         return self
 
     def check(self, system: AbstractSystem, t: Any, state: State) -> None:

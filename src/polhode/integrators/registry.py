@@ -173,6 +173,7 @@ def name_of(method: AbstractIntegrator) -> str | None:
     """The name under which `get` returns this method without options; None if there is none."""
     from polhode.integrators.serialisation import serialise
 
+    method = method.plain
     record = serialise(method)
     if record is None:
         return None

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
 from polhode.results.audit.determinacy import find_indeterminacy
+from polhode.results.audit.event_jumps import are_of_user
 from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
 from polhode.results.contact_laws import (
@@ -140,7 +141,7 @@ class _Contacts:
         size = max(*ranges, rounding)
         is_promised = "contact_work" in self._run.meta.get("promises", {})
         yield "contact_work", _Measure(gain, _over(gain, size), is_promised, _GAIN)
-        is_alone = not len(self._run.stats.get("events", {}).get("number", ())) and not self._has_loads
+        is_alone = not are_of_user(self._run).any() and not self._has_loads
         if len(parts) == 2 and is_alone:
             rise = np.append(0.0, np.maximum(np.diff(sum(parts)) - rounding, 0.0))
             yield "energy_rise", _Measure(rise, _over(rise, size), False, "the energy grows: the step is too large")

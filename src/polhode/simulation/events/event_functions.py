@@ -79,11 +79,12 @@ class EventFunctions(eqx.Module):
         functions: tuple[Function, ...],
         source: AbstractSystem,
         forces: tuple[bool, ...] | None = None,
+        gaps: tuple[bool, ...] | None = None,
     ) -> EventFunctions:
         """The functions of some events."""
         forces = (False,) * len(events) if forces is None else forces
         tolerance = min(event.tolerance for event in events)
-        unilateral = tuple(isinstance(event.action, Impact) for event in events)
+        unilateral = tuple(isinstance(event.action, Impact) for event in events) if gaps is None else gaps
         directions = tuple(event.direction for event in events)
         return cls(functions, source, directions, unilateral, tolerance, max(event.inside for event in events), forces)
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
 
 _FEATURES = 1 << 32
 """More than there are features of a pair of shapes, which are numbers of 32 bits."""
@@ -52,6 +53,14 @@ class ContactLaw(eqx.Module):
     def rows(self) -> int:
         """Rows of relative velocities per contact: 3, or 6 with spins."""
         return 3 if self.drilling is None else 6
+
+    @property
+    def bounds(self) -> Float[Array, "k rows"]:
+        """1 for normal rows, and what times the normal force bounds the forces and moments in the others."""
+        none = jnp.zeros(len(self.friction))
+        drilling, rolling = (none if x is None else x for x in (self.drilling, self.rolling))
+        columns = [none + 1.0, self.friction[:, 0], self.friction[:, 1], drilling, rolling, rolling]
+        return jnp.stack(columns[: self.rows], axis=1)
 
     def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
         """The numbers of some contacts."""
@@ -142,6 +151,20 @@ class AbstractContactSet(eqx.Module):
     def capacity(self) -> int:
         """How many of them may touch at a time."""
         return self.count
+
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
+        """Relative velocities u = W v + χ in a state."""
+        at = self.kinematics(system, t, q)
+        return at.rows @ v + at.drift
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The pair of shapes to which each slot belongs, within which features have numbers of their own."""
+        return np.arange(self.count)
+
+    def label(self, feature: Int[Array, " k"]) -> Int[Array, " k"]:
+        """Equal in two positions for contacts of the same features of the same pairs, whatever their slots are."""
+        return jnp.asarray(_FEATURES * self.owners) + feature
 
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
