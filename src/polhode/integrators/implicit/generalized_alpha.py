@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -17,9 +18,11 @@ from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Index3, Prediction, StabilizedIndex2
 from polhode.integrators.implicit._equations import AbstractEquations
 from polhode.integrators.implicit._newton import Newton, solve
+from polhode.integrators.nonsmooth.nonsmooth_alpha import NonsmoothGeneralizedAlpha
 from polhode.linalg.blocks import apply
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
+from polhode.systems.base import AbstractSystem
 from polhode.systems.mechanical import AbstractMechanical
 
 
@@ -101,6 +104,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     rtol: float = eqx.field(static=True, default=1e-12)
     atol: float = eqx.field(static=True, default=1e-12)
     max_iterations: int = eqx.field(static=True, default=100)
+    smooth_contacts: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self) -> None:
         if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
@@ -143,6 +147,15 @@ class GeneralizedAlpha(AbstractIntegrator):
     def coefficients(self) -> Coefficients:
         """α_m, α_f, β and γ."""
         return Coefficients.optimal(self.rho_inf)
+
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The nonsmooth method where bodies touch. Raises ValueError for options that it doesn't have."""
+        if not system.has_contacts:
+            return self
+        form = NonsmoothGeneralizedAlpha(
+            rho_inf=self.rho_inf, smooth_contacts=self.smooth_contacts, max_rounds=self.max_iterations
+        )
+        return form
 
     def _solver(self, system: AbstractMechanical) -> Newton:
         chosen = "simplified" if system.has_costly_tangent else "full"
@@ -190,9 +203,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         (q, v), memory = carry.state, carry.memory
         c = self.coefficients
         a = memory.vdot + h * memory.shift
-        a_explicit = (c.alpha_f * memory.vdot - c.alpha_m * a) / (1 - c.alpha_m)
-        theta = h * v + h * h * ((0.5 - c.beta) * a + c.beta * a_explicit)
-        speed = v + h * ((1 - c.gamma) * a + c.gamma * a_explicit)
+        a_explicit = c.explicit(memory.vdot, a)
+        theta = h * v + c.displacement(h, a, a_explicit)
+        speed = v + c.increment(h, a, a_explicit)
         equations = self._equations(system, t + h, h, q, theta, speed)
         guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
         # Constant velocities, as of bodies that stick.

@@ -84,6 +84,12 @@ class PresentContacts(NamedTuple):
         same = self.labels[:, None] == labels[None, :]
         return jnp.einsum("ij,j...->i...", jnp.where(same, 1.0, 0.0), values), jnp.any(same, axis=1)
 
+    def lost(self, labels: Int[Array, " c"], values: Array) -> Array:
+        """The sum of values that belong to labels of an earlier step which no contact has any more."""
+        kept = self.labels[:, None] == labels[None, :]
+        gone = self.labels != labels if self.number is None else ~jnp.any(kept, axis=0)
+        return jnp.sum(jnp.where(_beside(gone, values), values, jnp.zeros_like(values)), axis=0)
+
     def spread(self, values: Array, count: int) -> Array:
         """Values in the places of all contacts of the set, zero for those that are left out."""
         if self.number is None:

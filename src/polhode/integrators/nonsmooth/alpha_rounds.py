@@ -1,0 +1,184 @@
+"""Rounds of a step of the nonsmooth generalized-α method: one Newton iteration of each stage, and the modes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.contact_problem import OPEN, SLIDE, STICK
+from polhode.integrators.implicit._alpha_equations import place_at
+from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
+from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
+from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate, labels_of
+from polhode.integrators.nonsmooth.alpha_stages import Kick, Smooth, accelerate, close_gaps, strike
+from polhode.integrators.nonsmooth.contact_record import dissipation, size_of
+from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, least_speed, narrow
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical import Multipliers
+
+_CONVERGED = 1e-13
+"""Change of velocities from round to round, relative to them, at which rounds end."""
+
+_ROUND_OFF = 8 * jnp.finfo(float).eps
+
+_MODE_ROUNDS = 12
+"""Rounds after which no contact changes its mode any more."""
+
+
+class AlphaEnd(NamedTuple):
+    """The end of a step.
+
+    - `joints`: multipliers there, with means of their impulses. - `contacts`: their memory. - `shift`: (a - v̇)/h.
+    - `forces`, `impulses`, `slips`, `taken`: of all contacts of the system: smooth forces and relative velocities at
+      the end, and energy by kinds.
+    """
+
+    q: Point
+    v: Vector
+    joints: Multipliers
+    contacts: SmoothContacts
+    shift: Vector
+    forces: Float[Array, "k rows"]
+    impulses: Float[Array, "k rows"]
+    slips: Float[Array, "k rows"]
+    taken: Float[Array, "k 3"]
+
+
+class AlphaRound(NamedTuple):
+    """One round.
+
+    - `mode`, `labels`: of the contacts. - `slides`: contacts whose friction of impulses had a direction.
+    - `depth`, `left_out`: of the deepest contact, and the smallest gap of contacts for which there is no room.
+    - `settled`: whether modes are those of the round before.
+    """
+
+    x: Unknowns
+    place: AlphaEnd
+    mode: Int[Array, " c"]
+    labels: Int[Array, " c"]
+    slides: Bool[Array, " c"]
+    depth: Array
+    left_out: Array
+    change: Array
+    settled: Bool[Array, ""]
+    solved: Bool[Array, ""]
+    number: Int[Array, ""]
+
+
+def iterate(step: AlphaStep, max_rounds: int) -> AlphaRound:
+    """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
+    last = _search(jax.tree.map(_freeze, step), max_rounds)
+    held = last._replace(number=jnp.asarray(_MODE_ROUNDS))
+
+    def equation(x: Unknowns) -> tuple[Unknowns, AlphaEnd]:
+        again = _advance(step, held._replace(x=x))
+        return jax.tree.map(jnp.subtract, x, again.x), again.place
+
+    return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
+
+
+def _freeze(value: Any) -> Any:
+    """Without derivatives; what has none stays as it is."""
+    return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
+
+
+def _search(step: AlphaStep, max_rounds: int) -> AlphaRound:
+    noise = _ROUND_OFF * _largest(step.q) * _inverse(step.h)
+
+    def more(last: AlphaRound) -> Array:
+        goal = _CONVERGED * (1.0 + jnp.max(jnp.abs(last.place.v), initial=0.0)) + noise
+        return ((last.change > goal) | ~last.settled) & (last.number < max_rounds)
+
+    return jax.lax.while_loop(more, lambda last: _advance(step, last), _start(step))
+
+
+def _start(step: AlphaStep) -> AlphaRound:
+    memory, past, n = step.memory, step.memory.contacts, step.system.n
+    x = Unknowns(memory.vdot, jnp.zeros(n), jnp.zeros(n), jnp.zeros_like(past.impulses))
+    none, zeros = jnp.zeros(()), jnp.zeros(size_of(step.system))
+    joints, taken = jnp.zeros(step.system.m), jnp.zeros_like(memory.dissipation)
+    end = AlphaEnd(step.q, step.v, joints, past, memory.shift, zeros, zeros, zeros, taken)
+    no = jnp.asarray(False)
+    return AlphaRound(
+        x, end, memory.mode, memory.labels, memory.mode < OPEN, none, none, jnp.asarray(jnp.inf), no, no, jnp.asarray(0)
+    )
+
+
+def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
+    at = evaluate(step, last.x)
+    present = at.contacts.present
+    recall = lambda values: present.recall(last.labels, values)[0]  # noqa: E731
+    x = last.x._replace(excess=recall(last.x.excess))
+    mode = recall(last.mode).astype(jnp.int32)
+    has_force = (mode != OPEN) & step.smooth_contacts
+    smooth = accelerate(step, at, x, has_force, mode == SLIDE, recall(last.place.contacts.force))
+    jump = close_gaps(step, at, x, smooth)
+    may_slide = narrow(has_force, recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
+    kick = strike(step, at, x, smooth, jump, may_slide)
+    new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.impulses - smooth.reference)
+    new_mode = jnp.where(last.number < _MODE_ROUNDS, _modes(kick), mode)
+    changes = (
+        step.h * (new.vdot - x.vdot),
+        (new.jump - x.jump) * _inverse(step.h),
+        new.kick - x.kick,
+    )
+    return AlphaRound(
+        new, _end(step, at, smooth, kick, new, new_mode), new_mode, labels_of(at), kick.slides,
+        depth=jnp.max(-at.contacts.gap, initial=0.0),
+        left_out=present.left_out,
+        change=jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in changes])),
+        settled=jnp.all(new_mode == mode) & jnp.all(labels_of(at) == last.labels),
+        solved=smooth.solved & jump.solved & kick.solved,
+        number=last.number + 1,
+    )  # fmt: skip
+
+
+def _modes(kick: Kick) -> Int[Array, " c"]:
+    """Modes at the end of a step: closed contacts are those that don't leave each other."""
+    least = least_speed(kick.without)
+    closed = kick.closed & (kick.after[:, 0] <= least)
+    slides = jnp.sqrt(jnp.sum(kick.after[:, 1:3] ** 2, axis=1)) > least
+    return jnp.where(closed, jnp.where(slides, SLIDE, STICK), OPEN).astype(jnp.int32)
+
+
+def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknowns, mode: Array) -> AlphaEnd:
+    """The end of a step with all that has to be remembered of it.
+
+    The filter forgets the past of contacts that have changed their mode, whose forces jump.
+    """
+    contacts, c = at.contacts, step.c
+    place = place_at(step.system, step.prediction, x.vdot, x.vdot)
+    q, v = step.system.configuration.move(place.q, x.jump), place.v + x.kick
+    shape = (*smooth.force.shape, step.system.n)
+    columns = contacts.columns.reshape(contacts.rows.shape)[:, :3].reshape(shape)
+    lag = (smooth.mean - smooth.force) * _inverse(step.h)
+    push, push_lag = (jnp.einsum("ci,cin->cn", each, columns) for each in (smooth.force, lag))
+    memory, inverse = step.memory, _inverse(step.h)
+    start = memory.vdot + step.h * memory.shift
+    mean = c.explicit(memory.vdot, start) + c.ratio * x.vdot
+    gone = contacts.present.lost(memory.labels, memory.contacts.pushes(c, step.h)[1])
+    changed = (mode != contacts.past_mode)[:, None]
+    shift = (mean - gone - x.vdot) * inverse - jnp.sum(jnp.where(changed, push_lag, 0.0), axis=0)
+    kept = SmoothContacts(
+        smooth.force, jnp.where(changed, 0.0, lag), push, jnp.where(changed, 0.0, push_lag), kick.impulses
+    )
+    joints = smooth.joints + kick.joints * inverse
+    everywhere = lambda values: contacts.present.spread(values, len(memory.dissipation))  # noqa: E731
+    spins = contacts.rows.shape[1] - 3
+    return AlphaEnd(
+        q, v, joints, kept, shift, everywhere(jnp.pad(smooth.force, ((0, 0), (0, spins)))),
+        everywhere(kick.impulses), everywhere(kick.after),
+        everywhere(dissipation(kick.impulses, kick.before, kick.after)),
+    )  # fmt: skip
+
+
+def _inverse(h: Array) -> Array:
+    """1/h, or 0 for a step of no length, which has accelerations and no impulses."""
+    return jnp.where(h != 0, 1 / jnp.where(h != 0, h, 1.0), 0.0)
+
+
+def _largest(q: Any) -> Array:
+    return jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))
